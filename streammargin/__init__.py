@@ -1,0 +1,40 @@
+"""streammargin: linear large-margin classifiers on data larger than memory.
+
+The public names are loaded on first use (PEP 562), so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "train": "streammargin.api",
+    "TrainResult": "streammargin.api",
+    "load_model": "streammargin.model.io",
+    "LinearModel": "streammargin.model.linear",
+    "open_source": "streammargin.data.open",
+    "MarginClassifier": "streammargin.estimators",
+    "StreamMarginError": "streammargin.errors",
+    "UsageError": "streammargin.errors",
+    "DataError": "streammargin.errors",
+    "InputMissingError": "streammargin.errors",
+    "OutputError": "streammargin.errors",
+    "ReadWriteError": "streammargin.errors",
+}
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from streammargin.data.open import open_source as open_source
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Sources: where rows come from. They know no solvers."""

@@ -1,0 +1,94 @@
+"""The protocol of a source: rows of a known number and width, with random access by block.
+
+A new file format is one new file beside this one: a subclass of Source and a line in `open.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.specs.blocks import Block
+
+
+class Source(ABC):
+    """Rows (n, d) that can be read block by block, in any order, without ever holding all of them.
+
+    Attributes
+    ----------
+    name : str
+        What to call it in messages (the path of a file, "X" for arrays).
+    rows, features, nnz : int
+        n, d and the stored values (n d when dense).
+    dtype : numpy.dtype
+        float32 or float64: the type of the values of every block it yields.
+    sparse : bool
+        Blocks are CSRBlock rather than DenseBlock.
+    """
+
+    name: str
+    rows: int
+    features: int
+    nnz: int
+    dtype: np.dtype
+    sparse: bool
+
+    def whole(self) -> Block | None:
+        """All rows as one block that lies in memory already and is used in place, or None."""
+        return None
+
+    @abstractmethod
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        """Row bounds (int64, from 0 to n) of consecutive blocks.
+
+        Each block's buffer, everything needed to fill it included, takes at most max_bytes; the
+        bounds follow the chunks of the file where that saves reading a chunk twice. When even the
+        smallest block needs more, the bounds hold those smallest blocks; the caller compares.
+        """
+
+    @abstractmethod
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        """Bytes that allocate(bounds) will take, scratch space included."""
+
+    @abstractmethod
+    def allocate(self, bounds: np.ndarray) -> Any:
+        """A reusable buffer that fits the largest block of these bounds (opaque to callers)."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        """Rows start..stop as a block of views into the buffer (bias 0); one contiguous read per array.
+
+        Values are not checked here (driver/prefetch.py does). Raises DataError for a truncated or
+        inconsistent file, ReadWriteError when the disk fails.
+        """
+
+    @abstractmethod
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        """The raw labels in consecutive arrays of at most `chunk` (original type; text as str).
+
+        Raises DataError where the source has none or their number is not n.
+        """
+
+    @abstractmethod
+    def sample_weight(self) -> np.ndarray | None:
+        """Weights (n,) float64, or None where the source has none."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short text that changes when the data change: size, mtime, shapes and sampled bytes."""
+
+    def layout(self) -> dict[str, Any]:
+        """How the rows are stored, for people and for `info --json`: plain values only."""
+        return {"format": "memory", "sparse": self.sparse, "dtype": str(self.dtype)}
+
+    def close(self) -> None:
+        """Let go of files."""
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,48 @@
+"""One tree of exceptions: each class carries the exit code of the command line."""
+
+from __future__ import annotations
+
+
+class StreamMarginError(Exception):
+    """Base of all errors meant for people: one sentence, where, and how to mend it."""
+
+    exit_code = 1
+
+
+class UsageError(StreamMarginError, ValueError):
+    """An option, or a combination of options, that cannot work."""
+
+    exit_code = 2
+
+
+class DataError(StreamMarginError, ValueError):
+    """Input that was found and read but is not valid; the message names file, dataset and row."""
+
+    exit_code = 65
+
+
+class InputMissingError(StreamMarginError, FileNotFoundError):
+    """An input file that does not exist or may not be read."""
+
+    exit_code = 66
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class OutputError(StreamMarginError, OSError):
+    """An output that cannot be created, or exists and may not be overwritten."""
+
+    exit_code = 73
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class ReadWriteError(StreamMarginError, OSError):
+    """The disk failed while reading or writing (full, unplugged, ...)."""
+
+    exit_code = 74
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -1,0 +1,160 @@
+"""Blocks of consecutive rows: what a source yields and a kernel consumes.
+
+Both kinds answer to the same methods, so one kernel source serves dense and sparse rows. A weight
+vector has length d + 1: the last entry belongs to the constant column of value `bias` (0: none).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+def prefetch(array, index):
+    """Ask the processor to fetch array[index] soon; does nothing without the JIT."""
+
+
+class DenseBlock(NamedTuple):
+    """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
+
+    X: np.ndarray
+    bias: float
+
+    def rows(self):
+        """Number of rows m."""
+        return self.X.shape[0]
+
+    def features(self):
+        """Number of columns d, the constant column not counted."""
+        return self.X.shape[1]
+
+    def dot(self, i, w):
+        """x_i . w, summed in the precision of w."""
+        x = self.X[i]
+        total = w.dtype.type(0)
+        for j in range(x.size):
+            total += x[j] * w[j]
+        return total + w.dtype.type(self.bias) * w[x.size]
+
+    def add(self, i, t, w):
+        """w += t x_i."""
+        x = self.X[i]
+        t = w.dtype.type(t)
+        for j in range(x.size):
+            w[j] += t * x[j]
+        w[x.size] += t * w.dtype.type(self.bias)
+
+    def sum_powers(self, i, q):
+        """sum_j |x_ij|^q, in float64."""
+        x = self.X[i]
+        total = 0.0
+        if q == 2.0:
+            for j in range(x.size):
+                total += np.float64(x[j]) * np.float64(x[j])
+        else:
+            for j in range(x.size):
+                if x[j] != 0:
+                    total += abs(np.float64(x[j])) ** q
+        if self.bias != 0.0:
+            total += abs(self.bias) ** q
+        return total
+
+    def add_mirrored(self, i, t, theta, powers, q):
+        """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
+        x = self.X[i]
+        d = x.size
+        change = 0.0
+        for j in range(d + 1):
+            step = t * (x[j] if j < d else self.bias)
+            if step != 0.0:
+                change -= theta[j] * powers[j]
+                theta[j] += step
+                powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
+                change += theta[j] * powers[j]
+        return change
+
+    def prefetch_row(self, i):
+        """Hint that row i comes soon. The hardware already follows the next cache lines of a dense row."""
+        if i < self.X.shape[0]:
+            prefetch(self.X, i * self.X.shape[1])
+
+
+class CSRBlock(NamedTuple):
+    """Sparse rows: data (nnz,), indices (nnz,) uint32 sorted within a row, indptr (m+1,) int64 from 0."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    width: int
+    bias: float
+
+    def rows(self):
+        """Number of rows m."""
+        return self.indptr.size - 1
+
+    def features(self):
+        """Number of columns d, the constant column not counted."""
+        return self.width
+
+    def dot(self, i, w):
+        """x_i . w, summed in the precision of w."""
+        start = self.indptr[i]
+        data = self.data[start : self.indptr[i + 1]]
+        indices = self.indices[start : self.indptr[i + 1]]
+        # four sums hide the latency of the additions; a gather instruction would be slower
+        s0 = s1 = s2 = s3 = w.dtype.type(0)
+        fours = data.size >> 2
+        for k in range(fours):
+            s0 += data[4 * k] * w[indices[4 * k]]
+            s1 += data[4 * k + 1] * w[indices[4 * k + 1]]
+            s2 += data[4 * k + 2] * w[indices[4 * k + 2]]
+            s3 += data[4 * k + 3] * w[indices[4 * k + 3]]
+        for k in range(4 * fours, data.size):
+            s0 += data[k] * w[indices[k]]
+        return (s0 + s1) + (s2 + s3) + w.dtype.type(self.bias) * w[self.width]
+
+    def add(self, i, t, w):
+        """w += t x_i."""
+        t = w.dtype.type(t)
+        for k in range(self.indptr[i], self.indptr[i + 1]):
+            w[self.indices[k]] += t * self.data[k]
+        w[self.width] += t * w.dtype.type(self.bias)
+
+    def sum_powers(self, i, q):
+        """sum_j |x_ij|^q, in float64."""
+        total = 0.0
+        if q == 2.0:
+            for k in range(self.indptr[i], self.indptr[i + 1]):
+                total += np.float64(self.data[k]) * np.float64(self.data[k])
+        else:
+            for k in range(self.indptr[i], self.indptr[i + 1]):
+                total += abs(np.float64(self.data[k])) ** q
+        if self.bias != 0.0:
+            total += abs(self.bias) ** q
+        return total
+
+    def add_mirrored(self, i, t, theta, powers, q):
+        """theta += t x_i and powers = sign(theta) |theta|^(q-1); returns the change of sum |theta|^q."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        change = 0.0
+        for k in range(start, stop + 1):
+            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
+            step = t * (self.data[k] if k < stop else self.bias)
+            if step != 0.0:
+                change -= theta[j] * powers[j]
+                theta[j] += step
+                powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
+                change += theta[j] * powers[j]
+        return change
+
+    def prefetch_row(self, i):
+        """Hint that row i comes soon."""
+        if i + 1 < self.indptr.size:
+            start, stop = self.indptr[i], self.indptr[i + 1]
+            for k in range(start, stop, 16):
+                prefetch(self.data, k)
+                prefetch(self.indices, k)
+
+
+Block = DenseBlock | CSRBlock

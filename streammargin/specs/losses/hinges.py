@@ -1,0 +1,67 @@
+"""The hinge, its square and its smoothed form: one family of two numbers (g, U).
+
+phi is the conjugate of alpha - g alpha^2 / 2 on [0, U] (unit scale), so that
+(g, U) = (0, 1), (1/2, inf), (width, 1) give (1-u)_+, (1-u)_+^2 and the smoothed hinge
+(SDCA: lp-norm perceptron paper, appendix C; Shalev-Shwartz and Zhang 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from streammargin.errors import UsageError
+
+
+class Hinge(NamedTuple):
+    """phi(u) = max over 0 <= alpha <= U of alpha (1 - u) - g alpha^2 / 2."""
+
+    g: float
+    U: float
+
+    hard_margin = True
+
+    def bound(self, cap):
+        return self.U * cap
+
+    def step(self, alpha, u, L, cap):
+        curvature = L + self.g / cap
+        if curvature <= 0.0:  # a row of norm 0: its dual is linear
+            return self.U * cap if cap < math.inf else alpha
+        moved = alpha + (1.0 - u - self.g * alpha / cap) / curvature
+        return min(max(moved, 0.0), self.U * cap)
+
+    def primal(self, u, cap):
+        r = 1.0 - u
+        if r <= 0.0:
+            return 0.0
+        if self.g == 0.0:
+            return cap * r
+        best = min(r / self.g, self.U)
+        return cap * best * (r - 0.5 * self.g * best)
+
+    def dual(self, alpha, cap):
+        return alpha - 0.5 * self.g * alpha * (alpha / cap)
+
+    def settled(self, alpha, cap):
+        return alpha <= 0.0 or alpha >= self.U * cap
+
+    def gap(self, alpha, u, cap):
+        r = 1.0 - u
+        if self.g == 0.0:
+            return (cap * r if r > 0.0 else 0.0) - alpha * r
+        best = min(max(r / self.g, 0.0), self.U)
+        return cap * best * (r - 0.5 * self.g * best) - alpha * (r - 0.5 * self.g * (alpha / cap))
+
+
+def _smooth(width: float) -> Hinge:
+    if not (width > 0.0 and math.isfinite(width)):
+        raise UsageError(f"width of the smoothed hinge must be a positive number, not {width!r}")
+    return Hinge(float(width), 1.0)
+
+
+LOSSES = {
+    "hinge": lambda width: Hinge(0.0, 1.0),
+    "squared_hinge": lambda width: Hinge(0.5, math.inf),
+    "smooth_hinge": _smooth,
+}

@@ -1,0 +1,67 @@
+"""Logistic loss phi(u) = log(1 + exp(-u)).
+
+-phi*(-alpha) = -alpha ln alpha - (1 - alpha) ln(1 - alpha) on [0, 1] (unit scale); the step is a
+safeguarded Newton search for the maximiser of the one-dimensional dual, kept inside (0, 1)
+(lp-norm perceptron paper, appendix C; Yu, Huang and Lin 2011).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Logistic(NamedTuple):
+    """phi(u) = log(1 + exp(-u))."""
+
+    tolerance: float  # relative size of the last Newton move
+
+    hard_margin = False
+
+    def bound(self, cap):
+        return cap
+
+    def step(self, alpha, u, L, cap):
+        # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z
+        kappa = cap * L
+        old = alpha / cap
+        low = -u - kappa * (1.0 - old)
+        high = -u + kappa * old
+        z = math.log(old / (1.0 - old)) if 0.0 < old < 1.0 else -u
+        z = min(max(z, low), high)
+        for _ in range(50):
+            a = 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
+            value = z + u + kappa * (a - old)
+            if value > 0.0:
+                high = z
+            else:
+                low = z
+            new = z - value / (1.0 + kappa * a * (1.0 - a))
+            if not low <= new <= high:
+                new = 0.5 * (low + high)
+            if abs(new - z) <= self.tolerance * (1.0 + abs(z)):
+                z = new
+                break
+            z = new
+        return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
+
+    def primal(self, u, cap):
+        return cap * (math.log1p(math.exp(-u)) if u >= 0.0 else math.log1p(math.exp(u)) - u)
+
+    def dual(self, alpha, cap):
+        a = alpha / cap
+        entropy = 0.0
+        if a > 0.0:
+            entropy -= a * math.log(a)
+        if a < 1.0:
+            entropy -= (1.0 - a) * math.log(1.0 - a)
+        return cap * entropy
+
+    def settled(self, alpha, cap):
+        return False
+
+    def gap(self, alpha, u, cap):
+        return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
+
+
+LOSSES = {"logistic": lambda width: Logistic(1e-12)}

@@ -1,0 +1,92 @@
+"""lp norms of the regulariser and their mirror maps.
+
+w = mirror(theta) for psi(w) = 1/2 ||w||_p^2 and q = p/(p-1):
+w_j = ||theta||_q^(2-q) |theta_j|^(q-1) sign(theta_j), and ||w||_p = ||theta||_q
+(lp-norm perceptron paper, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.errors import UsageError
+
+
+class L2(NamedTuple):
+    """p = 2: the mirror map is the identity, and theta and its powers are one array."""
+
+    q: float
+
+    def curvature(self, block, i):
+        """L_i = (q-1) ||a_i||_q^2, the curvature bound of the dual along row i."""
+        return block.sum_powers(i, 2.0)
+
+    def scale(self, power_sum):
+        """Factor from the stored powers to the weights."""
+        return 1.0
+
+    def move(self, block, i, t, theta, powers, power_sum):
+        """theta += t x_i; returns the new sum |theta|^q (not needed here)."""
+        block.add(i, t, theta)
+        return power_sum
+
+
+class Lp(NamedTuple):
+    """1 < p < 2: powers = sign(theta)|theta|^(q-1) is kept beside theta, so a dot needs no pow."""
+
+    q: float
+
+    def curvature(self, block, i):
+        """L_i = (q-1) ||a_i||_q^2, the curvature bound of the dual along row i."""
+        return (self.q - 1.0) * block.sum_powers(i, self.q) ** (2.0 / self.q)
+
+    def scale(self, power_sum):
+        """Factor from the stored powers to the weights: ||theta||_q^(2-q)."""
+        return power_sum ** ((2.0 - self.q) / self.q) if power_sum > 0.0 else 0.0
+
+    def move(self, block, i, t, theta, powers, power_sum):
+        """theta += t x_i, its powers with it; returns the new sum |theta|^q."""
+        return max(power_sum + block.add_mirrored(i, t, theta, powers, self.q), 0.0)
+
+
+def resolve_p(norm: float | str, features: int) -> float:
+    """The exponent p of --norm: a number in (1, 2] or "sparse" (p = min(2, 1 + 1/ln d)).
+
+    Raises UsageError for anything else.
+    """
+    if norm == "sparse":
+        return min(2.0, 1.0 + 1.0 / math.log(features)) if features > 2 else 2.0
+    try:
+        p = float(norm)
+    except (TypeError, ValueError):
+        p = math.nan
+    if not 1.0 < p <= 2.0:
+        raise UsageError(f"norm must be a number in (1, 2] or 'sparse', not {norm!r}")
+    return p
+
+
+def make_norm(p: float) -> L2 | Lp:
+    """The norm of exponent p, 1 < p <= 2."""
+    return L2(2.0) if p == 2.0 else Lp(p / (p - 1.0))
+
+
+def dual_norm(theta: np.ndarray, q: float) -> float:
+    """||theta||_q, float64, without overflow of the powers."""
+    top = float(np.max(np.abs(theta), initial=0.0))
+    if top == 0.0 or not math.isfinite(top):
+        return top
+    return top * float(np.sum(np.abs(theta / top) ** q)) ** (1.0 / q)
+
+
+def mirror(theta: np.ndarray, q: float) -> np.ndarray:
+    """w = mirror(theta), float64; mirror(0) = 0 by definition."""
+    if q == 2.0:
+        return np.array(theta, dtype=np.float64)
+    size = dual_norm(theta, q)
+    if size == 0.0:
+        return np.zeros(theta.shape)
+    scaled = np.abs(theta) / size
+    return size * np.sign(theta) * scaled ** (q - 1.0)

@@ -24,7 +24,7 @@ _HOME = {
     "OutputError": "streammargin.errors",
     "ReadWriteError": "streammargin.errors",
 }
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
     from streammargin.data.open import open_source as open_source

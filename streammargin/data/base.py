@@ -84,7 +84,7 @@ class Source(ABC):
         """How the rows are stored, for people and for `info --json`: plain values only."""
         return {"format": "memory", "sparse": self.sparse, "dtype": str(self.dtype)}
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Let go of files."""
 
     def __enter__(self) -> Source:

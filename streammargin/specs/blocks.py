@@ -15,6 +15,14 @@ def prefetch(array, index):
     """Ask the processor to fetch array[index] soon; does nothing without the JIT."""
 
 
+def dense_dot(x, w):
+    """sum_j x_j w_j over the entries of x, in the precision of w."""
+    total = w.dtype.type(0)
+    for j in range(x.size):
+        total += x[j] * w[j]
+    return total
+
+
 class DenseBlock(NamedTuple):
     """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
 
@@ -32,10 +40,7 @@ class DenseBlock(NamedTuple):
     def dot(self, i, w):
         """x_i . w, summed in the precision of w."""
         x = self.X[i]
-        total = w.dtype.type(0)
-        for j in range(x.size):
-            total += x[j] * w[j]
-        return total + w.dtype.type(self.bias) * w[x.size]
+        return dense_dot(x, w) + w.dtype.type(self.bias) * w[x.size]
 
     def add(self, i, t, w):
         """w += t x_i."""

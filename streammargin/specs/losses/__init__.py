@@ -10,8 +10,7 @@ name on the command line to a function of the width that makes the tuple:
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
     bound(cap)               the largest feasible alpha
-
-and the class attribute hard_margin: whether C = inf makes sense.
+    has_hard_margin()        whether C = inf makes sense
 """
 
 from __future__ import annotations

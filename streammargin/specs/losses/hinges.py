@@ -19,7 +19,8 @@ class Hinge(NamedTuple):
     g: float
     U: float
 
-    hard_margin = True
+    def has_hard_margin(self):
+        return True
 
     def bound(self, cap):
         return self.U * cap

@@ -16,7 +16,8 @@ class Logistic(NamedTuple):
 
     tolerance: float  # relative size of the last Newton move
 
-    hard_margin = False
+    def has_hard_margin(self):
+        return False
 
     def bound(self, cap):
         return cap

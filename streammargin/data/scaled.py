@@ -1,0 +1,57 @@
+"""A source whose columns are scaled as they are read; the data themselves are never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.specs.blocks import Block, DenseBlock
+
+
+class ScaledSource(Source):
+    """Columns (x - center) * factor of another source; center must be 0 for sparse rows.
+
+    center, factor: (d,) float64. Blocks are always copies in a buffer, also for arrays in memory.
+    """
+
+    def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
+        self.source, self.center, self.factor = source, center, factor
+        self.name, self.rows, self.features, self.nnz = source.name, source.rows, source.features, source.nnz
+        self.dtype, self.sparse = source.dtype, source.sparse
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        return self.source.bounds(max_bytes)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        return self.source.buffer_bytes(bounds)
+
+    def allocate(self, bounds: np.ndarray) -> Any:
+        return self.source.allocate(bounds)
+
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        from streammargin.kernels.columns import scale_dense, scale_sparse
+
+        block = self.source.read(start, stop, buffer)
+        if isinstance(block, DenseBlock):
+            scale_dense(block.X, self.center, self.factor)
+        else:
+            scale_sparse(block.data, block.indices, self.factor)
+        return block
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        return self.source.labels(chunk)
+
+    def sample_weight(self) -> np.ndarray | None:
+        return self.source.sample_weight()
+
+    def fingerprint(self) -> str:
+        return self.source.fingerprint()
+
+    def layout(self) -> dict[str, Any]:
+        return self.source.layout()
+
+    def close(self) -> None:
+        self.source.close()

@@ -1,0 +1,1 @@
+"""The driver: memory plan, reader thread, the loop of passes, stopping and events."""

@@ -1,0 +1,52 @@
+"""Events: plain dicts, kept in a bounded history and handed to the listeners."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Listener = Callable[[dict[str, Any]], None]
+SCHEMA = 1
+KEPT = 10_000
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_bytes() -> int | None:
+    """Resident memory of this process, or None where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class History:
+    """Publishes events and keeps at most KEPT of them, the pass_end ones thinned evenly."""
+
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self.listeners = list(listeners)
+        self.events: list[dict[str, Any]] = []
+        self._stride = 1
+        self._seen = 0
+
+    def progress(self, event: dict[str, Any]) -> None:
+        """Tell the listeners without keeping the event."""
+        for listener in self.listeners:
+            listener(event)
+
+    def publish(self, event: dict[str, Any]) -> None:
+        """Tell the listeners and keep the event."""
+        self.progress(event)
+        if event["event"] == "pass_end":
+            self._seen += 1
+            if (self._seen - 1) % self._stride:
+                return
+        self.events.append(event)
+        if len(self.events) > KEPT:
+            self._thin()
+
+    def _thin(self) -> None:
+        self._stride *= 2
+        first, *middle, last = self.events
+        self.events = [first, *middle[1::2], last]

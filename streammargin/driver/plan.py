@@ -1,0 +1,92 @@
+"""From a memory budget to block bounds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.errors import UsageError
+
+# larger blocks read no faster and leave the second-level caches; smaller ones cost calls
+BLOCK_BYTES = 32 << 20
+BUFFERS = 3  # one in the kernel, one filled, one being filled
+# what the allocator, the thread and short-lived arrays take beside the counted ones
+SLACK_BYTES = 12 << 20
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(text: str | int | float) -> int:
+    """Bytes of "512M", "1G", "1.5GiB" or a plain number. Raises UsageError for anything else."""
+    if isinstance(text, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+        if not match:
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
+        size = int(float(match[1]) * _UNITS[match[2].upper()])
+    else:
+        size = int(text)
+    if size <= 0:
+        raise UsageError(f"size must be positive, not {text!r}")
+    return size
+
+
+def format_size(size: float) -> str:
+    """A size for people: 17M, 1.5G."""
+    for unit in ("", "K", "M", "G", "T"):
+        if size < 1024 or unit == "T":
+            return f"{size:.3g}{unit}" if unit else f"{size:.0f}"
+        size /= 1024
+    raise AssertionError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Block bounds (B+1,) int64, the number of buffers, and the bytes all of it takes.
+
+    resident: the rows fit in the budget, so that one buffer is filled once and kept.
+    """
+
+    bounds: np.ndarray
+    buffers: int
+    memory_bytes: int
+    resident: bool
+
+    @property
+    def blocks(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of the largest block."""
+        return int(np.diff(self.bounds).max())
+
+
+def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
+    """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
+
+    Raises UsageError naming the minimum when the smallest plan needs more.
+    """
+    everything = np.array([0, source.rows], np.int64)
+    if source.whole() is not None:
+        return Plan(everything, 0, state_bytes, True)
+    fixed = state_bytes + SLACK_BYTES
+    available = budget - fixed
+    whole = source.buffer_bytes(everything)
+    if whole <= available:
+        return Plan(everything, 1, fixed + whole, True)
+    least = None
+    for buffers in (BUFFERS, 2):
+        bounds = source.bounds(max(1, min(BLOCK_BYTES, available // buffers)))
+        needed = fixed + buffers * source.buffer_bytes(bounds)
+        least = needed if least is None else min(least, needed)
+        if needed <= budget:
+            return Plan(bounds, buffers, needed, False)
+    assert least is not None
+    minimum = -(-least // (1 << 20))
+    raise UsageError(
+        f"a memory budget of {format_size(budget)} is too small for {source.name}: "
+        f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"
+    )

@@ -1,0 +1,136 @@
+"""One reader thread ahead of the kernel. Every block it hands over has been checked."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.errors import DataError
+from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+
+
+@dataclass
+class ReadCounts:
+    """Running totals of a reader: seconds reading, seconds the consumer waited, bytes of blocks."""
+
+    read_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    bytes_read: int = 0
+
+
+def check_block(source: Source, block: Block, start: int) -> None:
+    """Raise DataError unless the block is fit for a kernel; sorts unsorted sparse rows in place."""
+    from streammargin.kernels import check
+
+    values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
+    if isinstance(block, CSRBlock):
+        code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
+        if code == check.UNSORTED:
+            check.sort_rows(block.data, block.indices, block.indptr)
+            code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
+        if code == check.OUT_OF_RANGE:
+            raise DataError(
+                f"{source.name}: row {start + row} has the column index {int(np.uint32(index).view(np.int32))}, "
+                f"outside 0..{block.width - 1}; rebuild the file, or convert it with streammargin-data convert"
+            )
+        if code == check.TWICE:
+            raise DataError(
+                f"{source.name}: row {start + row} has column {index} twice; sum the duplicates before training"
+            )
+    bad = int(check.first_not_finite(values))
+    if bad >= 0:
+        if isinstance(block, DenseBlock):
+            row, column = divmod(bad, block.features())
+        else:
+            row, column = int(np.searchsorted(block.indptr, bad, side="right")) - 1, int(block.indices[bad])
+        what = "NaN" if np.isnan(values[bad]) else "an infinite value"
+        raise DataError(
+            f"{source.name}: row {start + row}, column {column} is {what}; "
+            "drop the row or replace the value before training"
+        )
+
+
+class BlockReader:
+    """Reads the blocks of a plan in any order, ahead of their use, into buffers that are reused.
+
+    A resident reader (one block that holds everything) reads once and then hands out the same block.
+    """
+
+    def __init__(self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False) -> None:
+        self.source, self.bounds = source, bounds
+        self.counts = ReadCounts()
+        self._kept: Block | None = source.whole()
+        self._resident = resident
+        self._buffers = [] if self._kept is not None else [source.allocate(bounds) for _ in range(buffers)]
+
+    def _fill(self, index: int, buffer: Any) -> Block:
+        started = time.perf_counter()
+        start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
+        block = self.source.read(start, stop, buffer)
+        check_block(self.source, block, start)
+        self.counts.read_seconds += time.perf_counter() - started
+        self.counts.bytes_read += _block_bytes(block)
+        return block
+
+    def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
+        """(start, stop, block) for every block number in order; a block is valid until the next one."""
+        if self._resident or self._kept is not None:
+            if self._kept is None:
+                self._kept = self._fill(0, self._buffers[0])
+                self.counts.wait_seconds = self.counts.read_seconds
+            for index in order:
+                yield int(self.bounds[index]), int(self.bounds[index + 1]), self._kept
+            return
+        free: queue.SimpleQueue = queue.SimpleQueue()
+        filled: queue.SimpleQueue = queue.SimpleQueue()
+        for buffer in self._buffers:
+            free.put(buffer)
+        halt = threading.Event()
+
+        def work() -> None:
+            try:
+                for index in order:
+                    buffer = free.get()
+                    if halt.is_set():
+                        return
+                    filled.put((int(index), buffer, self._fill(int(index), buffer), None))
+            except BaseException as error:  # handed to the consumer, who raises it
+                filled.put((0, None, None, error))
+
+        thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
+        thread.start()
+        try:
+            for _ in range(len(order)):
+                started = time.perf_counter()
+                index, buffer, block, error = filled.get()
+                self.counts.wait_seconds += time.perf_counter() - started
+                if error is not None:
+                    raise error
+                yield int(self.bounds[index]), int(self.bounds[index + 1]), block
+                free.put(buffer)
+        finally:
+            halt.set()
+            free.put(None)
+            thread.join()
+
+
+def _block_bytes(block: Block) -> int:
+    if isinstance(block, DenseBlock):
+        return block.X.nbytes
+    return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
+
+
+def read_blocks(source: Source, memory: int = 96 << 20) -> Iterator[tuple[int, int, Block]]:
+    """All rows in file order, (start, stop, block), reading ahead in at most `memory` bytes."""
+    from streammargin.driver.plan import make_plan
+
+    plan = make_plan(source, memory, 0)
+    reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+    yield from reader.stream(np.arange(plan.blocks))

@@ -1,0 +1,253 @@
+"""The loop of passes: the only file that knows what a pass is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.stopping import Stopping
+from streammargin.driver.validate import Validator
+from streammargin.solvers.base import Figures, Problem, Solver, State
+from streammargin.specs.blocks import Block
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit)."""
+
+    tol: float
+    passes: int
+    max_seconds: float | None
+
+
+@dataclass
+class Outcome:
+    """How a run ended: reason, whether every problem reached the tolerance, and its last exact figures.
+
+    figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
+    """
+
+    reason: str
+    converged: bool
+    passes: int
+    w: np.ndarray
+    figures: list[Figures] | None
+    wrong: np.ndarray | None
+    valid_errors: np.ndarray | None
+
+
+class _Run:
+    """One training run; attributes are what the phases share."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        reader: BlockReader,
+        bias: float,
+        limits: Limits,
+        validator: Validator | None,
+        history: History,
+        should_stop: Callable[[], str | None] | None,
+        progress: bool,
+    ) -> None:
+        self.problem, self.solver, self.reader, self.bias = problem, solver, reader, bias
+        self.limits, self.validator, self.history = limits, validator, history
+        self.should_stop, self.progress = should_stop, progress
+        self.started = time.perf_counter()
+        self.state: State = solver.start(problem)
+        self.active = np.arange(problem.count)
+        self.done = np.zeros(problem.count, bool)
+        self.impossible = np.zeros(problem.count, bool)
+        self.figures: list[Figures] | None = None
+        self.wrong: np.ndarray | None = None
+        self.valid_errors: np.ndarray | None = None
+        self.number = 0
+        self.longest_sweep = 0.0
+        self.estimate: float | None = None
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self.started
+
+    def _out_of_time(self) -> bool:
+        # one more sweep, for the certificate, still has to fit
+        limit = self.limits.max_seconds
+        return limit is not None and self._elapsed() + self.longest_sweep >= limit
+
+    def _sweep(self, order: np.ndarray, phase: str) -> Iterator[tuple[int, Block]]:
+        """(first row, block) in order; publishes progress."""
+        started = self._elapsed()
+        counts = self.reader.counts
+        bytes_before, wait_before = counts.bytes_read, counts.wait_seconds
+        rows = 0
+        for done, (start, stop, block) in enumerate(self.reader.stream(order)):
+            yield start, block._replace(bias=self.bias)
+            rows += stop - start
+            if self.progress:
+                self.history.progress(
+                    {
+                        "event": "progress", "phase": phase, "pass": self.number, "block": done + 1,
+                        "blocks": len(order), "rows": rows, "seconds": self._elapsed() - started,
+                        "bytes_read": counts.bytes_read - bytes_before,
+                        "wait_seconds": counts.wait_seconds - wait_before,
+                        "estimate": self.estimate, "elapsed": self._elapsed(),
+                    }
+                )  # fmt: skip
+        self.longest_sweep = max(self.longest_sweep, self._elapsed() - started)
+
+    def _stop_requested(self) -> bool:
+        return self.should_stop is not None and self.should_stop() is not None
+
+    def prologue(self) -> None:
+        blocks = len(self.reader.bounds) - 1
+        for index in range(self.solver.prologue):
+            for first, block in self._sweep(np.arange(blocks), "prologue"):
+                self.solver.prologue_block(self.problem, self.state, index, block, first)
+
+    def learn(self) -> tuple[np.ndarray, str | None]:
+        """One pass. Returns the estimates (K,) and the reason to stop inside the pass, if any."""
+        self.number += 1
+        counts = self.reader.counts
+        before = (counts.read_seconds, counts.wait_seconds, counts.bytes_read, self._elapsed())
+        self.solver.begin_pass(self.problem, self.state, self.number)
+        order = self.solver.order(self.problem, self.state, self.number, len(self.reader.bounds) - 1)
+        interrupted = None
+        rows = 0
+        sweep = self._sweep(order, "pass")
+        for first, block in sweep:
+            self.solver.run_block(self.problem, self.state, self.active, block, first)
+            rows += block.rows()
+            if self._stop_requested():
+                interrupted = "signal"
+            elif len(order) > 1 and self._out_of_time():
+                interrupted = "seconds"
+            if interrupted:
+                break
+        sweep.close()  # type: ignore[attr-defined]
+        report = self.solver.end_pass(self.problem, self.state, self.active)
+        seconds = self._elapsed() - before[3]
+        waited = counts.wait_seconds - before[1]
+        self.estimate = float(report.estimate[self.active].max(initial=0.0))
+        self.history.publish(
+            {
+                "event": "pass_end", "pass": self.number, "rows": rows, "seconds": seconds,
+                "read_seconds": counts.read_seconds - before[0], "compute_seconds": seconds - waited,
+                "wait_seconds": waited, "bytes_read": counts.bytes_read - before[2],
+                "mistakes": report.mistakes, "rss_bytes": resident_bytes(), "estimate": self.estimate,
+            }
+        )  # fmt: skip
+        if report.certificate is not None and interrupted is None:
+            self._judge(report.certificate, None)
+        return report.estimate, interrupted
+
+    def certify(self) -> None:
+        """A sweep with the weights frozen: exact figures, an event, and problems that are done."""
+        self.solver.begin_certificate(self.problem, self.state, self.active)
+        for first, block in self._sweep(np.arange(len(self.reader.bounds) - 1), "certificate"):
+            self.solver.certify_block(self.problem, self.state, block, first)
+        figures, wrong = self.solver.end_certificate(self.problem, self.state)
+        self._judge(figures, wrong)
+
+    def _judge(self, figures: list[Figures], wrong: np.ndarray | None) -> None:
+        self.figures, self.wrong = figures, wrong
+        for k in self.active:
+            upper = figures[k].margin_upper
+            self.impossible[k] = upper is not None and upper < self.solver.smallest_margin(self.problem, self.state)
+            self.done[k] = self.impossible[k] or figures[k].reached(self.limits.tol)
+        self.active = np.flatnonzero(~self.done)
+        w = np.stack([f.w for f in figures])
+        if self.validator is not None:
+            self.valid_errors = self.validator.errors(w)
+        for trial in range(self.problem.trials):
+            error = None if self.valid_errors is None else float(self.valid_errors[trial])
+            event = certificate_event(self.problem, trial, figures, wrong, error)
+            self.history.publish({"event": "certificate", "pass": self.number, **event})
+
+    def finish(self, reason: str) -> Outcome:
+        current = self.figures is not None and reason != "signal"
+        if reason != "signal" and self.impossible.any() and not self.active.size:
+            reason = "not_separable"
+        w = np.stack([f.w for f in self.figures]) if current and self.figures else self._latest()
+        converged = bool(current and self.done.all() and not self.impossible.any())
+        figures, wrong = (self.figures, self.wrong) if current else (None, None)
+        valid_errors = self.valid_errors if current else None
+        return Outcome(reason, converged, self.number, w, figures, wrong, valid_errors)
+
+    def _latest(self) -> np.ndarray:
+        return self.solver.weights(self.problem, self.state)
+
+
+def run(
+    problem: Problem,
+    solver: Solver,
+    reader: BlockReader,
+    bias: float,
+    limits: Limits,
+    validator: Validator | None,
+    history: History,
+    should_stop: Callable[[], str | None] | None = None,
+    progress: bool = False,
+) -> Outcome:
+    """Pass after pass until the certificate, the passes, the clock or a signal says stop.
+
+    Unless a signal ended it, the weights of the outcome are the ones whose figures it carries.
+    """
+    training = _Run(problem, solver, reader, bias, limits, validator, history, should_stop, progress)
+    stopping = Stopping(problem.count, limits.tol)
+    training.prologue()
+    while True:
+        estimate, reason = training.learn()
+        if reason == "signal":
+            return training.finish(reason)
+        if reason is None and training.number >= limits.passes:
+            reason = "passes"
+        if reason is None and training._out_of_time():
+            reason = "seconds"
+        if training.active.size and (reason is not None or stopping.due(estimate, training.active)):
+            before = training.active
+            training.certify()
+            assert training.figures is not None
+            gaps = [f.margin_gap if f.gap is None else f.gap for f in training.figures]
+            stopping.learn(np.array([np.inf if g is None else g for g in gaps]), before)
+        if not training.active.size:
+            return training.finish("tolerance")
+        if reason is not None:
+            return training.finish(reason)
+
+
+def certificate_event(
+    problem: Problem, trial: int, figures: list[Figures], wrong: np.ndarray | None, valid_error: float | None
+) -> dict[str, Any]:
+    """The exact figures of one value of C as plain values (the keys of the certificate event)."""
+    chosen = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
+    classes = [figures[k] for k in chosen]
+    mistakes = classes[0].mistakes if wrong is None or len(classes) == 1 else int(wrong[trial])
+
+    def worst(values: list[float | None]) -> float | None:
+        return None if any(v is None for v in values) else max(v for v in values if v is not None)
+
+    smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
+    return {
+        "primal": float(sum(f.primal for f in classes)),
+        "dual": float(sum(f.dual for f in classes)),
+        "gap": worst([f.gap for f in classes]),
+        "margin_lower": smallest.margin_lower,
+        "margin_upper": smallest.margin_upper,
+        "margin_gap": worst([f.margin_gap for f in classes]),
+        "mistakes": mistakes,
+        "train_error": mistakes / max(1, problem.present),
+        "valid_error": valid_error,
+        "per_class": [
+            {
+                "primal": f.primal, "dual": f.dual, "gap": f.gap, "margin_lower": f.margin_lower,
+                "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "mistakes": f.mistakes,
+            }
+            for f in classes
+        ],
+    }  # fmt: skip

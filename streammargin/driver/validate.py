@@ -1,0 +1,40 @@
+"""Held-out error, by class, streamed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.driver.prefetch import BlockReader
+
+
+class Validator:
+    """Classification error of K weights on a held-out source.
+
+    codes (n,) int16: class of each row, -1: not counted. positive (K,): the class of sign +1.
+    """
+
+    def __init__(
+        self, source: Source, reader: BlockReader, codes: np.ndarray, positive: np.ndarray, trials: int, bias: float
+    ) -> None:
+        self.source, self.reader, self.codes = source, reader, codes
+        self.positive, self.trials, self.bias = positive, trials, bias
+
+    def errors(self, w: np.ndarray) -> np.ndarray:
+        """Share of wrong rows for each value of C, with weights w (K, d+1) float64."""
+        from streammargin.kernels.predict import decide_block
+
+        per_trial = len(w) // self.trials
+        wrong = np.zeros(self.trials)
+        for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
+            scores = np.empty((stop - start, len(w)))
+            decide_block(block._replace(bias=self.bias), w, scores)
+            codes = self.codes[start:stop]
+            for trial in range(self.trials):
+                mine = slice(trial * per_trial, (trial + 1) * per_trial)
+                if per_trial == 1:
+                    bad = (scores[:, trial] > 0.0) != (codes == self.positive[trial])
+                else:
+                    bad = self.positive[mine][np.argmax(scores[:, mine], axis=1)] != codes
+                wrong[trial] += np.count_nonzero(bad & (codes >= 0))
+        return wrong / max(1, int(np.count_nonzero(self.codes >= 0)))

@@ -1,0 +1,68 @@
+"""Exact sums over one block with the weights frozen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.jit import kernel
+
+# columns of the sums, one row per problem
+PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMS = 0, 1, 2, 3, 4, 5
+
+
+@kernel
+def certify_block(
+    block, loss, first, codes, positive, caps, weights, trials, w, alpha, sleep, theta, sums, wrong
+):  # fmt: skip
+    """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
+
+    w (K, d+1) float64 the weights to certify; alpha (K, n), or (K, 0) for a method without duals;
+    theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64 (MIN_MARGIN starts at inf).
+    trials is the number of values of C; problem k belongs to trial k // (K // trials), and
+    wrong[trial] counts the rows whose class is not the one with the largest score.
+    Rows whose dual is not where a step would leave it are woken up.
+    """
+    weighted = weights.size > 0
+    has_alpha = alpha.shape[1] > 0
+    per_trial = w.shape[0] // trials
+    scores = np.empty(w.shape[0])
+    for i in range(block.rows()):
+        row = first + i
+        code = codes[row]
+        if code < 0:
+            continue
+        s = weights[row] if weighted else 1.0
+        if not s > 0.0:
+            continue
+        block.prefetch_row(i + 2)
+        for k in range(w.shape[0]):
+            score = block.dot(i, w[k])
+            scores[k] = score
+            cap = caps[k, code] * s
+            if not cap > 0.0:
+                continue
+            sign = 1.0 if code == positive[k] else -1.0
+            u = sign * score
+            sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], u)
+            if u <= 0.0:
+                sums[k, MISTAKES] += 1.0
+            finite = np.isfinite(cap)
+            if finite:
+                sums[k, PRIMAL] += loss.primal(u, cap)
+            if has_alpha:
+                a = min(np.float64(alpha[k, row]), loss.bound(cap))
+                if a != 0.0:
+                    sums[k, DUAL] += loss.dual(a, cap)
+                    sums[k, SUM_ALPHA] += a
+                    block.add(i, sign * a, theta[k])
+                if sleep[k, row] > 15 and ((a == 0.0 and u < 1.0) or (a > 0.0 and u > 1.0)):
+                    sleep[k, row] = 0
+        if per_trial > 1:
+            for trial in range(trials):
+                best = trial * per_trial
+                for k in range(best + 1, (trial + 1) * per_trial):
+                    if scores[k] > scores[best]:
+                        best = k
+                if code != positive[best]:
+                    wrong[trial] += 1

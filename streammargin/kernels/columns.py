@@ -1,0 +1,52 @@
+"""Column statistics of a block, for --scale."""
+
+from __future__ import annotations
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.jit import kernel
+
+
+@kernel
+def dense_columns(X, codes, weights, shift, largest, total, squares):
+    """largest = max |x|, total += s (x - shift), squares += s (x - shift)^2, by column, float64."""
+    weighted = weights.size > 0
+    for i in range(X.shape[0]):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        for j in range(X.shape[1]):
+            x = float(X[i, j])
+            largest[j] = max(largest[j], abs(x))
+            total[j] += s * (x - shift[j])
+            squares[j] += s * (x - shift[j]) * (x - shift[j])
+
+
+@kernel
+def sparse_columns(data, indices, indptr, codes, weights, largest, total, squares):
+    """The same over stored values, without a shift: zeros stay zeros."""
+    weighted = weights.size > 0
+    for i in range(indptr.size - 1):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            x = float(data[k])
+            largest[j] = max(largest[j], abs(x))
+            total[j] += s * x
+            squares[j] += s * x * x
+
+
+@kernel
+def scale_dense(X, center, factor):
+    """X = (X - center) * factor, in place."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            X[i, j] = (X[i, j] - center[j]) * factor[j]
+
+
+@kernel
+def scale_sparse(data, indices, factor):
+    """Stored values times the factor of their column, in place."""
+    for k in range(data.size):
+        data[k] *= factor[indices[k]]

@@ -1,0 +1,72 @@
+"""Makes the methods of the named tuples of specs/ callable inside kernels, by overload.
+
+Importing this module is what a kernel file must do before it compiles anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload, overload_method
+
+from streammargin.specs import blocks, losses, norms
+
+
+@intrinsic
+def _prefetch(typing_context, array, index):
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, i32(0), i32(3), i32(1)])  # read, keep, data cache
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+@overload(blocks.prefetch)
+def _overload_prefetch(array, index):
+    def run(array, index):
+        _prefetch(array, index)
+
+    return run
+
+
+# reassociation lets LLVM use wide sums for dense rows; for CSR it would choose slow gathers
+@overload(blocks.dense_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_dot(x, w):
+    return blocks.dense_dot
+
+
+def _expose(name: str, classes: list[type]) -> None:
+    """One overload for all classes that have a method of this name (and the same parameters)."""
+
+    def choose(*args: Any) -> Any:
+        cls = args[0].instance_class
+        return getattr(cls, name) if cls in classes else None
+
+    choose.__signature__ = inspect.signature(getattr(classes[0], name))  # type: ignore[attr-defined]
+    overload_method(types.BaseNamedTuple, name)(choose)  # type: ignore[attr-defined]
+
+
+def _expose_all() -> None:
+    modules = [blocks, norms]
+    modules += [m for key, m in sorted(sys.modules.items()) if key.startswith(losses.__name__ + ".")]
+    owners: dict[str, list[type]] = {}
+    for module in modules:
+        for cls in vars(module).values():
+            if isinstance(cls, type) and hasattr(cls, "_fields") and cls.__module__ == module.__name__:
+                for name, value in vars(cls).items():
+                    if inspect.isfunction(value) and not name.startswith("_"):
+                        owners.setdefault(name, []).append(cls)
+    for name, classes in owners.items():
+        _expose(name, classes)
+
+
+_expose_all()

@@ -1,0 +1,185 @@
+"""What a solver is told, what it keeps, and what it must answer: the protocol of the driver.
+
+A solver consumes (block, loss, norm, state). Everything it needs to go on lies in one State of named
+arrays and plain numbers, so that a checkpoint can be taken of any solver without asking it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streammargin.kernels.order import permutation
+from streammargin.specs.blocks import Block
+
+
+@dataclass(frozen=True)
+class Problem:
+    """K binary problems over the same n rows of d features (one per class and value of C).
+
+    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with
+    sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
+    weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
+    present: rows that are not absent (class among those trained on, weight above 0).
+    """
+
+    rows: int
+    features: int
+    dtype: np.dtype
+    loss: Any
+    norm: Any
+    p: float
+    codes: np.ndarray
+    positive: np.ndarray
+    caps: np.ndarray
+    weights: np.ndarray
+    trials: int
+    tol: float
+    seed: int
+    present: int
+
+    @property
+    def count(self) -> int:
+        """K, the number of binary problems."""
+        return len(self.positive)
+
+    @property
+    def per_trial(self) -> int:
+        """Binary problems of one value of C: 1, or one per class."""
+        return self.count // self.trials
+
+    @property
+    def q(self) -> float:
+        """The dual exponent p / (p - 1)."""
+        return float(self.norm.q)
+
+    @property
+    def hard(self) -> bool:
+        """True for the hard margin, C = inf."""
+        return math.isinf(float(self.caps.max()))
+
+
+@dataclass
+class State:
+    """Named arrays and plain numbers: all that a solver carries from block to block."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Figures:
+    """Exact figures of one binary problem, for the weights in `w` (frozen while they were summed)."""
+
+    w: np.ndarray
+    primal: float
+    dual: float
+    gap: float | None
+    margin_lower: float | None
+    margin_upper: float | None
+    margin_gap: float | None
+    mistakes: int
+
+    def reached(self, tol: float) -> bool:
+        """Whether these figures prove the relative accuracy tol."""
+        value = self.margin_gap if self.gap is None else self.gap
+        return value is not None and value <= tol
+
+
+@dataclass
+class PassReport:
+    """What a solver knows at the end of a pass, before any exact figure.
+
+    estimate (K,): the relative (margin) gap each problem is believed to have; mistakes: rows seen on the
+    wrong side while the weights moved; certificate: exact figures, where the pass itself yields them.
+    """
+
+    estimate: np.ndarray
+    mistakes: int
+    certificate: list[Figures] | None = None
+
+
+class Solver(ABC):
+    """One method. Class attributes declare it; instances hold nothing but options."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
+
+    @abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Raise UsageError for a loss, norm or C that this method does not serve."""
+
+    @abstractmethod
+    def memory(self, problem: Problem) -> int:
+        """Bytes that the state will take, the certificate's included."""
+
+    @abstractmethod
+    def start(self, problem: Problem) -> State:
+        """The state before the first pass."""
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        """One block of prologue pass number `index`; does nothing unless `prologue` > 0."""
+        raise AssertionError(f"{self.name} declares no prologue")
+
+    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+        """The blocks that pass `number` (from 1) visits, in this order; default: a seeded permutation."""
+        return permutation(blocks, problem.seed, number)
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        """Called before the first block of a pass."""
+        state.numbers["pass"] = number
+
+    @abstractmethod
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        """Learn from rows first .. first + m, for the problems listed in `active` (int64)."""
+
+    @abstractmethod
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        """Called after the last block of a pass."""
+
+    @abstractmethod
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """Freeze the weights for a certificate sweep (never called when passes certify themselves).
+
+        Problems that are not active any more keep the weights they were certified with.
+        """
+
+    @abstractmethod
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        """One block of the certificate sweep."""
+
+    @abstractmethod
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        """Exact figures of all K problems, and per trial the rows whose largest score is a wrong class's."""
+
+    @abstractmethod
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        """The margin below which the hard margin is given up: tol times the mean row norm ||a_i||_q."""
+
+    @abstractmethod
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        """The current weights (K, d+1) float64; the last column belongs to the constant column."""
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """(P - D) / max(|P|, |D|), 0 when both are 0; a negative one beyond rounding is a bug and raises."""
+    size = max(abs(primal), abs(dual))
+    gap = (primal - dual) / size if size > 0.0 else 0.0
+    if gap < -1e-10:
+        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} lies below dual {dual!r}")
+    return max(gap, 0.0)
+
+
+def relative_margin_gap(lower: float, upper: float) -> float:
+    """(upper - lower) / upper; inf while no upper bound is known."""
+    if not math.isfinite(upper) or upper <= 0.0:
+        return math.inf
+    gap = (upper - lower) / upper
+    if gap < -1e-10:
+        raise ArithmeticError(f"the margin interval is empty: [{lower!r}, {upper!r}]")
+    return max(gap, 0.0)

@@ -1,0 +1,189 @@
+"""Dual coordinate ascent (lp-norm perceptron paper, Lemma 1, Algorithm 1, appendices B.1 and C)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import certificate as sums
+from streammargin.kernels import sdca as kernel
+from streammargin.kernels.order import permutation
+from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_gap, relative_margin_gap
+from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.norms import dual_norm, mirror
+
+# float32 weights move half the bytes; their rounding bounds the gap they can reach
+FLOAT32_TOL = 1e-5
+# a random run of this many bytes costs about one cache miss; runs of many rows would slow convergence
+GROUP_BYTES = 4096
+GROUP_ROWS = 16
+
+
+class Method(Solver):
+    """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n)."""
+
+    name = "sdca"
+    summary = "dual coordinate ascent"
+
+    def check(self, problem: Problem) -> None:
+        if problem.hard and not problem.loss.has_hard_margin():
+            raise UsageError("C = inf is the hard margin, which the logistic loss has not; use --loss hinge")
+
+    def _loop_dtype(self, problem: Problem) -> np.dtype:
+        single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.p == 2.0
+        return np.dtype(np.float32 if single else np.float64)
+
+    def memory(self, problem: Problem) -> int:
+        item = self._loop_dtype(problem).itemsize
+        width = problem.features + 1
+        vectors = item + 3 * 8 + (8 if problem.p != 2.0 else 0)  # loop, certified, best, rebuilt
+        return problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
+
+    def start(self, problem: Problem) -> State:
+        K, n, width = problem.count, problem.rows, problem.features + 1
+        dtype = self._loop_dtype(problem)
+        theta = np.zeros((K, width), dtype)
+        state = State()
+        state.arrays.update(
+            alpha=np.zeros((K, n), dtype),
+            sleep=np.zeros((K, n), np.uint8),
+            curvature=np.zeros(n),
+            theta=theta,
+            powers=theta if problem.p == 2.0 else np.zeros((K, width)),
+            power_sum=np.zeros(K),
+            figures=np.zeros((K, kernel.FIGURES)),
+            best=np.zeros((K, width)),
+            best_primal=np.full(K, math.inf),
+            best_mistakes=np.zeros(K, np.int64),
+            best_dual=np.full(K, -math.inf),
+            best_lower=np.full(K, -math.inf),
+            best_upper=np.full(K, math.inf),
+        )
+        return state
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        figures = state.arrays["figures"]
+        figures[:] = 0.0
+        figures[:, kernel.MIN_MARGIN] = math.inf
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        rows = block.rows()
+        bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / rows
+        group = int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
+        order = permutation(-(-rows // group), problem.seed, state.numbers["pass"], first)
+        kernel.sdca_block(
+            block, problem.loss, problem.norm, first, order, group, active, problem.codes, problem.positive,
+            problem.caps, problem.weights, a["alpha"], a["sleep"], a["curvature"], a["theta"], a["powers"],
+            a["power_sum"], a["figures"],
+        )  # fmt: skip
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a = state.arrays
+        if problem.p != 2.0:  # the running sums drift
+            for k in active:
+                a["power_sum"][k] = float(np.sum(np.abs(a["theta"][k]) ** problem.q))
+        figures = a["figures"]
+        estimate = np.zeros(problem.count)
+        for k in active:
+            size = dual_norm(a["theta"][k].astype(np.float64), problem.q)
+            if problem.hard:
+                total = float(a["alpha"][k].sum(dtype=np.float64))
+                lower = figures[k, kernel.MIN_MARGIN] / size if size > 0.0 else -math.inf
+                estimate[k] = 1.0 - lower * total / size if size > 0.0 else math.inf
+            else:
+                dual = self._dual_estimate(problem, state, k, size)
+                gap = figures[k, kernel.GAP]
+                estimate[k] = gap / max(abs(dual + gap), abs(dual), 1e-300)
+        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+
+    def _dual_estimate(self, problem: Problem, state: State, k: int, size: float) -> float:
+        # the size of the objective is needed only roughly: sum(alpha) - 1/2 ||theta||^2 is D for the hinge
+        return float(state.arrays["alpha"][k].sum(dtype=np.float64)) - 0.5 * size * size
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        norms = np.sqrt(state.arrays["curvature"] / (problem.q - 1.0))
+        return problem.tol * float(norms.sum()) / max(1, problem.present)
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return np.stack([mirror(theta.astype(np.float64), problem.q) for theta in state.arrays["theta"]])
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        a = state.arrays
+        K = problem.count
+        a["frozen"] = a["best"].copy()
+        a["frozen"][active] = self.weights(problem, state)[active]
+        a["rebuilt"] = np.zeros((K, problem.features + 1))
+        a["sums"] = np.zeros((K, sums.SUMS))
+        a["sums"][:, sums.MIN_MARGIN] = math.inf
+        a["wrong"] = np.zeros(problem.trials, np.int64)
+
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        a = state.arrays
+        sums.certify_block(
+            block, problem.loss, first, problem.codes, problem.positive, problem.caps, problem.weights,
+            problem.trials, a["frozen"], a["alpha"], a["sleep"], a["rebuilt"], a["sums"], a["wrong"],
+        )  # fmt: skip
+
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        a = state.arrays
+        # several classes share one count of mistakes, so all of them report the latest weights
+        together = problem.per_trial > 1
+        for k in range(problem.count):
+            total = a["sums"][k]
+            w = a["frozen"][k]
+            size = dual_norm(w, problem.p)
+            rebuilt = dual_norm(a["rebuilt"][k], problem.q)
+            if problem.hard:
+                lower = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
+                better = together or lower > a["best_lower"][k] or not np.isfinite(a["best_lower"][k])
+                if total[sums.SUM_ALPHA] > 0.0:
+                    a["best_upper"][k] = min(a["best_upper"][k], rebuilt / total[sums.SUM_ALPHA])
+                a["best_dual"][k] = max(a["best_dual"][k], total[sums.SUM_ALPHA] - 0.5 * rebuilt**2)
+                primal = math.inf
+            else:
+                primal = total[sums.PRIMAL] + 0.5 * size * size
+                better = together or primal < a["best_primal"][k]
+                a["best_dual"][k] = max(a["best_dual"][k], total[sums.DUAL] - 0.5 * rebuilt**2)
+            if better:
+                a["best"][k] = w
+                a["best_primal"][k] = primal
+                a["best_lower"][k] = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
+                a["best_mistakes"][k] = total[sums.MISTAKES]
+            # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
+            a["theta"][k] = a["rebuilt"][k]
+            if problem.p != 2.0:
+                theta = a["theta"][k]
+                a["powers"][k] = np.sign(theta) * np.abs(theta) ** (problem.q - 1.0)
+                a["power_sum"][k] = float(np.sum(np.abs(theta) ** problem.q))
+        for name in ("frozen", "rebuilt", "sums"):
+            del a[name]
+        return [self._figures(problem, state, k) for k in range(problem.count)], a.pop("wrong")
+
+    def _figures(self, problem: Problem, state: State, k: int) -> Figures:
+        a = state.arrays
+        primal, dual = float(a["best_primal"][k]), float(a["best_dual"][k])
+        common = {"w": a["best"][k], "mistakes": int(a["best_mistakes"][k])}
+        if not problem.hard:
+            return Figures(
+                primal=primal, dual=dual, gap=relative_gap(primal, dual),
+                margin_lower=None, margin_upper=None, margin_gap=None, **common,
+            )  # fmt: skip
+        lower, upper = float(a["best_lower"][k]), float(a["best_upper"][k])
+        if self._has_empty_row(problem, state, k):
+            upper = 0.0
+        return Figures(
+            primal=0.5 / lower**2 if lower > 0.0 else math.inf, dual=dual, gap=None,
+            margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper), **common,
+        )  # fmt: skip
+
+    def _has_empty_row(self, problem: Problem, state: State, k: int) -> bool:
+        """A row of norm 0 has margin 0 under every w: there is no separator."""
+        empty = state.arrays["curvature"] == 0.0
+        empty &= problem.codes >= 0
+        if problem.weights.size:
+            empty &= problem.weights > 0.0
+        return bool(empty.any())

@@ -12,6 +12,7 @@ from streammargin.errors import UsageError
 
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
+LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
 BUFFERS = 3  # one in the kernel, one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
 SLACK_BYTES = 12 << 20
@@ -77,15 +78,12 @@ def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
     whole = source.buffer_bytes(everything)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
-    least = None
     for buffers in (BUFFERS, 2):
-        bounds = source.bounds(max(1, min(BLOCK_BYTES, available // buffers)))
+        bounds = source.bounds(max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, available // buffers)))
         needed = fixed + buffers * source.buffer_bytes(bounds)
-        least = needed if least is None else min(least, needed)
         if needed <= budget:
             return Plan(bounds, buffers, needed, False)
-    assert least is not None
-    minimum = -(-least // (1 << 20))
+    minimum = -(-(fixed + 2 * source.buffer_bytes(source.bounds(LEAST_BLOCK_BYTES))) // (1 << 20))
     raise UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"

@@ -28,7 +28,7 @@ class Validator:
         wrong = np.zeros(self.trials)
         for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
             scores = np.empty((stop - start, len(w)))
-            decide_block(block._replace(bias=self.bias), w, scores)
+            decide_block(block._replace(bias=self.bias), w, 0, scores)
             codes = self.codes[start:stop]
             for trial in range(self.trials):
                 mine = slice(trial * per_trial, (trial + 1) * per_trial)

@@ -7,8 +7,9 @@ from streammargin.kernels.jit import kernel
 
 
 @kernel
-def decide_block(block, coef, out):
-    """out[i, k] = x_i . coef[k], coef of shape (k, d+1) in float64."""
-    for i in range(block.rows()):
+def decide_block(block, coef, first, out):
+    """out[i, k] = x_(first + i) . coef[k] for the rows of out (m, k); coef (k, d+1), float64."""
+    for i in range(out.shape[0]):
+        block.prefetch_row(first + i + 2)
         for k in range(coef.shape[0]):
-            out[i, k] = block.dot(i, coef[k])
+            out[i, k] = block.dot(first + i, coef[k])

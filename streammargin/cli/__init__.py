@@ -1,0 +1,1 @@
+"""The command `streammargin`: one small file per verb."""

@@ -1,0 +1,164 @@
+"""Arrays in memory: NumPy, memory-mapped, SciPy CSR; used in place wherever their layout allows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.errors import DataError, UsageError
+from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+
+
+def value_dtype(stored: np.dtype) -> np.dtype:
+    """float32 or float64: the type of the values of blocks made of this stored type.
+
+    Raises DataError for a type that is not a real number.
+    """
+    if stored.kind not in "biuf":
+        raise DataError(f"rows must be real numbers, not {stored}")
+    exact = (stored.kind == "f" and stored.itemsize <= 4) or (stored.kind in "biu" and stored.itemsize <= 2)
+    return np.dtype(np.float32 if exact else np.float64)
+
+
+def writable_view(array: np.ndarray) -> np.ndarray:
+    """The same memory, flagged writable: kernels never write rows, but read-only arrays would compile them anew."""
+    if array.flags.writeable or array.size == 0:
+        return array if array.flags.writeable else array.copy()
+    import ctypes
+
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory._owner = array  # type: ignore[attr-defined]  # keeps the rows alive
+    return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape)  # type: ignore[call-overload]
+
+
+class ArraySource(Source):
+    """Rows X: array (n, d), any order, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
+
+    Raises DataError for shapes that disagree, NaN or infinite values, and broken sparse structure.
+    """
+
+    def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
+        self.name = name
+        self.sparse = hasattr(X, "tocsr")
+        if not self.sparse:
+            X = np.asarray(X) if not isinstance(X, np.ndarray) else X
+        if getattr(X, "ndim", 2) != 2:
+            raise DataError(f"{name} has {X.ndim} dimensions; rows must be a 2-dimensional array")
+        self.rows, self.features = (int(size) for size in X.shape)
+        if self.rows == 0 or self.features == 0:
+            raise DataError(f"{name} has {self.rows} rows and {self.features} columns; training needs both")
+        self.dtype = value_dtype(X.dtype)
+        self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
+        self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
+        self._y = None if y is None else self._vector(y, "y")
+        self._weight = None if sample_weight is None else self._vector(sample_weight, "sample_weight")
+
+    def _vector(self, values: Any, what: str) -> np.ndarray:
+        values = np.asarray(values)
+        if values.shape != (self.rows,):
+            raise DataError(f"{what} has shape {values.shape} but {self.name} has {self.rows} rows")
+        return values
+
+    def _dense(self, X: np.ndarray) -> DenseBlock:
+        X = np.ascontiguousarray(X, dtype=self.dtype)
+        return DenseBlock(writable_view(np.asarray(X)), 0.0)
+
+    def _sparse(self, X: Any) -> CSRBlock:
+        X = X.tocsr()
+        if self.features >= 2**31:
+            raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
+        indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
+        if indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] > len(X.indices):
+            raise DataError(f"{self.name}: indptr must start at 0 and never fall")
+        data = np.ascontiguousarray(X.data[: indptr[-1]], self.dtype)
+        raw = X.indices[: indptr[-1]]
+        if raw.size and (int(raw.min()) < 0 or int(raw.max()) >= self.features):
+            bad = int(np.flatnonzero((raw < 0) | (raw >= self.features))[0])
+            row = int(np.searchsorted(indptr, bad, side="right")) - 1
+            raise DataError(f"{self.name}: row {row} has the column index {raw[bad]}, outside 0..{self.features - 1}")
+        indices = np.ascontiguousarray(raw, np.int32)
+        if indices is X.indices or np.shares_memory(indices, X.indices):
+            rising = np.diff(indices) > 0
+            rising[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < len(indices))] - 1] = True
+            if not rising.all():  # the reader sorts in place: never the caller's arrays
+                data, indices = data.copy(), indices.copy()
+        return CSRBlock(writable_view(data), writable_view(indices).view(np.uint32), indptr, self.features, 0.0)
+
+    def whole(self) -> Block | None:
+        return self._block
+
+    def _nnz_bytes(self) -> int:
+        return self.dtype.itemsize + 4
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        if isinstance(self._block, CSRBlock):
+            return bounds_by_nnz(self._block.indptr, self._nnz_bytes(), 8, max_bytes)
+        rows = max(1, max_bytes // (self.features * self.dtype.itemsize))
+        return np.append(np.arange(0, self.rows, rows, dtype=np.int64), self.rows)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        rows = int(np.diff(bounds).max())
+        if isinstance(self._block, CSRBlock):
+            return int(np.diff(self._block.indptr[bounds]).max()) * self._nnz_bytes() + 8 * (rows + 1)
+        return rows * self.features * self.dtype.itemsize
+
+    def allocate(self, bounds: np.ndarray) -> Any:
+        rows = int(np.diff(bounds).max())
+        if isinstance(self._block, CSRBlock):
+            nnz = int(np.diff(self._block.indptr[bounds]).max())
+            return np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), np.empty(rows + 1, np.int64)
+        return np.empty((rows, self.features), self.dtype)
+
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        whole = self._block
+        if isinstance(whole, DenseBlock):
+            out = buffer[: stop - start]
+            np.copyto(out, whole.X[start:stop])
+            return DenseBlock(out, 0.0)
+        low, high = int(whole.indptr[start]), int(whole.indptr[stop])
+        data, indices, indptr = buffer[0][: high - low], buffer[1][: high - low], buffer[2][: stop - start + 1]
+        np.copyto(data, whole.data[low:high])
+        np.copyto(indices, whole.indices[low:high])
+        np.subtract(whole.indptr[start : stop + 1], low, out=indptr)
+        return CSRBlock(data, indices, indptr, self.features, 0.0)
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        if self._y is None:
+            raise DataError(f"{self.name} comes without labels; give them as y")
+        for start in range(0, self.rows, chunk):
+            yield self._y[start : start + chunk]
+
+    def sample_weight(self) -> np.ndarray | None:
+        return None if self._weight is None else np.ascontiguousarray(self._weight, np.float64)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr((self.rows, self.features, self.nnz, str(self.dtype))).encode())
+        values = self._block.X.reshape(-1) if isinstance(self._block, DenseBlock) else self._block.data
+        digest.update(values[:: max(1, values.size // 4096)].tobytes())
+        return digest.hexdigest()[:16]
+
+
+def bounds_by_nnz(indptr: np.ndarray, nnz_bytes: int, row_bytes: int, max_bytes: int) -> np.ndarray:
+    """Row bounds so that every block of nnz values and m rows takes at most max_bytes (one row at the least).
+
+    A block takes nnz * nnz_bytes + (m + 1) * row_bytes.
+    """
+    cost = indptr * nnz_bytes + row_bytes * np.arange(1, indptr.size + 1)
+    bounds = [0]
+    rows = indptr.size - 1
+    while bounds[-1] < rows:
+        limit = cost[bounds[-1]] + max_bytes - row_bytes
+        stop = int(np.searchsorted(cost, limit, side="right")) - 1
+        bounds.append(min(rows, max(stop, bounds[-1] + 1)))
+    return np.array(bounds, np.int64)
+
+
+def check_pair(data: Any) -> tuple[Any, Any]:
+    """(X, y) of a pair, or UsageError."""
+    if len(data) != 2:
+        raise UsageError(f"arrays are given as the pair (X, y), not as {len(data)} values")
+    return data[0], data[1]

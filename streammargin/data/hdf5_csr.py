@@ -1,0 +1,131 @@
+"""Sparse rows in HDF5: anndata's csr_matrix encoding, or 10x (CSC over features is CSR over barcodes)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.data.arrays import bounds_by_nnz, value_dtype
+from streammargin.data.hdf5_base import HDF5Source, storage_layout
+from streammargin.data.hdf5_reader import RowReader
+from streammargin.errors import DataError
+from streammargin.specs.blocks import Block, CSRBlock
+
+_PIECE = 1 << 18  # entries of indptr looked at at a time while planning
+
+
+class CSRHDF5Source(HDF5Source):
+    """Group with data, indices, indptr; shape (n, d) from its attribute, or (d, n) from 10x's dataset."""
+
+    sparse = True
+
+    def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
+        super().__init__(file, path, y, sample_weight)
+        self.x = x
+        group = file[x]
+        for part in ("data", "indices", "indptr"):
+            if part not in group:
+                raise DataError(f"{path}: group {x} has no dataset {part}; sparse rows need data, indices and indptr")
+        if "shape" in group.attrs:
+            self.rows, self.features = (int(size) for size in group.attrs["shape"])
+        elif "shape" in group:
+            self.features, self.rows = (int(size) for size in group["shape"][:])
+        else:
+            raise DataError(f"{path}: group {x} has no shape; write it as the attribute shape = (rows, columns)")
+        if self.features >= 2**31:
+            raise DataError(f"{path} has {self.features} columns; at most {2**31 - 1} are supported")
+        self._check_shape()
+        self.nnz = int(group["data"].shape[0])
+        if group["indices"].shape != group["data"].shape:
+            raise DataError(f"{path}: {x}/indices and {x}/data have different lengths; convert the file again")
+        if group["indptr"].shape != (self.rows + 1,):
+            raise DataError(
+                f"{path}: {x}/indptr has {group['indptr'].shape[0]} entries for {self.rows} rows; it needs rows + 1"
+            )
+        if group["indices"].dtype.kind not in "iu":
+            raise DataError(f"{path}: {x}/indices must be integers, not {group['indices'].dtype}")
+        self.dtype = value_dtype(group["data"].dtype)
+        self._data = RowReader(group["data"], self.dtype, path)
+        narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)
+        self._indices = RowReader(group["indices"], narrow, path)
+        self._indptr = RowReader(group["indptr"], np.dtype(np.int64), path)
+        self._check_ends()
+
+    def _pointers(self, start: int, stop: int) -> np.ndarray:
+        """indptr[start : stop + 1], int64."""
+        out = np.empty(stop - start + 1, np.int64)
+        scratch = None
+        if self._indptr.stored != np.int64:
+            scratch = np.empty(len(out) * self._indptr.item, np.uint8)
+        self._indptr.read(start, stop + 1, out, scratch)
+        if np.any(np.diff(out) < 0) or out[0] < 0 or out[-1] > self.nnz:
+            row = start + int(np.argmax(np.diff(out) < 0))
+            raise DataError(f"{self.path}: {self.x}/indptr is not rising near row {row}; convert the file again")
+        return out
+
+    def _check_ends(self) -> None:
+        first, last = int(self._pointers(0, 0)[0]), int(self._pointers(self.rows, self.rows)[0])
+        if first != 0 or last != self.nnz:
+            raise DataError(
+                f"{self.path}: {self.x}/indptr runs from {first} to {last} but there are {self.nnz} values; "
+                "it must run from 0 to their number; convert the file again"
+            )
+
+    def _nnz_bytes(self) -> int:
+        extra = sum(r.item for r in (self._data, self._indices) if r.stored != r.dtype)
+        return self.dtype.itemsize + 4 + extra
+
+    def _row_bytes(self) -> int:
+        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0)  # indptr and its differences
+
+    def _fixed_bytes(self) -> int:
+        return self._data.scratch_bytes(0) + self._indices.scratch_bytes(0) + self._indptr.scratch_bytes(0)
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        left = max(1, max_bytes - self._fixed_bytes())
+        bounds = [0]
+        while bounds[-1] < self.rows:
+            start = bounds[-1]
+            part = self._pointers(start, min(self.rows, start + _PIECE))
+            found = bounds_by_nnz(part - part[0], self._nnz_bytes(), self._row_bytes(), left) + start
+            # the last block of a piece may go on into the next piece
+            whole = found[1:] if found[-1] == self.rows or len(found) == 2 else found[1:-1]
+            bounds.extend(int(b) for b in whole)
+        return np.array(bounds, np.int64)
+
+    def _largest(self, bounds: np.ndarray) -> int:
+        ends = np.array([int(self._pointers(int(b), int(b))[0]) for b in bounds], np.int64)
+        return int(np.diff(ends).max())
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        rows = int(np.diff(bounds).max())
+        return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * self._row_bytes() + self._fixed_bytes()
+
+    def allocate(self, bounds: np.ndarray) -> Any:
+        nnz = self._largest(bounds)
+        item = max((r.item for r in (self._data, self._indices) if r.stored != r.dtype), default=0)
+        scratch = np.empty(nnz * item, np.uint8) if item else None
+        return np.empty(nnz, self.dtype), np.empty(nnz, self._indices.dtype), scratch
+
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        indptr = self._pointers(start, stop)
+        low, high = int(indptr[0]), int(indptr[-1])
+        data, indices, scratch = buffer
+        if high - low > len(data):
+            raise DataError(f"{self.path}: {self.x}/indptr changed while it was being read; do not write to the file")
+        self._data.read(low, high, data, scratch)
+        self._indices.read(low, high, indices, scratch)
+        indptr -= low
+        size = high - low
+        return CSRBlock(data[:size], indices[:size].view(np.uint32), indptr, self.features, 0.0)
+
+    def layout(self) -> dict[str, Any]:
+        found = storage_layout(self.file[self.x]["data"], self._data.direct and self._indices.direct)
+        return {"format": "hdf5", "sparse": True, "x": self.x, "indices": str(self._indices.stored), **found}
+
+    def close(self) -> None:
+        for reader in (self._data, self._indices, self._indptr):
+            reader.close()
+        super().close()

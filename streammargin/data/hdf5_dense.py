@@ -1,0 +1,65 @@
+"""Dense rows in HDF5: dataset X (n, d)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.data.arrays import value_dtype
+from streammargin.data.hdf5_base import HDF5Source, storage_layout
+from streammargin.data.hdf5_reader import RowReader
+from streammargin.errors import DataError
+from streammargin.specs.blocks import Block, DenseBlock
+
+
+class DenseHDF5Source(HDF5Source):
+    """Dataset X (n, d) of floats or integers; other types than float32/64 are converted block by block."""
+
+    sparse = False
+
+    def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
+        super().__init__(file, path, y, sample_weight)
+        self.x = x
+        dataset = file[x]
+        if dataset.ndim != 2:
+            raise DataError(f"{path}: {x} has {dataset.ndim} dimensions; rows must be a 2-dimensional dataset")
+        self.rows, self.features = (int(size) for size in dataset.shape)
+        self.nnz = self.rows * self.features
+        self._check_shape()
+        self.dtype = value_dtype(dataset.dtype)
+        self._reader = RowReader(dataset, self.dtype, path)
+
+    def _row_bytes(self) -> int:
+        return self.features * self.dtype.itemsize + (self._reader.item if self._reader.stored != self.dtype else 0)
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        # two chunks of a compressed file pass through HDF5's own memory
+        left = max_bytes - self._reader.scratch_bytes(0)
+        rows = max(1, left // self._row_bytes())
+        chunk = self._reader.chunk_rows
+        if rows > chunk:
+            rows -= rows % chunk
+        return np.append(np.arange(0, self.rows, rows, dtype=np.int64), self.rows)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        rows = int(np.diff(bounds).max())
+        return rows * self.features * self.dtype.itemsize + self._reader.scratch_bytes(rows)
+
+    def allocate(self, bounds: np.ndarray) -> Any:
+        rows = int(np.diff(bounds).max())
+        scratch = np.empty(rows * self._reader.item, np.uint8) if self._reader.stored != self.dtype else None
+        return np.empty((rows, self.features), self.dtype), scratch
+
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        self._reader.read(start, stop, buffer[0], buffer[1])
+        return DenseBlock(buffer[0][: stop - start], 0.0)
+
+    def layout(self) -> dict[str, Any]:
+        found = storage_layout(self.file[self.x], self._reader.direct)
+        return {"format": "hdf5", "sparse": False, "x": self.x, **found}
+
+    def close(self) -> None:
+        self._reader.close()
+        super().close()

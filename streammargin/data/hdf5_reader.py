@@ -1,0 +1,143 @@
+"""Consecutive entries of one HDF5 dataset, read at the speed of the disk.
+
+Contiguous and unfiltered chunked datasets are read by preadv at their own offsets, straight into the
+buffer; everything else (compressed, foreign byte order, virtual, ...) by h5py without its chunk cache.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError, ReadWriteError
+
+
+class RowReader:
+    """Entries start..stop along axis 0 of a 1- or 2-dimensional dataset, converted to `dtype`."""
+
+    def __init__(self, dataset: h5py.Dataset, dtype: np.dtype, path: str) -> None:
+        self.dataset, self.dtype, self.path = dataset, np.dtype(dtype), path
+        self.name = dataset.name.lstrip("/")
+        self.stored = dataset.dtype
+        self.length = int(dataset.shape[0])
+        self.width = int(dataset.shape[1]) if dataset.ndim == 2 else 1
+        self.item = self.width * self.stored.itemsize  # bytes of one entry of axis 0, as stored
+        self.filtered = dataset.chunks is not None and dataset.id.get_create_plist().get_nfilters() > 0
+        self._file: int | None = None
+        self._offset: int | None = None
+        self._chunks: np.ndarray | None = None
+        self._locate()
+
+    @property
+    def direct(self) -> bool:
+        """Whether the bytes are read without HDF5."""
+        return self._file is not None
+
+    @property
+    def chunk_rows(self) -> int:
+        """Entries of axis 0 in a chunk; 1 where there are no chunks."""
+        return int(self.dataset.chunks[0]) if self.dataset.chunks else 1
+
+    def scratch_bytes(self, entries: int) -> int:
+        """Bytes beside the output that reading this many entries takes."""
+        scratch = 0 if self.stored == self.dtype else entries * self.item
+        if self.dataset.chunks and not self.direct:
+            scratch += 2 * int(np.prod(self.dataset.chunks)) * self.stored.itemsize
+        return scratch
+
+    def _locate(self) -> None:
+        dataset = self.dataset
+        plist = dataset.id.get_create_plist()
+        file = dataset.file
+        plain = self.stored.isnative and self.stored.kind in "biuf" and not self.filtered
+        if not plain or file.userblock_size or plist.get_external_count() or dataset.is_virtual:
+            return
+        if file.driver not in ("sec2", "stdio"):
+            return
+        if dataset.chunks is None:
+            self._offset = dataset.id.get_offset()
+            if self._offset is None:  # never written, or stored in the object header
+                return
+        else:
+            if dataset.ndim == 2 and dataset.chunks[1] < self.width:
+                return
+            count = -(-self.length // self.chunk_rows)
+            table = np.full(count, -1, np.int64)
+
+            def note(info: Any) -> None:
+                table[info.chunk_offset[0] // self.chunk_rows] = info.byte_offset
+
+            dataset.id.chunk_iter(note)
+            if np.any(table < 0):
+                return
+            self._chunks = table
+        self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """(file offset, bytes) of the entries, pieces that are neighbours in the file joined."""
+        if self._chunks is None:
+            assert self._offset is not None
+            return [(self._offset + start * self.item, (stop - start) * self.item)]
+        pieces: list[tuple[int, int]] = []
+        rows = self.chunk_rows
+        for chunk in range(start // rows, -(-stop // rows)):
+            low, high = max(start, chunk * rows), min(stop, (chunk + 1) * rows)
+            offset = int(self._chunks[chunk]) + (low - chunk * rows) * self.item
+            size = (high - low) * self.item
+            if pieces and sum(pieces[-1]) == offset:
+                pieces[-1] = (pieces[-1][0], pieces[-1][1] + size)
+            else:
+                pieces.append((offset, size))
+        return pieces
+
+    def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
+        """Fill out[:stop - start]; scratch (uint8) is needed where the stored type differs.
+
+        Raises DataError for a truncated or damaged file, ReadWriteError when the disk fails.
+        """
+        if stop <= start:
+            return
+        target = out[: stop - start]
+        if self.stored != self.dtype:
+            size = (stop - start) * self.item
+            assert scratch is not None
+            raw = scratch[:size].view(self.stored).reshape(target.shape)
+            self._fill(start, stop, raw)
+            np.copyto(target, raw, casting="unsafe")
+        else:
+            self._fill(start, stop, target)
+
+    def _fill(self, start: int, stop: int, target: np.ndarray) -> None:
+        try:
+            if self._file is None:
+                self.dataset.read_direct(target, np.s_[start:stop])
+                return
+            view = memoryview(target).cast("B")  # type: ignore[arg-type]
+            done = 0
+            for offset, size in self._pieces(start, stop):
+                self._pread(view[done : done + size], offset)
+                done += size
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, (DataError, ReadWriteError)):
+                raise
+            filters = "filter" in str(error).lower()
+            hint = "; its compression needs pip install hdf5plugin" if filters else "; the file may be damaged"
+            kind = DataError if self._file is None else ReadWriteError
+            raise kind(f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({error}){hint}") from error
+
+    def _pread(self, view: memoryview, offset: int) -> None:
+        assert self._file is not None
+        done = 0
+        while done < len(view):
+            got = os.preadv(self._file, [view[done:]], offset + done)
+            if got == 0:
+                raise DataError(f"{self.path} is truncated: {self.name} ends early; copy or convert the file again")
+            done += got
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

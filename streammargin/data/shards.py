@@ -1,0 +1,111 @@
+"""Several sources as one: shards of a data set, rows numbered through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.errors import DataError
+from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+
+
+class ShardedSource(Source):
+    """The rows of several sources in their order; a block never crosses from one into the next.
+
+    Raises DataError when widths or layouts disagree.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        first = sources[0]
+        for other in sources[1:]:
+            if other.features != first.features:
+                raise DataError(
+                    f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
+                    "convert the shards with the same --features"
+                )
+            if other.sparse != first.sparse or other.dtype != first.dtype:
+                kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]
+                raise DataError(
+                    f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert the shards to one kind"
+                )
+        self.sources = list(sources)
+        self.name = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
+        self.starts = np.cumsum([0] + [s.rows for s in sources])
+        self.rows, self.nnz = int(self.starts[-1]), sum(s.nnz for s in sources)
+        self.features, self.dtype, self.sparse = first.features, first.dtype, first.sparse
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        parts = [s.bounds(max_bytes)[1:] + start for s, start in zip(self.sources, self.starts, strict=False)]
+        return np.concatenate([[0], *parts]).astype(np.int64)
+
+    def _pieces(self, bounds: np.ndarray) -> Iterator[tuple[Source, np.ndarray]]:
+        """Each shard with the bounds of its own part of every block, numbered from its own row 0."""
+        for source, low, high in zip(self.sources, self.starts, self.starts[1:], strict=False):
+            inner = bounds[(bounds > low) & (bounds < high)] - low
+            yield source, np.concatenate([[0], inner, [high - low]]).astype(np.int64)
+
+    def _whole(self, bounds: np.ndarray) -> bool:
+        return len(bounds) == 2 and len(self.sources) > 1
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        sizes = [source.buffer_bytes(own) for source, own in self._pieces(bounds)]
+        # all rows in one block: the shards are put together in a buffer of their own
+        return 2 * sum(sizes) if self._whole(bounds) else max(sizes)
+
+    def allocate(self, bounds: np.ndarray) -> Any:
+        """Buffers are made on first use, one shard's at a time."""
+        return {"bounds": bounds, "shard": None, "buffer": None}
+
+    def read(self, start: int, stop: int, buffer: Any) -> Block:
+        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
+        if stop > self.starts[shard + 1]:
+            return self._join(start, stop)
+        if buffer["shard"] != shard:
+            buffer["buffer"] = None  # let go before the next is allocated
+            own = list(self._pieces(buffer["bounds"]))[shard][1]
+            buffer["buffer"], buffer["shard"] = self.sources[shard].allocate(own), shard
+        low = int(self.starts[shard])
+        return self.sources[shard].read(start - low, stop - low, buffer["buffer"])
+
+    def _join(self, start: int, stop: int) -> Block:
+        assert (start, stop) == (0, self.rows)
+        blocks = []
+        for source in self.sources:
+            everything = np.array([0, source.rows], np.int64)
+            blocks.append(source.read(0, source.rows, source.allocate(everything)))
+        if isinstance(blocks[0], DenseBlock):
+            return DenseBlock(np.concatenate([b.X for b in blocks if isinstance(b, DenseBlock)]), 0.0)
+        sparse = [b for b in blocks if isinstance(b, CSRBlock)]
+        ends = np.cumsum([0] + [b.data.size for b in sparse])
+        indptr = np.concatenate([[0]] + [b.indptr[1:] + end for b, end in zip(sparse, ends, strict=False)])
+        return CSRBlock(
+            np.concatenate([b.data for b in sparse]),
+            np.concatenate([b.indices for b in sparse]),
+            indptr.astype(np.int64),
+            self.features,
+            0.0,
+        )
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        for source in self.sources:
+            yield from source.labels(chunk)
+
+    def sample_weight(self) -> np.ndarray | None:
+        weights = [source.sample_weight() for source in self.sources]
+        if all(w is None for w in weights):
+            return None
+        return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256("".join(s.fingerprint() for s in self.sources).encode()).hexdigest()[:16]
+
+    def layout(self) -> dict[str, Any]:
+        return {**self.sources[0].layout(), "shards": len(self.sources)}
+
+    def close(self) -> None:
+        for source in self.sources:
+            source.close()

@@ -1,0 +1,1 @@
+"""Trained models: prediction by block, and their file."""

@@ -1,0 +1,172 @@
+"""A linear model: scores, labels and figures, block by block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.data.labels import as_values
+from streammargin.data.open import open_source
+from streammargin.errors import DataError
+
+_BUDGET = 96 << 20
+
+
+class LinearModel:
+    """Scores x . coef + intercept.
+
+    coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64
+    intercept_ : (1,) or (k,) float64
+    classes_ : (2,) or (k,) labels
+    header : dict of plain values: options, certificate, how training ended
+    """
+
+    def __init__(self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any]) -> None:
+        self.coef_ = np.ascontiguousarray(coef, np.float64)
+        self.intercept_ = np.ascontiguousarray(intercept, np.float64)
+        self.classes_ = np.asarray(classes)
+        self.header = header
+
+    def score_blocks(self, source: Source, memory: int = _BUDGET) -> Iterator[tuple[int, int, np.ndarray]]:
+        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes.
+
+        Raises DataError when the width is not the model's.
+        """
+        from streammargin.driver.prefetch import read_blocks
+        from streammargin.kernels.predict import decide_block
+
+        if source.features != self.coef_.shape[1]:
+            raise DataError(
+                f"{source.name} has {source.features} features but the model was trained on {self.coef_.shape[1]}; "
+                "convert the data with the same --features"
+            )
+        coef = np.column_stack([self.coef_, self.intercept_])
+        scores = np.empty((0, len(coef)))
+        for start, stop, block in read_blocks(source, memory):
+            for low in range(0, stop - start, 1 << 16):  # a block in memory may be all rows
+                high = min(stop - start, low + (1 << 16))
+                scores = np.empty((high - low, len(coef)))
+                decide_block(block._replace(bias=1.0), coef, low, scores)
+                yield start + low, start + high, scores
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """Labels (m,) for scores (m, k)."""
+        best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
+        return self.classes_[best]
+
+    def decision_function(self, data: Any) -> np.ndarray:
+        """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
+        with _closing(data) as source:
+            out = np.empty((source.rows, len(self.coef_)))
+            for start, stop, scores in self.score_blocks(source):
+                out[start:stop] = scores
+        return out[:, 0] if len(self.coef_) == 1 else out
+
+    def predict(self, data: Any) -> np.ndarray:
+        """Labels (n,) of the rows."""
+        with _closing(data) as source:
+            out = np.empty(source.rows, self.classes_.dtype)
+            for start, stop, scores in self.score_blocks(source):
+                out[start:stop] = self.labels_of(scores)
+        return out
+
+    def evaluate(self, data: Any, *, x: str | None = None, y: Any = None, memory: int = _BUDGET) -> dict[str, Any]:
+        """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
+
+        loss is the mean of the loss the model was trained with (summed over the classes); margin the
+        smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
+        """
+        from streammargin.specs.losses import make_loss
+        from streammargin.specs.norms import dual_norm
+
+        loss = make_loss(self.header.get("loss", "hinge"), float(self.header.get("width", 1.0)))
+        rest = self.header.get("positive")
+        known = {str(label): k for k, label in enumerate(self.classes_.tolist())}
+        mistakes, total, smallest = 0, 0.0, np.inf
+        counts = np.zeros(len(self.classes_), np.int64)
+        correct = np.zeros(len(self.classes_), np.int64)
+        with _closing(data, x, y) as source:
+            labels = _Cursor(source.labels())
+            for start, stop, scores in self.score_blocks(source, memory):
+                raw = as_values(labels.take(stop - start))
+                if rest is not None:
+                    codes = np.array([value == rest or str(value) == str(rest) for value in raw.tolist()], np.intp)
+                else:
+                    values, inverse = np.unique(raw, return_inverse=True)
+                    numbers = np.array([known.get(str(value), -1) for value in values.tolist()], np.intp)
+                    codes = numbers[inverse]
+                    if np.any(codes < 0):
+                        row = start + int(np.flatnonzero(codes < 0)[0])
+                        raise DataError(
+                            f"{source.name}: row {row} has the label {raw[row - start]}, unknown to the model; "
+                            f"its labels are {', '.join(list(known)[:20])}"
+                        )
+                if scores.shape[1] == 1:
+                    guess = (scores[:, 0] > 0.0).astype(np.intp)
+                    margins = np.where(codes == 1, 1.0, -1.0) * scores[:, 0]
+                    smallest = min(smallest, float(margins.min()))
+                    margins = margins[:, None]
+                else:
+                    guess = np.argmax(scores, axis=1)
+                    margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
+                mistakes += int(np.count_nonzero(guess != codes))
+                total += sum(loss.primal(u, 1.0) for u in margins.ravel().tolist())
+                counts += np.bincount(codes, minlength=len(counts))
+                correct += np.bincount(codes[guess == codes], minlength=len(counts))
+            rows = source.rows
+        size = dual_norm(self.coef_[0], float(self.header.get("p", 2.0)))
+        binary = len(self.coef_) == 1
+        return {
+            "rows": rows,
+            "mistakes": mistakes,
+            "accuracy": 1.0 - mistakes / rows,
+            "error": mistakes / rows,
+            "loss": total / rows,
+            "margin": smallest / size if binary and size > 0.0 else None,
+            "per_class": [
+                {"label": str(label), "rows": int(n), "correct": int(c)}
+                for label, n, c in zip(self.classes_.tolist(), counts, correct, strict=True)
+            ],
+        }
+
+    def save(self, path: str | os.PathLike, force: bool = False) -> None:
+        """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
+        from streammargin.model.io import save_model
+
+        save_model(self, os.fspath(path), force)
+
+
+class _closing:
+    """The source of `data`; closed afterwards only where it was opened here."""
+
+    def __init__(self, data: Any, x: str | None = None, y: Any = None) -> None:
+        self.given = isinstance(data, Source)
+        self.source = open_source(data, x=x, y=y)
+
+    def __enter__(self) -> Source:
+        return self.source
+
+    def __exit__(self, *exc: object) -> None:
+        if not self.given:
+            self.source.close()
+
+
+class _Cursor:
+    """Takes exactly as many labels as are wanted from chunks of any length."""
+
+    def __init__(self, chunks: Iterator[np.ndarray]) -> None:
+        self.chunks, self.left = chunks, np.empty(0)
+
+    def take(self, count: int) -> np.ndarray:
+        parts, have = [], 0
+        while have < count:
+            if not len(self.left):
+                self.left = next(self.chunks)
+            parts.append(self.left[: count - have])
+            self.left = self.left[count - have :]
+            have += len(parts[-1])
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]

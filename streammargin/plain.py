@@ -1,0 +1,32 @@
+"""Values for JSON: NumPy numbers become numbers, infinity the text "inf", NaN null."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def to_plain(value: Any) -> Any:
+    """`value` made of dicts, lists, text, booleans, None and finite numbers only."""
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return to_plain(value.tolist())
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
+
+
+def from_plain(value: Any) -> Any:
+    """The inverse for what `to_plain` changes of numbers: "inf" and "-inf" become floats again."""
+    if isinstance(value, dict):
+        return {key: from_plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value

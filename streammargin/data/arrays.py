@@ -96,7 +96,7 @@ class ArraySource(Source):
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         if isinstance(self._block, CSRBlock):
-            return bounds_by_nnz(self._block.indptr, self._nnz_bytes(), 8, max_bytes)
+            return bounds_by_nnz(self._block.indptr, self._nnz_bytes(), 8, max_bytes * 15 // 16)
         rows = max(1, max_bytes // (self.features * self.dtype.itemsize))
         return np.append(np.arange(0, self.rows, rows, dtype=np.int64), self.rows)
 

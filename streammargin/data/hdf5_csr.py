@@ -84,7 +84,8 @@ class CSRHDF5Source(HDF5Source):
         return self._data.scratch_bytes(0) + self._indices.scratch_bytes(0) + self._indptr.scratch_bytes(0)
 
     def bounds(self, max_bytes: int) -> np.ndarray:
-        left = max(1, max_bytes - self._fixed_bytes())
+        # the block of most values and the block of most rows need not be the same one
+        left = max(1, (max_bytes - self._fixed_bytes()) * 15 // 16)
         bounds = [0]
         while bounds[-1] < self.rows:
             start = bounds[-1]

@@ -1,0 +1,39 @@
+"""streammargin evaluate MODEL DATA [--json]"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from streammargin.cli.options import add_common, add_data_names
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of evaluation."""
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
+    add_data_names(parser)
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for blocks of rows, default 256M")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the figures of a model on data."""
+    from streammargin.driver.plan import parse_size
+    from streammargin.model.io import load_model
+    from streammargin.plain import to_plain
+
+    data = options.data if len(options.data) > 1 else options.data[0]
+    figures = load_model(options.model).evaluate(data, x=options.x, y=options.y, memory=parse_size(options.memory))
+    if options.json:
+        print(json.dumps(to_plain(figures), allow_nan=False))
+        return 0
+    print(f"accuracy  {figures['accuracy']:.6f}")
+    print(f"mistakes  {figures['mistakes']} of {figures['rows']}")
+    print(f"loss      {figures['loss']:.6g} (mean)")
+    if figures["margin"] is not None:
+        print(f"margin    {figures['margin']:.6g} (smallest)")
+    for part in figures["per_class"]:
+        print(f"class {part['label']}: {part['correct']} of {part['rows']} right")
+    return 0

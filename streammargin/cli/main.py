@@ -1,0 +1,82 @@
+"""`streammargin VERB ...`: dispatch, exit codes, one-sentence errors."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from streammargin import __version__
+from streammargin.cli.options import Parser
+from streammargin.errors import StreamMarginError
+
+VERBS = {
+    "train": "train a model; the main job",
+    "predict": "labels or scores of the rows of a file",
+    "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
+    "info": "what is in a data file or a model",
+    "demo": "make a data file larger than its memory budget, train on it, show the result",
+    "warmup": "compile and cache every kernel, for images and clusters",
+}
+
+
+def build_parser(verb: str | None = None) -> Parser:
+    """The parser; only the named verb gets its options, so that nothing else need be imported."""
+    parser = Parser(
+        prog="streammargin",
+        description="Linear large-margin classifiers on data larger than memory, with a certificate of the answer.",
+        epilog="exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence), 65 bad data, "
+        "66 input missing,\n73 cannot create output, 74 I/O error, 130 interrupted, 143 terminated, 1 unexpected",
+    )
+    parser.add_argument("--version", action="version", version=f"streammargin {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, summary in VERBS.items():
+        child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == verb:
+            importlib.import_module(f"streammargin.cli.{name}").add_options(child)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = arguments[0] if arguments and arguments[0] in VERBS else None
+    try:
+        options = build_parser(verb).parse_args(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    try:
+        return importlib.import_module(f"streammargin.cli.{options.verb}").run(options)
+    except Exception as error:
+        return report(error, options.debug)
+    except KeyboardInterrupt:
+        print("streammargin: interrupted", file=sys.stderr)
+        return 130
+
+
+def report(error: Exception, debug: bool) -> int:
+    """Print one sentence (or the traceback) and return the exit code of an error."""
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, BrokenPipeError):
+        # the reader of our output has gone; keep the interpreter from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, StreamMarginError):
+        print(f"streammargin: error: {error}", file=sys.stderr)
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        print(f"streammargin: error: out of memory ({error}); lower --memory", file=sys.stderr)
+    elif isinstance(error, OSError):
+        print(f"streammargin: error: {error}", file=sys.stderr)
+        return 74
+    elif not debug:
+        print(f"streammargin: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

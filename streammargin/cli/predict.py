@@ -1,0 +1,80 @@
+"""streammargin predict MODEL DATA [-o OUT]"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from streammargin.cli.options import add_common
+from streammargin.files import check_output, replacing
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of prediction."""
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="text, or binary if it ends in .h5 or .npy; default stdout"
+    )
+    parser.add_argument("--decision", action="store_true", help="scores instead of labels")
+    parser.add_argument("--x", metavar="NAME", help="dataset or group of the rows (default X)")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for blocks of rows, default 256M")
+    parser.add_argument("--force", action="store_true", help="replace an existing OUT")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict block by block."""
+    if options.output:
+        check_output(options.output, options.force)
+    from streammargin.data.open import open_source
+    from streammargin.driver.plan import parse_size
+    from streammargin.model.io import load_model
+
+    memory = parse_size(options.memory)
+    model = load_model(options.model)
+    with open_source(options.data if len(options.data) > 1 else options.data[0], x=options.x) as source:
+        blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
+                  for start, _, scores in model.score_blocks(source, memory))  # fmt: skip
+        if options.output and options.output.endswith((".h5", ".npy")):
+            columns = len(model.coef_) if options.decision else 1
+            dtype = "f8" if options.decision else model.classes_.dtype
+            with replacing(options.output, options.force) as name:
+                _write_binary(name, options.output, blocks, source.rows, columns, dtype, options.decision)
+            return 0
+        place = replacing(options.output, options.force) if options.output else nullcontext(None)
+        with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
+            for _, values in blocks:
+                if options.decision:
+                    lines = (" ".join(f"{score:.17g}" for score in row) for row in values.tolist())
+                else:
+                    lines = (str(row[0]) for row in values.tolist())
+                out.write("\n".join(lines) + "\n")
+            out.flush()
+    return 0
+
+
+def _write_binary(
+    name: str, output: str, blocks: Iterator[tuple[int, Any]], rows: int, columns: int, dtype: Any, decision: bool
+) -> None:
+    import numpy as np
+
+    shape = (rows,) if columns == 1 else (rows, columns)
+    if output.endswith(".npy"):
+        out = np.lib.format.open_memmap(name, mode="w+", dtype=np.dtype(dtype), shape=shape)
+        for start, values in blocks:
+            out[start : start + len(values)] = values[:, 0] if columns == 1 else values
+        out.flush()
+        return
+    import h5py
+
+    text = np.dtype(dtype).kind == "U"
+    with h5py.File(name, "w") as file:
+        kind = h5py.string_dtype() if text else dtype
+        dataset = file.create_dataset("scores" if decision else "labels", shape, dtype=kind)
+        for start, values in blocks:
+            part = values[:, 0] if columns == 1 else values
+            dataset[start : start + len(values)] = part.astype(object) if text else part

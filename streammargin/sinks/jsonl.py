@@ -1,0 +1,33 @@
+"""Events as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, TextIO
+
+from streammargin.errors import OutputError
+from streammargin.plain import to_plain
+
+
+class JsonLines:
+    """Writes one object a line, flushed; infinity is "inf", NaN null. `-` is standard output."""
+
+    def __init__(self, path: str) -> None:
+        if path == "-":
+            self.file: TextIO = sys.stdout
+            return
+        try:
+            self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the run
+        except OSError as error:
+            raise OutputError(f"cannot create the log {path}: {error.strerror}") from error
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] == "progress":
+            return
+        self.file.write(json.dumps(to_plain(event), allow_nan=False) + "\n")
+        self.file.flush()
+
+    def close(self) -> None:
+        if self.file is not sys.stdout:
+            self.file.close()

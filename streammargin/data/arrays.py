@@ -13,15 +13,43 @@ from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
 
-def value_dtype(stored: np.dtype) -> np.dtype:
+def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
     """float32 or float64: the type of the values of blocks made of this stored type.
 
     Raises DataError for a type that is not a real number.
     """
     if stored.kind not in "biuf":
-        raise DataError(f"rows must be real numbers, not {stored}")
+        raise DataError(f"{name} holds values of type {stored}; rows must be real numbers")
     exact = (stored.kind == "f" and stored.itemsize <= 4) or (stored.kind in "biu" and stored.itemsize <= 2)
     return np.dtype(np.float32 if exact else np.float64)
+
+
+def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name: str) -> None:
+    """DataError for a 64-bit column index out of range, which narrowing might wrap into it.
+
+    raw: the indices of rows start, start + 1, ... whose ends are in indptr, from 0.
+    """
+    if raw.dtype.itemsize <= 4 or not raw.size or (int(raw.min()) >= 0 and int(raw.max()) < width):
+        return
+    bad = int(np.flatnonzero((raw < 0) | (raw >= width))[0])
+    row = start + int(np.searchsorted(indptr, bad, side="right")) - 1
+    raise DataError(
+        f"{name}: row {row} has the column index {raw[bad]}, outside 0..{width - 1}; "
+        "write the data again, with the right shape"
+    )
+
+
+def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
+    """Sample weights given by the user as float64, shape (rows,); DataError for anything else."""
+    try:
+        weights = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"the sample weights of {name} are not numbers ({error}); give one number for each row"
+        ) from error
+    if weights.shape != (rows,):
+        raise DataError(f"sample_weight has shape {weights.shape} but {name} has {rows} rows; give one for each row")
+    return np.ascontiguousarray(weights)
 
 
 def writable_view(array: np.ndarray) -> np.ndarray:
@@ -38,7 +66,8 @@ def writable_view(array: np.ndarray) -> np.ndarray:
 class ArraySource(Source):
     """Rows X: array (n, d), any order, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
 
-    Raises DataError for shapes that disagree, NaN or infinite values, and broken sparse structure.
+    Raises DataError for shapes that disagree and for broken indptr; values and column indices are
+    checked when they are first used, as those of a file are. The arrays are never written.
     """
 
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
@@ -47,21 +76,17 @@ class ArraySource(Source):
         if not self.sparse:
             X = np.asarray(X) if not isinstance(X, np.ndarray) else X
         if getattr(X, "ndim", 2) != 2:
-            raise DataError(f"{name} has {X.ndim} dimensions; rows must be a 2-dimensional array")
+            raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
         self.rows, self.features = (int(size) for size in X.shape)
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{name} has {self.rows} rows and {self.features} columns; training needs both")
-        self.dtype = value_dtype(X.dtype)
+        self.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
-        self._y = None if y is None else self._vector(y, "y")
-        self._weight = None if sample_weight is None else self._vector(sample_weight, "sample_weight")
-
-    def _vector(self, values: Any, what: str) -> np.ndarray:
-        values = np.asarray(values)
-        if values.shape != (self.rows,):
-            raise DataError(f"{what} has shape {values.shape} but {self.name} has {self.rows} rows")
-        return values
+        self._y = None if y is None else np.asarray(y)
+        if self._y is not None and self._y.shape != (self.rows,):
+            raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
+        self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
 
     def _dense(self, X: np.ndarray) -> DenseBlock:
         X = np.ascontiguousarray(X, dtype=self.dtype)
@@ -72,20 +97,18 @@ class ArraySource(Source):
         if self.features >= 2**31:
             raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
-        if indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] > len(X.indices):
-            raise DataError(f"{self.name}: indptr must start at 0 and never fall")
+        falls = np.flatnonzero(np.diff(indptr) < 0)
+        if falls.size:
+            raise DataError(f"{self.name}: indptr falls at row {falls[0]}; build the matrix again")
+        if len(indptr) != self.rows + 1 or indptr[0] != 0 or indptr[-1] > min(len(X.indices), len(X.data)):
+            raise DataError(
+                f"{self.name}: indptr must have {self.rows + 1} entries, from 0 to at most "
+                f"{min(len(X.indices), len(X.data))} stored values; build the matrix again"
+            )
         data = np.ascontiguousarray(X.data[: indptr[-1]], self.dtype)
         raw = X.indices[: indptr[-1]]
-        if raw.size and (int(raw.min()) < 0 or int(raw.max()) >= self.features):
-            bad = int(np.flatnonzero((raw < 0) | (raw >= self.features))[0])
-            row = int(np.searchsorted(indptr, bad, side="right")) - 1
-            raise DataError(f"{self.name}: row {row} has the column index {raw[bad]}, outside 0..{self.features - 1}")
+        check_wide(raw, indptr, 0, self.features, self.name)
         indices = np.ascontiguousarray(raw, np.int32)
-        if indices is X.indices or np.shares_memory(indices, X.indices):
-            rising = np.diff(indices) > 0
-            rising[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < len(indices))] - 1] = True
-            if not rising.all():  # the reader sorts in place: never the caller's arrays
-                data, indices = data.copy(), indices.copy()
         return CSRBlock(writable_view(data), writable_view(indices).view(np.uint32), indptr, self.features, 0.0)
 
     def whole(self) -> Block | None:
@@ -126,6 +149,9 @@ class ArraySource(Source):
         np.subtract(whole.indptr[start : stop + 1], low, out=indptr)
         return CSRBlock(data, indices, indptr, self.features, 0.0)
 
+    def has_labels(self) -> bool:
+        return self._y is not None
+
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None:
             raise DataError(f"{self.name} comes without labels; give them as y")
@@ -133,13 +159,23 @@ class ArraySource(Source):
             yield self._y[start : start + chunk]
 
     def sample_weight(self) -> np.ndarray | None:
-        return None if self._weight is None else np.ascontiguousarray(self._weight, np.float64)
+        return self._weight
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz, str(self.dtype))).encode())
-        values = self._block.X.reshape(-1) if isinstance(self._block, DenseBlock) else self._block.data
-        digest.update(values[:: max(1, values.size // 4096)].tobytes())
+        block = self._block
+        rows = [block.X.reshape(-1)] if isinstance(block, DenseBlock) else [block.data, block.indices, block.indptr]
+        for values in (*rows, self._y, self._weight):
+            digest.update(sample(values))
         return digest.hexdigest()[:16]
+
+
+def sample(values: np.ndarray | None) -> bytes:
+    """At most some 8192 entries of an array (n,), as bytes, for a fingerprint."""
+    if values is None:
+        return b""
+    some = values[:: max(1, len(values) // 4096)]
+    return repr(some.tolist()).encode() if some.dtype.hasobject else some.tobytes()
 
 
 def bounds_by_nnz(indptr: np.ndarray, nnz_bytes: int, row_bytes: int, max_bytes: int) -> np.ndarray:

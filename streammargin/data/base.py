@@ -66,6 +66,10 @@ class Source(ABC):
         """
 
     @abstractmethod
+    def has_labels(self) -> bool:
+        """Whether there are labels at all (right or wrong)."""
+
+    @abstractmethod
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         """The raw labels in consecutive arrays of at most `chunk` (original type; text as str).
 

@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from streammargin.data.arrays import as_weights, sample
 from streammargin.data.base import Source
 from streammargin.data.hdf5_labels import open_column
 from streammargin.errors import DataError
@@ -41,8 +42,11 @@ class HDF5Source(Source):
         """Raise DataError now rather than in the middle of things when labels are missing or of another length."""
         if self._y is None or isinstance(self._y, str):
             self._column(self._y or "y")
-        elif len(self._y) != self.rows:
-            raise DataError(f"y has {len(self._y)} labels but {self.path} has {self.rows} rows; they must agree")
+        elif np.shape(self._y) != (self.rows,):
+            raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
+
+    def has_labels(self) -> bool:
+        return self._y is not None or "y" in self.file
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None or isinstance(self._y, str):
@@ -63,21 +67,19 @@ class HDF5Source(Source):
             weights = np.empty(self.rows)
             start = 0
             for part in column.chunks(1 << 16):
-                weights[start : start + len(part)] = part
+                weights[start : start + len(part)] = as_weights(part, len(part), column.name)
                 start += len(part)
             return weights
-        weights = np.ascontiguousarray(given, np.float64)
-        if weights.shape != (self.rows,):
-            raise DataError(f"sample_weight has shape {weights.shape} but {self.path} has {self.rows} rows")
-        return weights
+        return as_weights(given, self.rows, self.path)
 
     def fingerprint(self) -> str:
-        status = os.stat(self.path)
-        digest = hashlib.sha256(repr((status.st_size, status.st_mtime_ns, self.rows, self.features, self.nnz)).encode())
-        with open(self.path, "rb") as file:
-            for k in range(16):
-                file.seek(status.st_size * k // 16)
-                digest.update(file.read(4096))
+        digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
+        _add_file(digest, self.path)
+        for given in (self._y, self._weight):
+            if not isinstance(given, str):
+                digest.update(sample(None if given is None else np.asarray(given)))
+            elif given not in self.file:
+                _add_file(digest, given if given.endswith(".npy") else given.rpartition(":")[0])
         return digest.hexdigest()[:16]
 
     def close(self) -> None:
@@ -85,6 +87,18 @@ class HDF5Source(Source):
             other.close()
         self._others.clear()
         self.file.close()
+
+
+def _add_file(digest: Any, path: str) -> None:
+    """Size, time and samples of a file."""
+    if not os.path.exists(path):  # labels that are missing are reported when they are needed
+        return
+    status = os.stat(path)
+    digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
+    with open(path, "rb") as file:
+        for k in range(16):
+            file.seek(status.st_size * k // 16)
+            digest.update(file.read(4096))
 
 
 def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.data.arrays import bounds_by_nnz, value_dtype
+from streammargin.data.arrays import bounds_by_nnz, check_wide, value_dtype
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
-from streammargin.data.hdf5_reader import RowReader
+from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock
 
@@ -26,14 +26,11 @@ class CSRHDF5Source(HDF5Source):
         self.x = x
         group = file[x]
         for part in ("data", "indices", "indptr"):
-            if part not in group:
-                raise DataError(f"{path}: group {x} has no dataset {part}; sparse rows need data, indices and indptr")
-        if "shape" in group.attrs:
-            self.rows, self.features = (int(size) for size in group.attrs["shape"])
-        elif "shape" in group:
-            self.features, self.rows = (int(size) for size in group["shape"][:])
-        else:
-            raise DataError(f"{path}: group {x} has no shape; write it as the attribute shape = (rows, columns)")
+            if not isinstance(group.get(part), h5py.Dataset) or group[part].ndim != 1:
+                raise DataError(
+                    f"{path}: group {x} has no 1-dimensional dataset {part}; sparse rows need data, indices and indptr"
+                )
+        self.rows, self.features = _shape(group, f"{path}: group {x}")
         if self.features >= 2**31:
             raise DataError(f"{path} has {self.features} columns; at most {2**31 - 1} are supported")
         self._check_shape()
@@ -44,29 +41,37 @@ class CSRHDF5Source(HDF5Source):
             raise DataError(
                 f"{path}: {x}/indptr has {group['indptr'].shape[0]} entries for {self.rows} rows; it needs rows + 1"
             )
-        if group["indices"].dtype.kind not in "iu":
-            raise DataError(f"{path}: {x}/indices must be integers, not {group['indices'].dtype}")
-        self.dtype = value_dtype(group["data"].dtype)
+        for part in ("indices", "indptr"):
+            kind = stored_dtype(group[part], f"{path}: {x}/{part}")
+            if kind.kind not in "iu":
+                raise DataError(f"{path}: {x}/{part} holds {kind} but must hold integers; convert the file again")
+        self.dtype = value_dtype(stored_dtype(group["data"], f"{path}: {x}/data"), f"{path}: {x}/data")
         self._data = RowReader(group["data"], self.dtype, path)
         narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)
         self._indices = RowReader(group["indices"], narrow, path)
         self._indptr = RowReader(group["indptr"], np.dtype(np.int64), path)
         self._check_ends()
 
-    def _pointers(self, start: int, stop: int) -> np.ndarray:
-        """indptr[start : stop + 1], int64."""
+    def _stored_pointers(self, start: int, stop: int) -> np.ndarray:
+        """indptr[start : stop + 1] as the file has it, int64."""
         out = np.empty(stop - start + 1, np.int64)
         scratch = None
         if self._indptr.stored != np.int64:
             scratch = np.empty(len(out) * self._indptr.item, np.uint8)
         self._indptr.read(start, stop + 1, out, scratch)
-        if np.any(np.diff(out) < 0) or out[0] < 0 or out[-1] > self.nnz:
-            row = start + int(np.argmax(np.diff(out) < 0))
-            raise DataError(f"{self.path}: {self.x}/indptr is not rising near row {row}; convert the file again")
+        return out
+
+    def _pointers(self, start: int, stop: int) -> np.ndarray:
+        """indptr[start : stop + 1], int64; DataError where it falls or leaves the values."""
+        out = self._stored_pointers(start, stop)
+        falls = np.flatnonzero(np.diff(out) < 0)
+        if falls.size or out[0] < 0 or out[-1] > self.nnz:
+            row = start + (int(falls[0]) if falls.size else 0)
+            raise DataError(f"{self.path}: {self.x}/indptr falls at row {row}; convert the file again")
         return out
 
     def _check_ends(self) -> None:
-        first, last = int(self._pointers(0, 0)[0]), int(self._pointers(self.rows, self.rows)[0])
+        first, last = (int(self._stored_pointers(end, end)[0]) for end in (0, self.rows))
         if first != 0 or last != self.nnz:
             raise DataError(
                 f"{self.path}: {self.x}/indptr runs from {first} to {last} but there are {self.nnz} values; "
@@ -120,6 +125,10 @@ class CSRHDF5Source(HDF5Source):
         self._indices.read(low, high, indices, scratch)
         indptr -= low
         size = high - low
+        if self._indices.stored.itemsize > 4:
+            assert scratch is not None
+            wide = scratch[: size * self._indices.item].view(self._indices.stored)  # still there, as it was read
+            check_wide(wide, indptr, start, self.features, self.path)
         return CSRBlock(data[:size], indices[:size].view(np.uint32), indptr, self.features, 0.0)
 
     def layout(self) -> dict[str, Any]:
@@ -130,3 +139,13 @@ class CSRHDF5Source(HDF5Source):
         for reader in (self._data, self._indices, self._indptr):
             reader.close()
         super().close()
+
+
+def _shape(group: h5py.Group, name: str) -> tuple[int, int]:
+    """(rows, columns): an attribute (under the name of old anndata files too), or 10x's dataset, transposed."""
+    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+    if shape is None and isinstance(group.get("shape"), h5py.Dataset):
+        shape = np.atleast_1d(group["shape"][()])[::-1]
+    if np.shape(shape) != (2,):
+        raise DataError(f"{name} has no shape; write it as the attribute shape = (rows, columns)")
+    return int(shape[0]), int(shape[1])

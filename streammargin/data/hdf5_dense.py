@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.data.arrays import value_dtype
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
-from streammargin.data.hdf5_reader import RowReader
+from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, DenseBlock
 
@@ -23,12 +23,12 @@ class DenseHDF5Source(HDF5Source):
         super().__init__(file, path, y, sample_weight)
         self.x = x
         dataset = file[x]
-        if dataset.ndim != 2:
-            raise DataError(f"{path}: {x} has {dataset.ndim} dimensions; rows must be a 2-dimensional dataset")
+        if dataset.shape is None or dataset.ndim != 2:
+            raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
         self.rows, self.features = (int(size) for size in dataset.shape)
         self.nnz = self.rows * self.features
         self._check_shape()
-        self.dtype = value_dtype(dataset.dtype)
+        self.dtype = value_dtype(stored_dtype(dataset, f"{path}: {x}"), f"{path}: {x}")
         self._reader = RowReader(dataset, self.dtype, path)
 
     def _row_bytes(self) -> int:

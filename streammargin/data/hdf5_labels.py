@@ -13,21 +13,25 @@ from streammargin.errors import DataError, InputMissingError
 
 
 class Column:
-    """A column of n values, read in pieces: a dataset, or a categorical group of anndata (codes, categories)."""
+    """A column of n values, read in pieces: a dataset or array, or anndata's groups of a categorical column
+    (codes, categories) and of a nullable one (values, mask)."""
 
     def __init__(self, node: Any, name: str) -> None:
         self.name = name
         self.categories: np.ndarray | None = None
-        if isinstance(node, h5py.Group):
-            if "codes" not in node or "categories" not in node:
-                raise DataError(f"{name} is a group without codes and categories; name a dataset with --y NAME")
-            categories = node["categories"]
-            self.categories = categories.asstr()[:] if _is_text(categories) else categories[:]
+        self.mask: h5py.Dataset | None = None
+        if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
+            self.categories = _all(node["categories"], name)
             node = node["codes"]
-        if node.ndim == 2 and node.shape[1] == 1:
-            raise DataError(f"{name} has shape {node.shape}; labels must be one-dimensional")
-        if node.ndim != 1:
-            raise DataError(f"{name} has {node.ndim} dimensions; labels must be one-dimensional")
+        elif isinstance(node, h5py.Group) and {"values", "mask"} <= set(node):
+            self.mask = node["mask"]
+            node = node["values"]
+        elif isinstance(node, h5py.Dataset) and isinstance(node.attrs.get("categories"), h5py.Reference):
+            self.categories = _all(node.file[node.attrs["categories"]], name)  # anndata before 0.7
+        if isinstance(node, h5py.Group):
+            raise DataError(f"{name} is a group that is no column; name one in it with --y {node.name[1:]}/NAME")
+        if node.shape is None or node.ndim != 1:
+            raise DataError(f"{name} has the shape {node.shape}; store it as one column, of shape (rows,)")
         self.data = node
         self.length = int(node.shape[0])
 
@@ -37,14 +41,23 @@ class Column:
         for start in range(0, self.length, size):
             try:
                 part = self.data.asstr()[start : start + size] if text else self.data[start : start + size]
-            except OSError as error:
-                raise DataError(f"{self.name}: cannot read labels ({error}); the file may be damaged") from error
+                missing = None if self.mask is None else self.mask[start : start + size]
+            except (OSError, UnicodeDecodeError) as error:
+                raise DataError(f"{self.name} cannot be read ({error}); the file may be damaged") from error
             if self.categories is not None:
-                if np.any(part < 0):
-                    row = start + int(np.flatnonzero(part < 0)[0])
-                    raise DataError(f"{self.name}: row {row} has no category; drop the row or give it a label")
+                missing = part < 0
+            if missing is not None and np.any(missing):
+                row = start + int(np.flatnonzero(missing)[0])
+                raise DataError(f"{self.name}: row {row} has no value; drop the row or give it one")
+            if self.categories is not None:
                 part = self.categories[part]
             yield np.asarray(part)
+
+
+def _all(node: Any, name: str) -> np.ndarray:
+    """All values of a short column."""
+    parts = list(Column(node, name).chunks(1 << 16))
+    return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _is_text(dataset: h5py.Dataset) -> bool:
@@ -63,8 +76,8 @@ def open_column(name: str, home: h5py.File, path: str) -> tuple[Column, Any]:
             raise InputMissingError(f"{name}: no such file")
         try:
             return Column(np.load(name, mmap_mode="r", allow_pickle=False), name), None
-        except ValueError as error:
-            raise DataError(f"{name} is not an array of labels ({error})") from error
+        except (ValueError, EOFError) as error:
+            raise DataError(f"{name} is not an array of labels ({error}); write it with numpy.save") from error
     file_name, colon, inner = name.rpartition(":")
     if colon:
         if not os.path.exists(file_name):
@@ -72,11 +85,16 @@ def open_column(name: str, home: h5py.File, path: str) -> tuple[Column, Any]:
         try:
             other = h5py.File(file_name, "r")
         except OSError as error:
-            raise DataError(f"{file_name} is not an HDF5 file ({error})") from error
-        if inner not in other:
-            names = ", ".join(sorted(other)) or "none"
+            raise DataError(
+                f"{file_name} cannot be opened as HDF5 ({error}); labels are named NAME or FILE:NAME"
+            ) from error
+        try:
+            if not inner or inner not in other:
+                names = ", ".join(sorted(other)) or "none"
+                raise DataError(f"{file_name} has no dataset {inner}; it has {names}; name one as FILE:NAME")
+            return Column(other[inner], f"{file_name}: {inner}"), other
+        except BaseException:
             other.close()
-            raise DataError(f"{file_name} has no dataset {inner}; it has {names}")
-        return Column(other[inner], f"{file_name}: {inner}"), other
+            raise
     names = ", ".join(sorted(home)) or "none"
     raise DataError(f"{path} has no dataset {name} of labels; it has {names}; name one with --y NAME or --y FILE:NAME")

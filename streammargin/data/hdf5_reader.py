@@ -15,6 +15,14 @@ import numpy as np
 from streammargin.errors import DataError, ReadWriteError
 
 
+def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
+    """The NumPy type of a dataset, or DataError where there is none."""
+    try:
+        return dataset.dtype
+    except TypeError as error:
+        raise DataError(f"{name} has a type that NumPy lacks ({error}); write it again as float32") from error
+
+
 class RowReader:
     """Entries start..stop along axis 0 of a 1- or 2-dimensional dataset, converted to `dtype`."""
 
@@ -52,7 +60,9 @@ class RowReader:
         dataset = self.dataset
         plist = dataset.id.get_create_plist()
         file = dataset.file
-        plain = self.stored.isnative and self.stored.kind in "biuf" and not self.filtered
+        # a type that NumPy lacks (a 3-byte integer, say) is widened by h5py
+        plain = not self.filtered and self.stored.kind in "biuf" and self.stored.isnative
+        plain = plain and dataset.id.get_type() == h5py.h5t.py_create(self.stored, logical=True)
         if not plain or file.userblock_size or plist.get_external_count() or dataset.is_virtual:
             return
         if file.driver not in ("sec2", "stdio"):
@@ -74,7 +84,7 @@ class RowReader:
             if np.any(table < 0):
                 return
             self._chunks = table
-        self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # an external link leads to another file
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """(file offset, bytes) of the entries, pieces that are neighbours in the file joined."""
@@ -123,10 +133,20 @@ class RowReader:
         except (OSError, RuntimeError) as error:
             if isinstance(error, (DataError, ReadWriteError)):
                 raise
-            filters = "filter" in str(error).lower()
-            hint = "; its compression needs pip install hdf5plugin" if filters else "; the file may be damaged"
+            lacking = self._lacking_filter()
+            hint = (
+                f"; its compression ({lacking}) needs pip install hdf5plugin"
+                if lacking
+                else "; the file may be damaged"
+            )
             kind = DataError if self._file is None else ReadWriteError
             raise kind(f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({error}){hint}") from error
+
+    def _lacking_filter(self) -> str | None:
+        """Name of a filter of the dataset that is not installed."""
+        plist = self.dataset.id.get_create_plist()
+        filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+        return next((f[3].decode() or str(f[0]) for f in filters if not h5py.h5z.filter_avail(f[0])), None)
 
     def _pread(self, view: memoryview, offset: int) -> None:
         assert self._file is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -73,3 +73,21 @@ def _counts(codes: np.ndarray, classes: int) -> np.ndarray:
     for begin in range(0, len(codes), 1 << 20):
         total += np.bincount(codes[begin : begin + (1 << 20)], minlength=classes)
     return total
+
+
+class LabelCursor:
+    """Takes exactly as many labels as are wanted from chunks of any length."""
+
+    def __init__(self, chunks: Iterator[np.ndarray]) -> None:
+        self.chunks, self.left = chunks, np.empty(0)
+
+    def take(self, count: int) -> np.ndarray:
+        """The next `count` labels."""
+        parts, have = [], 0
+        while have < count:
+            if not len(self.left):
+                self.left = next(self.chunks)
+            parts.append(self.left[: count - have])
+            self.left = self.left[count - have :]
+            have += len(parts[-1])
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streammargin.data.base import Source
-from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.errors import DataError, InputMissingError, ReadWriteError, UsageError
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _CONVERT = "convert it with: streammargin-data convert {} OUT.h5"
@@ -65,7 +65,7 @@ def _check_file(path: str) -> None:
     except OSError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     if not start:
-        raise DataError(f"{path} is empty; {_CONVERT.format('IN')} makes a data file")
+        raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
     if start != _MAGIC:
         import h5py
 
@@ -84,6 +84,8 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     try:
         file = h5py.File(path, "r", rdcc_nbytes=0)
     except OSError as error:
+        if "lock" in str(error) or "open for write" in str(error):
+            raise ReadWriteError(f"{path} is being written by a program ({error}); close it there first") from error
         what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
         raise DataError(f"{path} {what} ({error}); copy or convert it again") from error
     try:
@@ -106,13 +108,17 @@ def _open_rows(file: Any, path: str, x: str | None, y: Any, sample_weight: Any) 
         from streammargin.data.hdf5_dense import DenseHDF5Source
 
         return DenseHDF5Source(file, path, x, y, sample_weight)
+    if not isinstance(node, h5py.Group):
+        raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use --x NAME")
     encoding = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr_matrix"))
     if isinstance(encoding, bytes):
         encoding = encoding.decode()
     if encoding in ("csc_matrix", "csc"):
         raise DataError(f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {_CONVERT.format(path)}")
     if encoding not in ("csr_matrix", "csr"):
-        raise DataError(f"{path}: {x} is a group of encoding {encoding!r}; rows must be a dataset or a csr_matrix")
+        raise DataError(
+            f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with --x NAME"
+        )
     from streammargin.data.hdf5_csr import CSRHDF5Source
 
     return CSRHDF5Source(file, path, x, y, sample_weight)

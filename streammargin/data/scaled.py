@@ -37,9 +37,12 @@ class ScaledSource(Source):
         block = self.source.read(start, stop, buffer)
         if isinstance(block, DenseBlock):
             scale_dense(block.X, self.center, self.factor)
-        else:
+        elif not block.indices.size or int(block.indices.max()) < self.features:  # else the reader refuses the block
             scale_sparse(block.data, block.indices, self.factor)
         return block
+
+    def has_labels(self) -> bool:
+        return self.source.has_labels()
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         return self.source.labels(chunk)

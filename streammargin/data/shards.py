@@ -72,11 +72,12 @@ class ShardedSource(Source):
         return self.sources[shard].read(start - low, stop - low, buffer["buffer"])
 
     def _join(self, start: int, stop: int) -> Block:
-        assert (start, stop) == (0, self.rows)
         blocks = []
-        for source in self.sources:
-            everything = np.array([0, source.rows], np.int64)
-            blocks.append(source.read(0, source.rows, source.allocate(everything)))
+        for source, first in zip(self.sources, self.starts.tolist(), strict=False):
+            low, high = max(0, start - first), min(source.rows, stop - first)
+            if low < high:
+                bounds = np.unique(np.array([0, low, high, source.rows], np.int64))
+                blocks.append(source.read(low, high, source.allocate(bounds)))
         if isinstance(blocks[0], DenseBlock):
             return DenseBlock(np.concatenate([b.X for b in blocks if isinstance(b, DenseBlock)]), 0.0)
         sparse = [b for b in blocks if isinstance(b, CSRBlock)]
@@ -89,6 +90,9 @@ class ShardedSource(Source):
             self.features,
             0.0,
         )
+
+    def has_labels(self) -> bool:
+        return all(shard.has_labels() for shard in self.sources)
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         for source in self.sources:

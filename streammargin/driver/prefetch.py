@@ -25,25 +25,30 @@ class ReadCounts:
     bytes_read: int = 0
 
 
-def check_block(source: Source, block: Block, start: int) -> None:
-    """Raise DataError unless the block is fit for a kernel; sorts unsorted sparse rows in place."""
+def check_block(source: Source, block: Block, start: int, borrowed: bool = False) -> Block:
+    """The block, fit for a kernel; raises DataError where it is not.
+
+    Unsorted sparse rows are sorted in place, or in a copy where the arrays are borrowed from the user.
+    """
     from streammargin.kernels import check
 
-    values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
     if isinstance(block, CSRBlock):
         code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
         if code == check.UNSORTED:
+            if borrowed:
+                block = block._replace(data=block.data.copy(), indices=block.indices.copy())
             check.sort_rows(block.data, block.indices, block.indptr)
             code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
         if code == check.OUT_OF_RANGE:
             raise DataError(
                 f"{source.name}: row {start + row} has the column index {int(np.uint32(index).view(np.int32))}, "
-                f"outside 0..{block.width - 1}; rebuild the file, or convert it with streammargin-data convert"
+                f"outside 0..{block.width - 1}; write the data again, with the right shape"
             )
         if code == check.TWICE:
             raise DataError(
                 f"{source.name}: row {start + row} has column {index} twice; sum the duplicates before training"
             )
+    values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
     bad = int(check.first_not_finite(values))
     if bad >= 0:
         if isinstance(block, DenseBlock):
@@ -55,6 +60,7 @@ def check_block(source: Source, block: Block, start: int) -> None:
             f"{source.name}: row {start + row}, column {column} is {what}; "
             "drop the row or replace the value before training"
         )
+    return block
 
 
 class BlockReader:
@@ -66,22 +72,24 @@ class BlockReader:
     def __init__(self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False) -> None:
         self.source, self.bounds = source, bounds
         self.counts = ReadCounts()
-        self._kept: Block | None = source.whole()
-        self._resident = resident
-        self._buffers = [] if self._kept is not None else [source.allocate(bounds) for _ in range(buffers)]
+        self._whole = source.whole()
+        self._kept: Block | None = None
+        self._resident = resident or self._whole is not None
+        self._buffers = [] if self._whole is not None else [source.allocate(bounds) for _ in range(buffers)]
 
     def _fill(self, index: int, buffer: Any) -> Block:
         started = time.perf_counter()
         start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
-        block = self.source.read(start, stop, buffer)
-        check_block(self.source, block, start)
+        block = check_block(self.source, self.source.read(start, stop, buffer), start)
         self.counts.read_seconds += time.perf_counter() - started
         self.counts.bytes_read += _block_bytes(block)
         return block
 
     def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
         """(start, stop, block) for every block number in order; a block is valid until the next one."""
-        if self._resident or self._kept is not None:
+        if self._resident:
+            if self._kept is None and self._whole is not None:
+                self._kept = check_block(self.source, self._whole, 0, borrowed=True)
             if self._kept is None:
                 self._kept = self._fill(0, self._buffers[0])
                 self.counts.wait_seconds = self.counts.read_seconds

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Source
-from streammargin.data.labels import as_values
+from streammargin.data.labels import LabelCursor, as_values
 from streammargin.data.open import open_source
 from streammargin.errors import DataError
 
@@ -90,7 +90,7 @@ class LinearModel:
         counts = np.zeros(len(self.classes_), np.int64)
         correct = np.zeros(len(self.classes_), np.int64)
         with _closing(data, x, y) as source:
-            labels = _Cursor(source.labels())
+            labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
                 raw = as_values(labels.take(stop - start))
                 if rest is not None:
@@ -153,20 +153,3 @@ class _closing:
     def __exit__(self, *exc: object) -> None:
         if not self.given:
             self.source.close()
-
-
-class _Cursor:
-    """Takes exactly as many labels as are wanted from chunks of any length."""
-
-    def __init__(self, chunks: Iterator[np.ndarray]) -> None:
-        self.chunks, self.left = chunks, np.empty(0)
-
-    def take(self, count: int) -> np.ndarray:
-        parts, have = [], 0
-        while have < count:
-            if not len(self.left):
-                self.left = next(self.chunks)
-            parts.append(self.left[: count - have])
-            self.left = self.left[count - have :]
-            have += len(parts[-1])
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -1,0 +1,1 @@
+"""Preparing data for streammargin: convert, generate, shuffle, split. Everything streams and writes atomically."""

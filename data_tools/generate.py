@@ -1,0 +1,138 @@
+"""streammargin-data generate OUT.h5: rows drawn about a hidden separator, as many as are wanted."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from data_tools.rows import BATCH_BYTES, Batch
+from data_tools.writer import writing
+from streammargin.cli.options import add_common, number
+from streammargin.driver.plan import parse_size
+from streammargin.errors import UsageError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of generate."""
+    parser.add_argument("output", metavar="OUT.h5")
+    parser.add_argument("--rows", type=int, metavar="N", help="default 10000")
+    parser.add_argument("--size", metavar="SIZE", help="of the file, instead of --rows (1G = 2^30 bytes)")
+    parser.add_argument("--features", type=int, default=100, metavar="D", help="default 100")
+    parser.add_argument("--sparse", action="store_true", help="CSR rows of norm 1, few columns frequent, most rare")
+    parser.add_argument("--nonzeros", type=int, default=50, metavar="K", help="in a sparse row, default 50")
+    parser.add_argument("--separable", type=number, metavar="MARGIN",
+                        help="every row at least this far from the separator (default: overlapping)")  # fmt: skip
+    parser.add_argument("--noise", type=number, default=0.1, metavar="SHARE",
+                        help="overlapping: share of rows whose label is drawn at random, default 0.1")  # fmt: skip
+    parser.add_argument("--classes", type=int, default=2, metavar="K", help="default 2")
+    parser.add_argument("--dtype", default="float32", choices=["float32", "float64"], help="default float32")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Generate the file asked for on the command line."""
+    generate(
+        options.output, rows=options.rows, size=options.size, features=options.features, sparse=options.sparse,
+        nonzeros=options.nonzeros, separable=options.separable, noise=options.noise, classes=options.classes,
+        dtype=options.dtype, seed=options.seed, force=options.force,
+    )  # fmt: skip
+
+
+def generate(
+    output: str,
+    *,
+    rows: int | None = None,
+    size: str | int | None = None,
+    features: int = 100,
+    sparse: bool = False,
+    nonzeros: int = 50,
+    separable: float | None = None,
+    noise: float = 0.1,
+    classes: int = 2,
+    dtype: str = "float32",
+    seed: int = 0,
+    force: bool = False,
+) -> int:
+    """Write rows (n, features) and labels (-1 and 1, or 0 .. classes - 1); returns n.
+
+    Dense rows are standard normal; sparse ones have norm 1 and `nonzeros` columns with frequencies like
+    those of words. Labels follow hidden normal weights; a `noise` share is drawn at random. With
+    `separable`, rows nearer than that to the separator are moved away from it along it (two classes
+    only), so that the margin is at least that large. The same arguments give the same file content.
+    """
+    item = np.dtype(dtype).itemsize
+    if sparse:
+        nonzeros = min(nonzeros, features)
+    row_bytes = (nonzeros * (item + 4) + 9) if sparse else features * item + 1
+    if rows is not None and size is not None:
+        raise UsageError("give either --rows or --size, not both")
+    count = rows if rows is not None else 10_000 if size is None else parse_size(size) // row_bytes
+    if count < 1 or features < 1 or nonzeros < 1:
+        raise UsageError("rows, features and nonzeros must be at least 1 (and --size enough for one row)")
+    if classes < 2:
+        raise UsageError(f"classes must be at least 2, not {classes}")
+    if not 0.0 <= noise <= 1.0:
+        raise UsageError(f"noise is a share of the rows between 0 and 1, not {noise}")
+    if separable is not None and not (0.0 < separable < np.inf and classes == 2):
+        raise UsageError("--separable takes a positive margin and two classes")
+    if seed < 0:
+        raise UsageError(f"seed must be >= 0, not {seed}")
+    hidden = np.random.default_rng([seed, 0]).standard_normal((features, 1 if classes == 2 else classes))
+    hidden = (hidden / np.linalg.norm(hidden, axis=0)).astype(dtype)
+    step = max(1, BATCH_BYTES // row_bytes)
+    with writing(output, force, dtype, sparse, features) as writer:
+        for number_, start in enumerate(range(0, count, step), 1):
+            generator = np.random.default_rng([seed, number_])
+            m = min(step, count - start)
+            if sparse:
+                batch, scores = _sparse_rows(generator, m, features, nonzeros, hidden, dtype)
+            else:
+                batch, scores = _dense_rows(generator, m, features, hidden, dtype)
+            labels = np.where(scores[:, 0] > 0.0, 1, -1) if classes == 2 else np.argmax(scores, axis=1)
+            if separable is not None:
+                _push_apart(batch, labels, scores[:, 0], hidden[:, 0], separable)
+            else:
+                random = generator.choice(np.array([-1, 1]) if classes == 2 else classes, m)
+                labels = np.where(generator.random(m) < noise, random, labels)
+            writer.append(batch._replace(labels=labels.astype(np.int8 if classes <= 127 else np.int16)))
+    return count
+
+
+def _dense_rows(
+    generator: np.random.Generator, m: int, d: int, hidden: np.ndarray, dtype: str
+) -> tuple[Batch, np.ndarray]:
+    X = generator.standard_normal((m, d), dtype=np.dtype(dtype))
+    return Batch(X, None, None, None, None, None), X @ hidden
+
+
+def _sparse_rows(
+    generator: np.random.Generator, m: int, d: int, k: int, hidden: np.ndarray, dtype: str
+) -> tuple[Batch, np.ndarray]:
+    # sorted uniforms, bent towards 0 as word frequencies are, then spread so that no column comes twice
+    places = np.sort(generator.random((m, k), dtype=np.float32), axis=1).astype(np.float64)
+    columns = (places**4 * (d - k + 1)).astype(np.int32)
+    np.minimum(columns, d - k, out=columns)
+    columns += np.arange(k, dtype=np.int32)
+    values = generator.random((m, k), dtype=np.float32) + np.float32(0.1)
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    values = values.astype(dtype)
+    scores = np.stack([np.einsum("ij,ij->i", values, hidden[columns, c]) for c in range(hidden.shape[1])], axis=1)
+    indptr = np.arange(m + 1, dtype=np.int64) * k
+    return Batch(None, values.ravel(), columns.ravel(), indptr, None, None), scores
+
+
+def _push_apart(batch: Batch, labels: np.ndarray, scores: np.ndarray, w: np.ndarray, margin: float) -> None:
+    """Move rows in place, within their own nonzeros, until y x.w >= margin (||w|| = 1)."""
+    # a little more than asked, so that rounding to the stored type does not undo it
+    missing = np.maximum(0.0, margin * (1.0 + 1e-5) - labels * scores.astype(np.float64)) * labels
+    if batch.X is not None:
+        np.add(batch.X, missing[:, None] * w, out=batch.X, casting="same_kind")
+        return
+    assert batch.data is not None and batch.indices is not None and batch.indptr is not None
+    rows = len(labels)
+    here = w[batch.indices].reshape(rows, -1).astype(np.float64)
+    values = batch.data.reshape(rows, -1)
+    values += (here * (missing / np.einsum("ij,ij->i", here, here))[:, None]).astype(values.dtype)

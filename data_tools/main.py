@@ -1,0 +1,57 @@
+"""`streammargin-data VERB ...`: dispatch; exit codes and one-sentence errors as those of `streammargin`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from streammargin import __version__
+from streammargin.cli.main import report
+from streammargin.cli.options import Parser
+
+VERBS = {
+    "convert": "svmlight text, CSV, SciPy's NPZ or HDF5 to a file that can be streamed",
+    "generate": "a seeded data set of any size",
+    "shuffle": "the rows of a file in a seeded random order, on disk",
+    "split": "the rows of a file into a part to train on and a part to test on",
+}
+
+
+def build_parser(verb: str | None = None) -> Parser:
+    """The parser; only the named verb gets its options, so that nothing else need be imported."""
+    parser = Parser(
+        prog="streammargin-data",
+        description="Prepare data for streammargin: everything streams, outputs are whole or not there.",
+        epilog="exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
+        "130 interrupted, 1 unexpected",
+    )
+    parser.add_argument("--version", action="version", version=f"streammargin-data {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name, summary in VERBS.items():
+        child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == verb:
+            importlib.import_module(f"data_tools.{name}").add_options(child)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    verb = arguments[0] if arguments and arguments[0] in VERBS else None
+    try:
+        options = build_parser(verb).parse_args(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 2
+    try:
+        importlib.import_module(f"data_tools.{options.verb}").run(options)
+    except Exception as error:
+        return report(error, options.debug)
+    except KeyboardInterrupt:
+        print("streammargin-data: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

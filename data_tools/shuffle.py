@@ -1,0 +1,81 @@
+"""streammargin-data shuffle IN [IN ...] OUT.h5: a seeded random order, on disk, within a memory budget.
+
+Every row is dealt to a random bucket on disk; every bucket is then read, permuted in memory and
+written. All orders are equally likely.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_tools.rows import batches
+from data_tools.spill import Spill, buckets_for
+from data_tools.writer import writing
+from streammargin.cli.options import add_common, add_data_names
+from streammargin.data.base import Source
+from streammargin.data.open import open_source
+from streammargin.driver.plan import parse_size
+from streammargin.files import check_output
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of shuffle."""
+    parser.add_argument("input", nargs="+", metavar="IN", help="HDF5 file; several are shards of one data set")
+    parser.add_argument("output", metavar="OUT.h5")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="default 256M")
+    parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
+    add_data_names(parser)
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Shuffle files given on the command line."""
+    shuffle(
+        options.input, options.output, seed=options.seed, memory=options.memory, x=options.x, y=options.y,
+        force=options.force,
+    )  # fmt: skip
+
+
+def stored_bytes(source: Source) -> int:
+    """About how many bytes the rows take."""
+    item = source.dtype.itemsize
+    return source.nnz * (item + 4) + 16 * source.rows if source.sparse else source.nnz * item + 16 * source.rows
+
+
+def shuffle(
+    data: str | Sequence[str],
+    output: str,
+    *,
+    seed: int = 0,
+    memory: str | int = "256M",
+    x: str | None = None,
+    y: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write the rows of `data` (path or paths) to `output` in an order that depends on the seed alone.
+
+    The order also depends on the memory budget, which decides the number of buckets. Beside the output,
+    as much again is needed on its disk for a while. Raises the errors of streammargin.errors.
+    """
+    budget = parse_size(memory)
+    check_output(output, force)
+    given = [data] if isinstance(data, str) else list(data)
+    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, Spill(output) as spill:
+        count = buckets_for(stored_bytes(source), budget)
+        generator = np.random.default_rng([seed, source.rows])
+        for batch in batches(source, max(budget // 4, 20 << 20)):
+            bucket = generator.integers(count, size=batch.rows)
+            order = np.argsort(bucket, kind="stable")
+            ends = np.searchsorted(bucket[order], np.arange(count + 1))
+            for k in range(count):
+                if ends[k] < ends[k + 1]:
+                    spill.append(k, batch.take(order[ends[k] : ends[k + 1]]))
+        with writing(output, force, source.dtype, source.sparse, source.features) as writer:
+            for k in range(count):
+                found = spill.read(k)
+                if found is not None:
+                    writer.append(found.take(generator.permutation(found.rows)))

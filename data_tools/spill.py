@@ -1,0 +1,88 @@
+"""Batches parked on disk in numbered buckets, for reordering more rows than memory holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from types import TracebackType
+
+import numpy as np
+
+from data_tools.rows import Batch
+from streammargin.errors import ReadWriteError
+
+
+class Spill:
+    """Append batches to buckets, then read each bucket back whole. The files live in an unseen folder beside `near`."""
+
+    def __init__(self, near: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix=".streammargin-", dir=os.path.dirname(os.path.abspath(near)))
+        self._kinds: dict[str, np.dtype] = {}
+        self._width = 0
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._folder.cleanup()
+
+    def _path(self, bucket: int, part: str) -> str:
+        return os.path.join(self._folder.name, f"{bucket}.{part}")
+
+    def append(self, bucket: int, batch: Batch) -> None:
+        """Add the rows of a batch to a bucket. Raises ReadWriteError when the disk is full."""
+        parts = batch._asdict()
+        if batch.indptr is not None:
+            parts["indptr"] = np.diff(batch.indptr)  # lengths of rows: they can be put end to end
+        if batch.X is not None:
+            self._width = batch.X.shape[1]
+        for name, values in parts.items():
+            if values is None:
+                continue
+            if values.dtype.kind in "OU":  # text: a length each would not be worth it
+                values = np.char.encode(values.astype(str), "utf-8")
+                self._widen(name, values.dtype)
+                values = values.astype(self._kinds[name])
+            self._kinds.setdefault(name, values.dtype)
+            try:
+                with open(self._path(bucket, name), "ab") as file:
+                    file.write(np.ascontiguousarray(values).view(np.uint8).data)
+            except OSError as error:
+                raise ReadWriteError(
+                    f"cannot write to {self._folder.name} ({error.strerror}); free some space"
+                ) from error
+
+    def _widen(self, name: str, kind: np.dtype) -> None:
+        """Text of another width: what was written before is padded."""
+        old = self._kinds.get(name)
+        if old is None:
+            self._kinds[name] = kind
+        elif kind.itemsize > old.itemsize:
+            for entry in os.scandir(self._folder.name):
+                if entry.name.endswith(f".{name}"):
+                    np.fromfile(entry.path, old).astype(kind).tofile(entry.path)
+            self._kinds[name] = kind
+
+    def read(self, bucket: int) -> Batch | None:
+        """All rows of a bucket in the order of their arrival, and forget them; None if there are none."""
+        found: dict[str, np.ndarray | None] = dict.fromkeys(Batch._fields)
+        for name, kind in self._kinds.items():
+            path = self._path(bucket, name)
+            if os.path.exists(path):
+                found[name] = np.fromfile(path, kind)
+                os.unlink(path)
+        if found["X"] is not None:
+            found["X"] = found["X"].reshape(-1, self._width)
+        if found["indptr"] is not None:
+            found["indptr"] = np.concatenate([[0], np.cumsum(found["indptr"])]).astype(np.int64)
+        if found["labels"] is not None and found["labels"].dtype.kind == "S":
+            found["labels"] = np.char.decode(found["labels"], "utf-8")
+        batch = Batch(**found)
+        return None if batch.X is None and batch.indptr is None else batch
+
+
+def buckets_for(nbytes: int, memory: int) -> int:
+    """How many buckets so that one of them, and its reordered copy, fit in memory with room to spare."""
+    return max(1, -(-4 * nbytes // memory))

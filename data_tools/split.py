@@ -1,0 +1,75 @@
+"""streammargin-data split IN TRAIN.h5 TEST.h5: an exact share of the rows, chosen by a seed, for testing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_tools.rows import batches
+from data_tools.writer import writing
+from streammargin.cli.options import add_common, add_data_names, number
+from streammargin.data.open import open_source
+from streammargin.errors import UsageError
+from streammargin.files import check_output
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of split."""
+    parser.add_argument("input", nargs="+", metavar="IN", help="HDF5 file; several are shards of one data set")
+    parser.add_argument("train", metavar="TRAIN.h5")
+    parser.add_argument("test", metavar="TEST.h5")
+    parser.add_argument("--test-size", type=number, default=0.2, metavar="SHARE", help="of the rows, default 0.2")
+    parser.add_argument("--seed", type=int, default=0, help="default 0")
+    parser.add_argument("--force", action="store_true", help="replace existing outputs")
+    add_data_names(parser)
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Split files given on the command line."""
+    split(
+        options.input, options.train, options.test, test_size=options.test_size, seed=options.seed,
+        x=options.x, y=options.y, force=options.force,
+    )  # fmt: skip
+
+
+def split(
+    data: str | Sequence[str],
+    train: str,
+    test: str,
+    *,
+    test_size: float = 0.2,
+    seed: int = 0,
+    x: str | None = None,
+    y: str | None = None,
+    force: bool = False,
+) -> tuple[int, int]:
+    """Write round(n * test_size) rows to `test`, the others to `train`, both in their order; returns the two counts.
+
+    Every choice of that many rows is equally likely. Raises the errors of streammargin.errors.
+    """
+    if not 0.0 < test_size < 1.0:
+        raise UsageError(f"the share of test rows must lie between 0 and 1, not {test_size}")
+    check_output(train, force)
+    check_output(test, force)
+    given = [data] if isinstance(data, str) else list(data)
+    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source:
+        wanted = round(source.rows * test_size)
+        if not 0 < wanted < source.rows:
+            raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another --test-size")
+        kind = (source.dtype, source.sparse, source.features)
+        generator = np.random.default_rng([seed, source.rows])
+        left, rows_left = wanted, source.rows
+        with writing(train, force, *kind) as train_rows, writing(test, force, *kind) as test_rows:
+            for batch in batches(source):
+                # how many of a simple random sample fall into this batch, and then which
+                here = int(generator.hypergeometric(left, rows_left - left, batch.rows)) if left else 0
+                chosen = np.zeros(batch.rows, bool)
+                chosen[generator.choice(batch.rows, here, replace=False)] = True
+                test_rows.append(batch.take(np.flatnonzero(chosen)))
+                train_rows.append(batch.take(np.flatnonzero(~chosen)))
+                left -= here
+                rows_left -= batch.rows
+    return source.rows - wanted, wanted

@@ -1,0 +1,128 @@
+"""LIBSVM's (svmlight's) text format: `label index:value ...`, indices from 1, rising; # starts a comment."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+
+from data_tools.rows import Batch
+from data_tools.textfile import pieces
+from streammargin.errors import DataError
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_SPACE, _COLON, _NEWLINE = b" :\n"
+
+
+def read_svmlight(path: str, zero_based: bool = False, features: int | None = None) -> Iterator[Batch]:
+    """Sparse batches (float64 values, indices from 0) with labels. Raises DataError naming the line."""
+    for first_line, text in pieces(path):
+        if b"#" in text:
+            text = _COMMENT.sub(b"", text)
+        batch = _parse(text, zero_based, features)
+        if batch is None:  # something is wrong; find it line by line
+            batch = _parse_slowly(path, text, first_line, zero_based, features)
+        if batch.rows:
+            yield batch
+
+
+def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
+    """The rows of whole lines at array speed, or None if any line needs a closer look."""
+    codes = np.frombuffer(text, np.uint8)
+    white = (codes == _SPACE) | ((codes >= 9) & (codes <= 13))
+    colon = codes == _COLON
+    newline = np.flatnonzero(codes == _NEWLINE)
+    # a token starts where white space ends; its line is the number of newlines before it
+    starts = np.flatnonzero(~white & np.append(True, white[:-1]))
+    if not len(starts):
+        return Batch(None, np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0), None)
+    lines = np.searchsorted(newline, starts)
+    is_label = np.append(True, lines[1:] != lines[:-1])
+    # every token but a line's first has one colon inside
+    token_of_colon = np.searchsorted(starts, np.flatnonzero(colon), side="right") - 1
+    colons = np.bincount(token_of_colon, minlength=len(starts)) if len(token_of_colon) else np.zeros(len(starts))
+    if not np.array_equal(colons, np.where(is_label, 0, 1)):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # unreadable text shows in the count below
+        try:
+            numbers = np.fromstring(text.replace(b":", b" ").decode("ascii"), sep=" ")
+        except (ValueError, UnicodeDecodeError):
+            return None
+    entries = len(starts) - int(is_label.sum())
+    if len(numbers) != len(starts) + entries:
+        return None
+    # the place of a label among all numbers: one number a label, two an entry
+    place = np.arange(len(starts)) + np.cumsum(np.append(0, ~is_label[:-1]))
+    labels = numbers[place[is_label]]
+    index, values = numbers[place[~is_label]], numbers[place[~is_label] + 1]
+    rows = np.flatnonzero(is_label)
+    indptr = np.append(rows - np.arange(len(rows)), entries).astype(np.int64)
+    if not (np.isfinite(values).all() and np.isfinite(labels).all()):
+        return None
+    columns = index - (0 if zero_based else 1)
+    limit = 2**31 - 1 if features is None else features
+    if entries and (columns.min() < 0 or columns.max() >= limit or np.any(columns != np.trunc(columns))):
+        return None
+    columns = columns.astype(np.int64)
+    rising = np.diff(columns) > 0
+    rising[indptr[1:-1][(indptr[1:-1] > 0) & (indptr[1:-1] < entries)] - 1] = True
+    if not rising.all():
+        row = np.repeat(np.arange(len(rows)), np.diff(indptr))
+        order = np.lexsort((columns, row))
+        columns, values = columns[order], values[order]
+        if np.any((np.diff(columns) == 0) & (np.diff(row) == 0)):
+            return None
+    return Batch(None, values, columns, indptr, labels, None)
+
+
+def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, features: int | None) -> Batch:
+    """The same, one line after the other; raises DataError at the first line that does not parse."""
+    labels: list[float] = []
+    lengths: list[int] = []
+    entries: list[tuple[int, float]] = []
+    for number, raw in enumerate(text.split(b"\n"), first_line):
+        tokens = raw.decode("utf-8", "replace").split()
+        if not tokens:
+            continue
+        where = f"{path}, line {number}"
+        try:
+            label = float(tokens[0])
+        except ValueError:
+            raise DataError(f"{where}: the label {tokens[0]!r} is not a number; write classes as numbers") from None
+        if not np.isfinite(label):
+            raise DataError(f"{where}: the label is {tokens[0]}; drop the row or give it a label")
+        row = sorted(_entry(token, where, zero_based, features) for token in tokens[1:])
+        for (one, _), (other, _) in itertools.pairwise(row):
+            if one == other:
+                index = one if zero_based else one + 1
+                raise DataError(f"{where}: the index {index} stands there twice; sum or drop one of them")
+        labels.append(label)
+        lengths.append(len(row))
+        entries += row
+    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    columns = np.array([c for c, _ in entries], np.int64)
+    return Batch(None, np.array([v for _, v in entries]), columns, indptr, np.array(labels), None)
+
+
+def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tuple[int, float]:
+    left, colon, right = token.partition(":")
+    try:
+        if not colon:
+            raise ValueError
+        index, value = int(left), float(right)
+    except ValueError:
+        raise DataError(f"{where}: {token!r} is not index:value") from None
+    if not np.isfinite(value):
+        raise DataError(f"{where}: the value of index {index} is {right}; drop the row or replace the value")
+    if index == 0 and not zero_based:
+        raise DataError(f"{where}: the index 0, but indices count from 1; if these count from 0, use --zero-based")
+    column = index if zero_based else index - 1
+    if column < 0 or column >= 2**31 - 1:
+        raise DataError(f"{where}: the index {index} is out of range; at most {2**31 - 1} columns are supported")
+    if features is not None and column >= features:
+        raise DataError(f"{where}: the index {index} lies beyond the {features} columns of --features")
+    return column, value

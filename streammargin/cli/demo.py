@@ -1,0 +1,104 @@
+"""streammargin demo: the main job on a file larger than the memory budget, by the commands a user would type."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+from streammargin.cli.options import add_common
+
+FEATURES = 1 << 15
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the demo."""
+    parser.add_argument("--size", default="1100M", metavar="SIZE", help="of the data file, default 1100M")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="budget of the training, default 256M")
+    parser.add_argument("--dir", metavar="DIR", help="where to put the files (default: the temporary directory)")
+    parser.add_argument("--keep", action="store_true", help="keep the data file and the model")
+    add_common(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Generate, train, and say what was proven."""
+    from streammargin.driver.plan import format_size, parse_size
+    from streammargin.errors import OutputError
+
+    size, budget = parse_size(options.size), parse_size(options.memory)
+    parent = options.dir or tempfile.gettempdir()
+    if not os.path.isdir(parent):
+        raise OutputError(f"there is no directory {parent} for the demo's files; name another with --dir")
+    free = shutil.disk_usage(parent).free
+    if free < size * 1.1:
+        raise OutputError(
+            f"{parent} has {format_size(free)} free and the demo writes {format_size(size)}; "
+            "name another directory with --dir or a smaller --size"
+        )
+    folder = tempfile.mkdtemp(prefix="streammargin-demo-", dir=parent)
+    data, small, model, log = (os.path.join(folder, name) for name in ("demo.h5", "small.h5", "demo.npz", "log.json"))
+    print(f"A file of {format_size(size)}, a memory budget of {format_size(budget)}; as you would type it:")
+    try:
+        shape = ["--sparse", "--features", str(FEATURES), "--nonzeros", "64", "--noise", "0.05"]
+        train = ["-c", "0.1", "--memory", options.memory]
+        started = time.monotonic()
+        code, _ = _call("data_tools", "generate", data, "--size", options.size, *shape)
+        if code:
+            return code
+        print(f"  {time.monotonic() - started:.0f} s", flush=True)
+        code, peak = _call("streammargin", "train", data, "-o", model, *train, "--log-json", log)
+        if code:
+            return code
+        with open(log, encoding="utf-8") as file:
+            events = [json.loads(line) for line in file]
+        # what the interpreter and the compiled kernels take: the same command on 100 rows of the same width
+        _call("data_tools", "generate", small, "--rows", "100", *shape, silent=True)
+        _, idle = _call("streammargin", "train", small, *train, "-o", model + ".small", "-q", silent=True)
+        for line in _proven(events, peak, idle, budget):
+            print(line)
+        if options.keep:
+            print(f"kept: {data}, {model}")
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _call(module: str, *arguments: str, silent: bool = False) -> tuple[int, int]:
+    """Run a command of ours in a process of its own; (exit code, peak resident bytes)."""
+    if not silent:
+        name = "streammargin-data" if module == "data_tools" else module
+        print(f"$ {shlex.join([name, *arguments])}", flush=True)
+    output: Any = subprocess.DEVNULL if silent else None
+    child = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=output, stderr=output)
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+    except KeyboardInterrupt:  # the child has got the signal too
+        child.wait()
+        raise
+    child.returncode = os.waitstatus_to_exitcode(status)
+    peak = usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
+    return child.returncode, peak
+
+
+def _proven(events: list[dict[str, Any]], peak: int, idle: int, budget: int) -> list[str]:
+    exact = [event for event in events if event["event"] == "certificate"][-1]
+    start, end = events[0], events[-1]
+    read = sum(event["bytes_read"] for event in events if event["event"] == "pass_end")
+    mebibyte = 1 << 20
+    return [
+        f"{start['data']['rows']:,} rows of {start['data']['features']:,} columns, {end['passes']} passes, "
+        f"{end['seconds']:.1f} s, {read / 1e9:.1f} GB read",
+        f"proven: the objective {exact['primal']:.6g} is within a relative {exact['gap']:.1e} of the best possible",
+        f"        (a dual solution of value {exact['dual']:.6g} bounds it from below; weights frozen, rows all read)",
+        f"        {exact['mistakes']:,} rows ({exact['train_error']:.2%}) on the wrong side; 2.5% have the wrong label",
+        f"memory: {(peak - idle) / mebibyte:.0f} MiB more than on 100 rows of the same width "
+        f"(peak {peak / mebibyte:.0f} against {idle / mebibyte:.0f} MiB); the budget is {budget / mebibyte:.0f} MiB",
+    ]

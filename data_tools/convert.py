@@ -126,7 +126,7 @@ def _append(writer: Any, batch: Batch, dtype: np.dtype, name: str) -> None:
     assert values is not None
     if values.dtype.kind == "f" and values.dtype.itemsize > dtype.itemsize and values.size:
         largest = max(float(values.max()), -float(values.min()))
-        if largest > np.finfo(dtype).max:
+        if largest > float(np.finfo(dtype).max):
             raise DataError(f"{name}: the value {largest:g} is too large for {dtype}; use --dtype float64")
     writer.append(batch)
 

@@ -33,7 +33,7 @@ def load_model(path: str | os.PathLike) -> LinearModel:
     if not os.path.exists(path):
         raise InputMissingError(f"{path}: no such model file")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             header: dict[str, Any] = from_plain(json.loads(str(arrays["header"])))
             if header.pop("format") != FORMAT:
                 raise KeyError("format")

@@ -1,0 +1,86 @@
+"""Is --memory kept? Peak memory of whole training processes, as the kernel saw it.
+
+    python examples/benchmark_memory.py [--dir DIR] [--sizes 1G,4G] [--memory 256M]
+
+For dense rows, CSR rows and ten classes: the peak of `streammargin train` on files of each size, minus the
+peak of the same command on 100 rows of the same width (kernels cached), must not exceed the budget. The last
+part bounds what the process may allocate at all (prlimit --data): the limit that 100 rows just survive plus
+the budget has to be enough for the largest file.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+KINDS = {
+    "dense": ["--features", "256"],
+    "sparse": ["--sparse", "--features", "262144", "--nonzeros", "64"],
+    "ten classes": ["--features", "256", "--classes", "10"],
+}
+UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size_of(text):
+    return int(float(text[:-1]) * UNITS[text[-1]])
+
+
+def run(module, *arguments, limit=None):
+    """(exit code, peak resident bytes) of a command of ours; this parent stays small, so its peak is not inherited."""
+    command = [sys.executable, "-m", module, *arguments]
+    if limit is not None:
+        # some libraries spin for ever when they cannot start their threads
+        command = ["timeout", "120", "prlimit", f"--data={limit}", *command]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return child.returncode, usage.ru_maxrss * 1024
+
+
+def train(data, memory, limit=None):
+    code, peak = run("streammargin", "train", data, "-o", data + ".npz", "--force",
+                     "--memory", memory, "--passes", "2", limit=limit)  # fmt: skip
+    return code, peak
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir")
+    parser.add_argument("--sizes", default="1G,4G")
+    parser.add_argument("--memory", default="256M")
+    options = parser.parse_args()
+    budget = size_of(options.memory)
+    folder = tempfile.mkdtemp(dir=options.dir)
+    failed = False
+    print(f"budget {options.memory}; all figures in MiB")
+    print(f"{'rows':<12} {'file':>6} {'peak':>8} {'100 rows':>9} {'difference':>11} {'kept':>5}")
+    try:
+        for kind, shape in KINDS.items():
+            small, large = os.path.join(folder, "small.h5"), os.path.join(folder, "large.h5")
+            run("data_tools", "generate", small, "--rows", "100", "--force", *shape)
+            train(small, options.memory)  # compiles and caches
+            idle = max(train(small, options.memory)[1] for _ in range(3))
+            for size in options.sizes.split(","):
+                run("data_tools", "generate", large, "--size", size, "--force", *shape)
+                code, peak = train(large, options.memory)
+                kept = code == 0 and peak - idle <= budget
+                failed |= not kept
+                print(f"{kind:<12} {size:>6} {peak / 2**20:8.0f} {idle / 2**20:9.0f} {(peak - idle) / 2**20:11.0f} "
+                      f"{'yes' if kept else 'NO':>5}", flush=True)  # fmt: skip
+            low, high = 64 << 20, 4 << 30  # the least limit under which 100 rows are trained on
+            while high - low > 4 << 20:
+                middle = (low + high) // 2
+                low, high = (low, middle) if train(small, options.memory, middle)[0] == 0 else (middle, high)
+            code, _ = train(large, options.memory, high + budget)
+            failed |= code != 0
+            print(f"{kind:<12} {size:>6} under prlimit --data={(high + budget) >> 20}M "
+                  f"(100 rows need {high >> 20}M): exit code {code}", flush=True)  # fmt: skip
+    finally:
+        shutil.rmtree(folder)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

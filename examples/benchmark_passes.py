@@ -1,0 +1,184 @@
+"""What does a streamed pass cost? Elapsed against max(raw read of the same bytes, kernel time in memory).
+
+    python examples/benchmark_passes.py [--dir DIR] [--size 4G] [--pairs 5]
+
+For a dense and a CSR file: the first pass of sdca out of core (256M budget), cold (the file dropped from the
+page cache before) and from the page cache; a plain preadv loop over the same bytes in the same order, under
+the same condition; and the kernel alone over the same blocks held in memory. Every pair is run back to back.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import tempfile
+import time
+
+import h5py
+import numpy as np
+
+import streammargin as sm
+from data_tools.generate import generate
+from streammargin.data.base import Source
+
+KINDS = {
+    "dense": {"features": 256, "noise": 0.05},
+    "csr": {"features": 262144, "sparse": True, "nonzeros": 64, "noise": 0.05},
+}
+OPTIONS = {"C": 0.1, "passes": 1, "tol": 1e-9}
+MEMORY = "256M"
+
+
+class Recorded(Source):
+    """Another source, and the rows that were asked of it, in order."""
+
+    def __init__(self, inner):
+        self.inner, self.spans = inner, []
+        for name in ("name", "rows", "features", "nnz", "dtype", "sparse"):
+            setattr(self, name, getattr(inner, name))
+
+    def bounds(self, max_bytes):
+        return self.inner.bounds(max_bytes)
+
+    def buffer_bytes(self, bounds):
+        return self.inner.buffer_bytes(bounds)
+
+    def allocate(self, bounds):
+        return self.inner.allocate(bounds)
+
+    def read(self, start, stop, buffer):
+        self.spans.append((start, stop))
+        return self.inner.read(start, stop, buffer)
+
+    def has_labels(self):
+        return self.inner.has_labels()
+
+    def labels(self, chunk=1 << 16):
+        return self.inner.labels(chunk)
+
+    def sample_weight(self):
+        return self.inner.sample_weight()
+
+    def fingerprint(self):
+        return self.inner.fingerprint()
+
+
+class Loaded(Recorded):
+    """A source whose blocks lie in memory already: a pass over it costs the kernel only."""
+
+    def __init__(self, inner, spans):
+        super().__init__(inner)
+        self.blocks = {start: inner.read(start, stop, inner.allocate(np.array([start, stop]))) for start, stop in spans}
+
+    def allocate(self, bounds):
+        return None
+
+    def read(self, start, stop, buffer):
+        return self.blocks[start]
+
+
+def pieces(path, x="X"):
+    """For each array of the rows: (first entry, entries, file offset, bytes) of its contiguous pieces."""
+    with h5py.File(path) as file:
+        node = file[x]
+        arrays = [node] if isinstance(node, h5py.Dataset) else [node["data"], node["indices"]]
+        tables = []
+        for array in arrays:
+            item = array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=int))
+            table = []
+            array.id.chunk_iter(lambda info, table=table, array=array, item=item: table.append(
+                (info.chunk_offset[0], array.chunks[0], info.byte_offset, item)))  # fmt: skip
+            tables.append(sorted(table))
+        indptr = None if isinstance(node, h5py.Dataset) else node["indptr"][:]
+    return tables, indptr
+
+
+def raw_read(path, tables, indptr, spans):
+    """Seconds to read the bytes of these rows in this order, with nothing done to them."""
+    if indptr is not None:
+        spans = [(int(indptr[start]), int(indptr[stop])) for start, stop in spans]
+    largest = max((stop - start) * table[0][3] for start, stop in spans for table in tables)
+    buffer = memoryview(np.zeros(largest, np.uint8))
+    handle = os.open(path, os.O_RDONLY)
+    started = time.perf_counter()
+    for low, high in spans:
+        for table in tables:
+            size, item = table[0][1], table[0][3]
+            for chunk in range(low // size, -(-high // size)):
+                first, _, offset, _ = table[chunk]
+                here, stop = max(low, first), min(high, first + size)
+                want = (stop - here) * item
+                place = offset + (here - first) * item
+                while want:
+                    got = os.preadv(handle, [buffer[:want]], place)
+                    want, place = want - got, place + got
+    seconds = time.perf_counter() - started
+    os.close(handle)
+    return seconds
+
+
+def drop(path):
+    """Forget the file's pages."""
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(handle)
+
+
+def first_pass(data):
+    """The event of the first pass of a training run."""
+    found = []
+
+    def listen(event):
+        if event["event"] == "pass_end":
+            found.append(event)
+
+    # stopped before the certificate: only the pass is measured
+    sm.train(data, memory=MEMORY, listeners=[listen], should_stop=lambda: "stop" if found else None, **OPTIONS)
+    return found[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dir")
+    parser.add_argument("--size", default="4G")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--kinds", default="dense,csr")
+    options = parser.parse_args()
+    folder = tempfile.mkdtemp(dir=options.dir)
+    limits = {"cold": 1.35, "page cache": 1.2}
+    try:
+        for kind in options.kinds.split(","):
+            path = os.path.join(folder, f"{kind}.h5")
+            rows = generate(path, size=options.size, **KINDS[kind])
+            tables, indptr = pieces(path)
+            with sm.open_source(path) as source:
+                recorded = Recorded(source)
+                first_pass(recorded)
+                spans = list(dict.fromkeys(recorded.spans))
+                loaded = Loaded(source, spans)
+                kernel = statistics.median(first_pass(loaded)["compute_seconds"] for _ in range(options.pairs))
+                del loaded
+            print(f"{kind}: {rows} rows, {os.path.getsize(path) / 2**30:.2f} GiB, {len(spans)} blocks; "
+                  f"kernel on data in memory {kernel:.2f} s", flush=True)  # fmt: skip
+            for condition, limit in limits.items():
+                ratios, reads, passes = [], [], []
+                for _ in range(options.pairs):
+                    if condition == "cold":
+                        drop(path)
+                    reads.append(raw_read(path, tables, indptr, spans))
+                    if condition == "cold":
+                        drop(path)
+                    passes.append(first_pass(path)["seconds"])
+                    ratios.append(passes[-1] / max(reads[-1], kernel))
+                ratio = statistics.median(ratios)
+                print(f"  {condition:<10} raw read {statistics.median(reads):.2f} s, pass "
+                      f"{statistics.median(passes):.2f} s, ratio {ratio:.2f} (median of {options.pairs}; "
+                      f"{'within' if ratio <= limit else 'ABOVE'} {limit})", flush=True)  # fmt: skip
+            os.unlink(path)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

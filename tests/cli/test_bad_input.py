@@ -1,0 +1,263 @@
+"""Every kind of bad input: one sentence, the right exit code, and nothing left behind."""
+
+import os
+import resource
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+
+from streammargin.cli.main import main
+
+
+def fails(capsys, code, *words, arguments):
+    """Run the command in this process: exit code, one line on stderr with these words, nothing on stdout."""
+    assert main([str(a) for a in arguments]) == code
+    out, err = capsys.readouterr()
+    error = [line for line in err.splitlines() if line.startswith("streammargin: error: ")]
+    assert out == "" and len(error) == 1 and "Traceback" not in err
+    for word in words:
+        assert word in error[0], error[0]
+
+
+@pytest.fixture(autouse=True)
+def inside(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def trains_not(capsys, tmp_path):
+    """Training on this file fails and leaves the folder as it was."""
+
+    def check(path, code, *words, options=()):
+        before = sorted(os.listdir(tmp_path))
+        fails(capsys, code, *words, arguments=["train", path, *options])
+        assert sorted(os.listdir(tmp_path)) == before
+
+    return check
+
+
+def test_missing_file(trains_not):
+    trains_not("none.h5", 66, "none.h5: no such file")
+
+
+def test_directory(trains_not, tmp_path):
+    (tmp_path / "folder").mkdir()
+    trains_not("folder", 66, "folder is a directory")
+
+
+def test_not_hdf5(trains_not, tmp_path):
+    (tmp_path / "a.txt").write_text("1 1:1\n")
+    trains_not("a.txt", 65, "a.txt is not an HDF5 file", "streammargin-data convert a.txt OUT.h5")
+
+
+def test_empty_file(trains_not, tmp_path):
+    (tmp_path / "a.h5").touch()
+    trains_not("a.h5", 65, "a.h5 is empty")
+
+
+def test_no_rows_dataset(trains_not, blobs, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["data"], file["y"] = blobs
+    trains_not("a.h5", 65, "has no dataset X of rows; it has data, y", "--x NAME")
+
+
+def test_no_labels(trains_not, blobs, tmp_path):
+    write_h5(tmp_path / "a.h5", blobs[0])
+    trains_not("a.h5", 65, "has no dataset y of labels", "--y NAME")
+
+
+def test_shapes_that_disagree(trains_not, blobs, tmp_path):
+    write_h5(tmp_path / "a.h5", blobs[0], blobs[1][:-1])
+    trains_not("a.h5", 65, "a.h5: y has 199 entries but a.h5 has 200 rows")
+
+
+def test_one_class(trains_not, blobs, tmp_path):
+    write_h5(tmp_path / "a.h5", blobs[0], np.ones(200))
+    trains_not("a.h5", 65, "all 200 rows have the label 1.0; training needs two classes")
+
+
+@pytest.mark.parametrize("value, what", [(np.nan, "NaN"), (np.inf, "an infinite value")])
+@pytest.mark.parametrize("memory", ["1G", "16M"])
+def test_not_finite(trains_not, tmp_path, value, what, memory):
+    X = np.ones((30_000, 64), np.float32)
+    X[23_456, 7] = value
+    write_h5(tmp_path / "a.h5", X, np.arange(30_000) % 2)
+    trains_not("a.h5", 65, f"a.h5: row 23456, column 7 is {what}", "drop the row", options=["--memory", memory])
+
+
+def broken(tmp_path, change):
+    X = sp.random(50, 20, 0.3, "csr", dtype=np.float32, random_state=np.random.default_rng(0))
+    y = np.arange(50) % 2
+    arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr.astype(np.int64)}
+    change(arrays)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": (50, 20)})
+        for name, values in arrays.items():
+            group[name] = values
+        file["y"] = y
+
+
+def test_index_out_of_range(trains_not, tmp_path):
+    broken(tmp_path, lambda a: a["indices"].__setitem__(int(a["indptr"][17]), 20))
+    trains_not("a.h5", 65, "row 17 has the column index 20, outside 0..19")
+
+
+def test_index_twice(trains_not, tmp_path):
+    broken(tmp_path, lambda a: a["indices"].__setitem__(int(a["indptr"][9]) + 1, a["indices"][a["indptr"][9]]))
+    trains_not("a.h5", 65, "row 9 has column", "twice")
+
+
+def test_indptr_not_rising(trains_not, tmp_path):
+    broken(tmp_path, lambda a: a["indptr"].__setitem__(20, a["indptr"][22]) or a["indptr"].__setitem__(21, 3))
+    trains_not("a.h5", 65, "indptr falls at row 20", "convert the file again")
+
+
+def test_arrays_shorter_than_indptr(trains_not, tmp_path):
+    broken(tmp_path, lambda a: a.update(data=a["data"][:-5], indices=a["indices"][:-5]))
+    trains_not("a.h5", 65, "indptr runs from 0 to")
+
+
+def test_csc(trains_not, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csc_matrix", "encoding-version": "0.1.0", "shape": (3, 3)})
+    trains_not("a.h5", 65, "csc_matrix", "streammargin-data convert a.h5 OUT.h5")
+
+
+def test_zero_rows(trains_not, tmp_path):
+    write_h5(tmp_path / "a.h5", np.empty((0, 4), np.float32), np.empty(0))
+    trains_not("a.h5", 65, "has 0 rows and 4 columns")
+
+
+def test_truncated_file(trains_not, tmp_path):
+    path = write_h5(tmp_path / "a.h5", np.ones((1000, 100), np.float32), np.arange(1000) % 2)
+    os.truncate(path, 200_000)
+    trains_not("a.h5", 65, "a.h5 is truncated", "copy or convert it again")
+
+
+def test_rows_without_values_are_fine(capsys, tmp_path, sparse_blobs):
+    X, y = sparse_blobs
+    X = sp.csr_matrix(sp.vstack([sp.csr_matrix((3, 10), dtype=np.float32), X, sp.csr_matrix((2, 10))]), dtype="f4")
+    write_h5(tmp_path / "a.h5", X, np.concatenate([[1, -1, 1], y, [-1, 1]]))
+    assert main(["train", "a.h5"]) == 0
+    assert "converged" in capsys.readouterr().err
+
+
+def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
+    write_h5(tmp_path / "a.h5", np.ones((50_000, 100), np.float32), np.arange(50_000) % 2)
+    assert main(["train", "a.h5", "--memory", "2M"]) == 2
+    error = capsys.readouterr().err
+    minimum = int(error.rpartition("--memory ")[2].partition("M")[0])
+    assert "too small for a.h5" in error and f"needs {minimum}M" in error
+    assert main(["train", "a.h5", "--memory", f"{minimum - 1}M"]) == 2
+    capsys.readouterr()
+    assert main(["train", "a.h5", "--memory", f"{minimum}M", "--passes", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["-c", "0"], ["C must be positive"]),
+        (["-c", "-1"], ["C must be positive"]),
+        (["-c", "1,2"], ["--valid DATA"]),
+        (["-c", "x"], ["'x' is not a number"]),
+        (["--solver", "adam"], ["invalid choice: 'adam'", "sdca"]),
+        (["--loss", "square"], ["invalid choice: 'square'", "squared_hinge"]),
+        (["--frobnicate"], ["unrecognized arguments: --frobnicate"]),
+        (["--tol", "-1"], ["tol must be"]),
+        (["--norm", "1"], ["norm"]),
+        (["--norm", "2.5"], ["norm"]),
+        (["--passes", "0"], ["passes must be at least 1"]),
+        (["--memory", "lots"], ["512M"]),
+        (["--bias", "-1"], ["bias must be"]),
+        (["--width", "0", "--loss", "smooth_hinge"], ["width"]),
+        (["--positive", "7"], ["there is no label '7'", "-1, 1"]),
+        (["--classes", "1,9"], ["there is no label '9'"]),
+        (["--class-weight", "heavy"], ["LABEL=WEIGHT"]),
+        (["--class-weight", "1=-2"], ["must be a positive number"]),
+        (["--loss", "logistic", "-c", "inf"], ["hard margin"]),
+        (["--seed", "-1"], ["seed must be"]),
+    ],
+)
+def test_usage(trains_not, blobs_file, options, words):
+    trains_not(blobs_file, 2, *words, options=options)
+
+
+def test_negative_weights(trains_not, blobs, tmp_path):
+    weights = np.ones(200)
+    weights[42] = -1
+    write_h5(tmp_path / "a.h5", *blobs, sample_weight=weights)
+    trains_not("a.h5", 65, "the sample weight of row 42 is -1.0")
+
+
+def test_output_exists(trains_not, blobs_file, tmp_path):
+    (tmp_path / "m.npz").write_text("precious")
+    trains_not(blobs_file, 73, "m.npz exists; use --force", options=["-o", "m.npz"])
+    assert (tmp_path / "m.npz").read_text() == "precious"
+
+
+@pytest.mark.parametrize("place", ["no/m.npz", "/proc/m.npz"])
+def test_output_that_cannot_be(trains_not, blobs_file, place):
+    trains_not(blobs_file, 73, f"cannot create {place}", options=["-o", place])
+
+
+def test_log_that_cannot_be(trains_not, blobs_file):
+    trains_not(blobs_file, 73, "cannot create the log no/l", options=["--log-json", "no/l"])
+
+
+def test_width_other_than_the_models(capsys, blobs, blobs_file, tmp_path):
+    assert main(["train", blobs_file, "-o", "m.npz"]) == 0
+    capsys.readouterr()
+    write_h5(tmp_path / "wide.h5", np.ones((5, 11), np.float32), np.ones(5))
+    for verb in ("predict", "evaluate"):
+        fails(capsys, 65, "wide.h5 has 11 features", "10", arguments=[verb, "m.npz", "wide.h5"])
+
+
+def test_valid_of_another_width(trains_not, blobs_file, tmp_path):
+    write_h5(tmp_path / "wide.h5", np.ones((5, 11), np.float32), np.ones(5))
+    trains_not(blobs_file, 65, "wide.h5 has 11 columns", "--features", options=["--valid", "wide.h5"])
+
+
+def test_unknown_labels_are_named_in_evaluation(capsys, blobs, blobs_file, tmp_path):
+    assert main(["train", blobs_file, "-o", "m.npz"]) == 0
+    capsys.readouterr()
+    write_h5(tmp_path / "other.h5", blobs[0], np.where(np.arange(200) == 33, 5, blobs[1]))
+    fails(capsys, 65, "row 33 has the label 5, unknown to the model", arguments=["evaluate", "m.npz", "other.h5"])
+
+
+def test_model_that_is_none(capsys, blobs_file, tmp_path):
+    fails(capsys, 66, "no such model", arguments=["predict", "none.npz", blobs_file])
+    np.savez(tmp_path / "a.npz", coef=np.ones(3))
+    fails(capsys, 65, "a.npz is not a model", arguments=["predict", "a.npz", blobs_file])
+    np.savez(tmp_path / "b.npz", coef=np.array([object()], dtype=object))
+    fails(capsys, 65, "b.npz is not a model", arguments=["predict", "b.npz", blobs_file])
+
+
+def test_not_separable(capsys, blobs_file, tmp_path):
+    assert main(["train", blobs_file, "-c", "inf", "-o", "m.npz"]) == 0
+    error = capsys.readouterr().err
+    assert "not_separable" in error and "finite --C" in error
+    assert main(["train", blobs_file, "-c", "inf", "-o", "n.npz", "--require-convergence"]) == 3
+
+
+def test_a_full_disk_while_the_model_is_written(tmp_path):
+    random = np.random.default_rng(0)
+    write_h5(tmp_path / "a.h5", random.standard_normal((60, 60_000)).astype("f4"), np.arange(60) % 2)
+    (tmp_path / "m.npz").write_text("precious")
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "streammargin", "train", "a.h5", "-o", "m.npz", "--force", "-q"],
+        capture_output=True, text=True, preexec_fn=small_files, env={**os.environ, "NUMBA_CACHE_DIR": ""},
+    )  # fmt: skip
+    assert done.returncode == 74, done.stderr
+    assert "cannot write m.npz" in done.stderr and "free some space" in done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "m.npz"] and (tmp_path / "m.npz").read_text() == "precious"

@@ -1,0 +1,227 @@
+"""The commands as a user starts them: what stands on stdout, in files, in events, and the exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import call, write_h5
+
+import streammargin as sm
+from data_tools.generate import generate
+
+
+@pytest.fixture
+def trained(blobs_file, tmp_path):
+    """(data, model, completed process of the training)"""
+    done = call("train", blobs_file, "-o", "m.npz", "--log-json", "log", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return blobs_file, str(tmp_path / "m.npz"), done
+
+
+def events(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_train_says_what_it_did_on_stderr_alone(trained):
+    _, _, done = trained
+    assert done.stdout == ""
+    assert "converged (tolerance)" in done.stderr and "certified gap" in done.stderr and "\x1b" not in done.stderr
+
+
+def test_the_events(trained, tmp_path):
+    log = events(tmp_path / "log")
+    kinds = [event["event"] for event in log]
+    assert kinds[0] == "run_start" and kinds[-1] == "run_end" and "certificate" in kinds
+    start, end = log[0], log[-1]
+    assert {"schema", "version", "params", "data", "plan"} <= start.keys() and start["schema"] == 1
+    assert start["data"]["rows"] == 200 and start["data"]["features"] == 10 and start["data"]["nnz"] == 2000
+    assert {"path", "fingerprint"} <= start["data"].keys()
+    assert start["plan"].keys() >= {"block_rows", "blocks", "memory_bytes"}
+    keys = {"pass", "rows", "seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "mistakes",
+            "rss_bytes", "estimate"}  # fmt: skip
+    passes = [event for event in log if event["event"] == "pass_end"]
+    assert all(keys <= event.keys() for event in passes)
+    assert [event["pass"] for event in passes] == list(range(1, len(passes) + 1))
+    exact = [event for event in log if event["event"] == "certificate"][-1]
+    assert exact.keys() >= {"pass", "primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "mistakes",
+                            "train_error", "valid_error", "per_class"}  # fmt: skip
+    assert 0 <= exact["gap"] <= 1e-3 and exact["margin_lower"] is None and exact["valid_error"] is None
+    assert exact["gap"] == pytest.approx((exact["primal"] - exact["dual"]) / exact["primal"])
+    assert {"status": "ok", "converged": True, "reason": "tolerance", "exit_code": 0}.items() <= end.items()
+    assert end["passes"] == len(passes) and end["model"] == "m.npz"
+
+
+def test_log_on_stdout_and_infinity(blobs_file, tmp_path):
+    done = call("train", blobs_file, "-c", "inf", "-o", "m.npz", "--log-json", "-", "-q", cwd=tmp_path)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[0]["params"]["C"] == "inf" and lines[-1]["reason"] == "not_separable" and not lines[-1]["converged"]
+
+
+def test_default_output_and_force(blobs_file, tmp_path):
+    assert call("train", blobs_file, "-q", cwd=tmp_path).stderr == ""
+    assert (tmp_path / "blobs.model.npz").exists()
+    assert call("train", blobs_file, "-q", cwd=tmp_path).returncode == 73
+    assert call("train", blobs_file, "-q", "--force", cwd=tmp_path).returncode == 0
+
+
+def test_predict_to_everything(trained, blobs, tmp_path):
+    data, model, _ = trained
+    X, _ = blobs
+    reference = sm.load_model(model)
+    labels, scores = reference.predict(X), reference.decision_function(X)
+    printed = call("predict", model, data)
+    assert [int(line) for line in printed.stdout.split()] == labels.tolist() and printed.stderr == ""
+    printed = call("predict", model, data, "--decision")
+    assert np.array([float(line) for line in printed.stdout.split()]) == pytest.approx(scores, rel=1e-14)
+    for name, decision in (("p.txt", []), ("p.npy", []), ("p.h5", []), ("s.npy", ["--decision"])):
+        assert call("predict", model, data, "-o", tmp_path / name, *decision).returncode == 0
+    assert [int(line) for line in (tmp_path / "p.txt").read_text().split()] == labels.tolist()
+    assert np.array_equal(np.load(tmp_path / "p.npy"), labels)
+    assert np.allclose(np.load(tmp_path / "s.npy"), scores)
+    with h5py.File(tmp_path / "p.h5") as file:
+        assert np.array_equal(file["labels"][:], labels)
+    again = call("predict", model, data, "-o", tmp_path / "p.npy")
+    assert again.returncode == 73 and "--force" in again.stderr
+
+
+def test_text_labels_come_back(tmp_path, blobs):
+    X, y = blobs
+    names = np.where(y > 0, "spam", "ham").astype(object)
+    write_h5(tmp_path / "a.h5", X, names.astype(h5py.string_dtype()))
+    assert call("train", "a.h5", "-o", "m.npz", "-q", "--class-weight", "spam=2", cwd=tmp_path).returncode == 0
+    assert set(call("predict", "m.npz", "a.h5", cwd=tmp_path).stdout.split()) == {"spam", "ham"}
+
+
+def test_evaluate(trained, blobs):
+    data, model, _ = trained
+    X, y = blobs
+    reference = sm.load_model(model)
+    found = json.loads(call("evaluate", model, data, "--json").stdout)
+    wrong = int(np.sum(reference.predict(X) != y))
+    u = y * reference.decision_function(X)
+    assert found["mistakes"] == wrong and found["accuracy"] == 1 - wrong / 200
+    assert found["loss"] == pytest.approx(np.maximum(0, 1 - u).mean())
+    assert found["margin"] == pytest.approx(u.min() / np.linalg.norm(reference.coef_))
+    assert f"{1 - wrong / 200:.4f}"[:5] in call("evaluate", model, data).stdout
+
+
+def test_info_on_data_and_model(trained):
+    data, model, _ = trained
+    found = json.loads(call("info", data, "--json").stdout)
+    assert found["rows"] == 200 and found["features"] == 10 and sum(found["labels"].values()) == 200
+    assert found["plan"]["blocks"] == 1 and found["dtype"] == "float32"
+    found = json.loads(call("info", model, "--json").stdout)
+    assert found["kind"] == "model" and found["classes"] == ["-1", "1"] and found["converged"] is True
+    assert "rows" in call("info", data).stdout
+
+
+def test_positive_classes_scale_bias_weights_and_valid(tmp_path):
+    generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=4, seed=1)
+    generate(str(tmp_path / "v.h5"), rows=300, features=8, classes=4, seed=1)
+    options = ["--scale", "std", "-B", "1", "--class-weight", "balanced", "--valid", "v.h5", "-q"]
+    assert call("train", "a.h5", "-o", "p.npz", "--positive", "2", *options, cwd=tmp_path).returncode == 0
+    model = sm.load_model(tmp_path / "p.npz")
+    assert model.classes_.tolist() == ["not 2", "2"] and model.intercept_[0] != 0.0
+    assert call("train", "a.h5", "-o", "c.npz", "--classes", "1,3", *options, cwd=tmp_path).returncode == 0
+    assert sm.load_model(tmp_path / "c.npz").classes_.tolist() == [1, 3]
+    done = call("train", "a.h5", "-o", "m.npz", *options, "-c", "0.01,0.1,1", "--log-json", "-", cwd=tmp_path)
+    log = [json.loads(line) for line in done.stdout.splitlines()]
+    last = {}
+    for event in log:
+        if event["event"] == "certificate":
+            last[event["pass"]] = [*last.get(event["pass"], []), event["valid_error"]]
+    errors = list(last.values())[-1]
+    model = sm.load_model(tmp_path / "m.npz")
+    assert len(errors) == 3 and model.header["C"] == [0.01, 0.1, 1][int(np.argmin(errors))]
+    with h5py.File(tmp_path / "v.h5") as file:
+        assert np.mean(model.predict(file["X"][:]) != file["y"][:]) == min(errors)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_the_model_so_far(tmp_path, number, code):
+    generate(str(tmp_path / "a.h5"), rows=100_000, features=50)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "streammargin", "train", "a.h5", "--tol", "1e-12", "--passes", "1000000",
+         "--log-json", "-", "--memory", "20M"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in child.stdout:
+        if json.loads(line)["event"] == "pass_end":
+            break
+    child.send_signal(number)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == code, err
+    end = json.loads(out.splitlines()[-1])
+    assert end["reason"] == "signal" and end["exit_code"] == code and end["converged"] is False
+    model = sm.load_model(tmp_path / "a.model.npz")
+    assert model.header["converged"] is False and np.any(model.coef_ != 0.0)
+
+
+def test_require_convergence_and_limits(blobs_file, tmp_path):
+    done = call("train", blobs_file, "--passes", "1", "--tol", "1e-9", "--require-convergence", cwd=tmp_path)
+    assert done.returncode == 3 and "stopped by passes" in done.stderr
+    started = time.monotonic()
+    done = call("train", blobs_file, "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
+                "--log-json", "-", cwd=tmp_path)  # fmt: skip
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds" and time.monotonic() - started < 30
+    assert done.returncode == 0 and "warning" in done.stderr
+
+
+def test_usage_error_and_help_are_on_the_right_stream():
+    done = call("train")
+    assert done.returncode == 2 and done.stdout == "" and "streammargin: error:" in done.stderr
+    done = call("train", "--help")
+    assert done.returncode == 0 and "--require-convergence" in done.stdout and "sdca" in done.stdout
+    assert call("--version").stdout.strip() == f"streammargin {sm.__version__}"
+
+
+def test_unexpected_errors_are_one_sentence_without_debug(tmp_path, monkeypatch, capsys):
+    from streammargin.cli import info
+    from streammargin.cli.main import main
+
+    def broken(options):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(info, "run", broken)
+    assert main(["info", "x"]) == 1
+    error = capsys.readouterr().err
+    assert "unexpected ZeroDivisionError: oh" in error and "Traceback" not in error
+    assert main(["info", "x", "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_shards_are_one_data_set(tmp_path, blobs):
+    X, y = blobs
+    write_h5(tmp_path / "1.h5", X[:120], y[:120])
+    write_h5(tmp_path / "2.h5", X[120:], y[120:])
+    assert call("train", "1.h5", "2.h5", "-o", "m.npz", "--tol", "1e-6", "-q", cwd=tmp_path).returncode == 0
+    whole = sm.train((X, y), tol=1e-6)
+    primal = sm.load_model(tmp_path / "m.npz").header["certificate"]["primal"]
+    assert primal == pytest.approx(whole.certificate["primal"], rel=2e-6)
+
+
+def test_liblinear_export(trained, blobs, tmp_path):
+    _, model, _ = trained
+    assert call("info", model, "--liblinear", tmp_path / "m.txt").returncode == 0
+    head, _, body = (tmp_path / "m.txt").read_text().partition("w\n")
+    w = np.array(body.split(), float)
+    assert "label 1 -1" in head and "nr_feature 10" in head and "bias -1" in head
+    assert np.array_equal(w, sm.load_model(model).coef_[0])
+
+
+def test_warmup(tmp_path):
+    done = call("warmup", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_demo_small(tmp_path):
+    done = call("demo", "--size", "40M", "--memory", "28M", "--dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "proven: the objective" in done.stdout and "within a relative" in done.stdout and os.listdir(tmp_path) == []
+    assert call("demo", "--dir", tmp_path / "none").returncode == 73

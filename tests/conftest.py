@@ -1,0 +1,60 @@
+"""What several test files need: small data sets, files of them, and the commands as a user starts them."""
+
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+
+def write_h5(path, X, y=None, **columns):
+    """A data file in the project's layout, written by h5py alone."""
+    with h5py.File(path, "w") as file:
+        if sp.issparse(X):
+            group = file.create_group("X")
+            group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+            group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr.astype(np.int64)
+        else:
+            file["X"] = X
+        if y is not None:
+            file["y"] = y
+        for name, values in columns.items():
+            file[name] = values
+    return str(path)
+
+
+def call(*arguments, module="streammargin", **options):
+    """Run a command in a process of its own; the completed process, with text output."""
+    options = {"capture_output": True, "text": True, "timeout": 300, **options}
+    return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], **options)
+
+
+@pytest.fixture
+def blobs():
+    """X (200, 10) float32, y (200,) of -1 and 1: two overlapping clouds."""
+    random = np.random.default_rng(7)
+    y = np.where(random.random(200) < 0.5, -1, 1)
+    X = (random.standard_normal((200, 10)) + 0.4 * y[:, None]).astype(np.float32)
+    return X, y
+
+
+@pytest.fixture
+def blobs_file(blobs, tmp_path):
+    """The path of a dense file of `blobs`."""
+    return write_h5(tmp_path / "blobs.h5", *blobs)
+
+
+@pytest.fixture
+def sparse_blobs(blobs):
+    """`blobs` with four values in ten set to zero, as CSR."""
+    X, y = blobs
+    kept = np.random.default_rng(8).random(X.shape) < 0.6
+    return sp.csr_matrix(np.where(kept, X, 0).astype(np.float32)), y
+
+
+@pytest.fixture
+def sparse_file(sparse_blobs, tmp_path):
+    """The path of a CSR file of `sparse_blobs`."""
+    return write_h5(tmp_path / "sparse.h5", *sparse_blobs)

@@ -1,0 +1,372 @@
+"""Text, CSV, NPZ and HDF5 to the project's layout, against SciPy and plain Python as the independent truth."""
+
+import bz2
+import gzip
+import lzma
+import os
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import call, write_h5
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_tools import svmlight
+from data_tools.convert import convert
+from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
+
+
+def stored(path):
+    """(X, y) of a converted file, read by h5py alone; X as a CSR matrix or an array."""
+    with h5py.File(path) as file:
+        y = None
+        if "y" in file:
+            y = file["y"].asstr()[:] if h5py.check_string_dtype(file["y"].dtype) else file["y"][:]
+        if isinstance(file["X"], h5py.Dataset):
+            return file["X"][:], y
+        group = file["X"]
+        assert group.attrs["encoding-type"] == "csr_matrix" and group.attrs["encoding-version"] == "0.1.0"
+        assert group["indptr"].dtype == np.int64 and group["indices"].dtype == np.int32
+        parts = (group["data"][:], group["indices"][:], group["indptr"][:])
+        return sp.csr_matrix(parts, shape=tuple(group.attrs["shape"])), y
+
+
+def same(one, other):
+    return one.shape == other.shape and (abs(sp.csr_matrix(one) - sp.csr_matrix(other))).nnz == 0
+
+
+TEXT = "+1 1:0.5 3:-2\n-1 2:1e-3\n\n# a comment alone\n1 # no entries\n-1 1:1 2:2 3:3 # all\n"
+TEXT_X = np.array([[0.5, 0, -2], [0, 1e-3, 0], [0, 0, 0], [1, 2, 3]])
+
+
+@pytest.mark.parametrize("suffix, opener", [("", open), (".gz", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)])
+def test_svmlight_plain_and_compressed(tmp_path, suffix, opener):
+    with opener(tmp_path / f"a.txt{suffix}", "wb") as file:
+        file.write(TEXT.encode())
+    counts = convert(str(tmp_path / f"a.txt{suffix}"), str(tmp_path / "a.h5"), dtype="float64")
+    assert counts == (4, 3, 6)
+    X, y = stored(tmp_path / "a.h5")
+    assert same(X, TEXT_X) and y.tolist() == [1, -1, 1, -1] and y.dtype == np.int64
+
+
+def test_svmlight_float32_is_the_default_and_features_widens(tmp_path):
+    (tmp_path / "a").write_text("1 1:0.1\n-1 1:0.2\n")
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), features=7)
+    X, _ = stored(tmp_path / "a.h5")
+    assert X.dtype == np.float32 and X.shape == (2, 7) and X.data.tolist() == [np.float32(0.1), np.float32(0.2)]
+
+
+def test_labels_widen_as_they_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(svmlight, "pieces", lambda path: iter([(1, b"1 1:1\n"), (2, b"2.5 1:1\n"), (3, b"-3 1:1\n")]))
+    (tmp_path / "a").write_text("1 1:1\n")
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
+    y = stored(tmp_path / "a.h5")[1]
+    assert y.dtype == np.float64 and y.tolist() == [1.0, 2.5, -3.0]
+
+
+BAD_LINES = [
+    ("1 2:3 x", "line 2: 'x' is not index:value"),
+    ("1 2:3 4", "line 2: '4' is not index:value"),
+    ("1 a:3", "line 2: 'a:3' is not index:value"),
+    ("1 2:3:4", "line 2: '2:3:4' is not index:value"),
+    ("1 2: 3", "line 2: '2:' is not index:value"),
+    ("cat 1:1", "line 2: the label 'cat' is not a number"),
+    ("1 1.5:2", "line 2: '1.5:2' is not index:value"),
+    ("1 0:2", "line 2: the index 0, but indices count from 1.*--zero-based"),
+    ("1 -4:2", "line 2: the index -4 is out of range"),
+    ("1 3:1 3:2", "line 2: the index 3 stands there twice"),
+    ("1 3:1 2:1 3:2", "line 2: the index 3 stands there twice"),
+    ("1 1:nan", "line 2: the value of index 1 is nan"),
+    ("1 1:inf", "line 2: the value of index 1 is inf"),
+    ("nan 1:1", "line 2: the label is nan"),
+    ("1 9999999999:1", "line 2: the index 9999999999 is out of range"),
+    ("1 qid:3 1:1", "line 2: 'qid:3' is not index:value"),
+]
+
+
+@pytest.mark.parametrize("line, message", BAD_LINES)
+def test_a_line_that_does_not_parse_is_named(tmp_path, line, message):
+    (tmp_path / "a.svm").write_text(f"1 1:1\n{line}\n-1 1:1\n")
+    with pytest.raises(DataError, match=message):
+        convert(str(tmp_path / "a.svm"), str(tmp_path / "a.h5"))
+    assert os.listdir(tmp_path) == ["a.svm"]
+
+
+def test_line_numbers_go_on_over_pieces(tmp_path, monkeypatch):
+    from data_tools import textfile
+
+    lines = ["1 1:1"] * 500
+    lines[321] = "1 1:x"
+    (tmp_path / "a").write_text("\n".join(lines))
+    monkeypatch.setattr(svmlight, "pieces", lambda path: textfile.pieces(path, 64))
+    with pytest.raises(DataError, match="line 322: "):
+        convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
+
+
+def test_unsorted_entries_are_sorted_and_zero_based_is_an_option(tmp_path):
+    (tmp_path / "a").write_text("1 3:3 0:1\n-1 2:2 1:5\n")
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), zero_based=True)
+    X, _ = stored(tmp_path / "a.h5")
+    assert X.indices.tolist() == [0, 3, 1, 2] and X.data.tolist() == [1, 3, 5, 2]
+
+
+def test_beyond_features_is_an_error(tmp_path):
+    (tmp_path / "a").write_text("1 1:1\n-1 5:1\n")
+    with pytest.raises(DataError, match="line 2: the index 5 lies beyond the 4 columns of --features"):
+        convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), features=4)
+
+
+def test_a_value_too_large_for_float32_is_an_error(tmp_path):
+    (tmp_path / "a").write_text("1 1:1e39\n-1 1:1\n")
+    with pytest.raises(DataError, match="1e\\+39 is too large for float32; use --dtype float64"):
+        convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), dtype="float64")
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(-3, 3),
+        st.dictionaries(st.integers(1, 30), st.floats(-1e30, 1e30).filter(lambda v: v != 0.0), max_size=8),
+        st.sampled_from([" ", "  ", "\t"]),
+        st.sampled_from(["", " # note 3:4", " "]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=30,
+).filter(lambda found: any(entries for _, entries, *_ in found))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=rows, size=st.integers(5, 400))
+def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
+    from data_tools import textfile
+
+    folder = tmp_path_factory.mktemp("round")
+    lines, dense = [], np.zeros((len(rows), 30))
+    for i, (label, entries, gap, end, rising) in enumerate(rows):
+        items = sorted(entries.items(), reverse=not rising)
+        lines.append(gap.join([str(label), *(f"{k}:{v!r}" for k, v in items)]) + end)
+        for k, v in entries.items():
+            dense[i, k - 1] = v
+    (folder / "a").write_text("\n".join(lines))
+    batches = list(read_in_pieces(folder / "a", size))
+    parts = [(b.data, b.indices, b.indptr) for b in batches]
+    X = sp.vstack([sp.csr_matrix(p, shape=(len(p[2]) - 1, 30)) for p in parts])
+    assert same(X, dense)
+    assert np.concatenate([b.labels for b in batches]).tolist() == [r[0] for r in rows]
+    assert textfile.PIECE > 400  # or the pieces above were not cut
+
+
+def read_in_pieces(path, size):
+    from unittest import mock
+
+    from data_tools import textfile
+
+    with mock.patch.object(svmlight, "pieces", lambda p: textfile.pieces(p, size)):
+        yield from svmlight.read_svmlight(str(path))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
+def test_a_compressed_file_cut_short_is_named(tmp_path, suffix):
+    opener = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[suffix]
+    path = tmp_path / f"a{suffix}"
+    with opener(path, "wb") as file:
+        file.write(os.urandom(20_000).hex().encode())
+    path.write_bytes(path.read_bytes()[:9000])
+    with pytest.raises(DataError, match=r"damaged|cut short"):
+        convert(str(path), str(tmp_path / "a.h5"))
+    assert not (tmp_path / "a.h5").exists()
+
+
+CSV = "a,b,label\n1,2,3\n4.5,-6,7\n"
+
+
+def test_csv_with_a_header(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"))
+    X, y = stored(tmp_path / "a.h5")
+    assert X.tolist() == [[1, 2], [4.5, -6]] and y.tolist() == [3, 7] and X.dtype == np.float32
+
+
+@pytest.mark.parametrize("column, y", [("a", [1, 4.5]), ("0", [1, 4.5]), ("-1", [3, 7]), ("b", [2, -6])])
+def test_csv_label_column(tmp_path, column, y):
+    (tmp_path / "a.csv").write_text(CSV.replace("\n", "\r\n"))
+    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column=column)
+    assert stored(tmp_path / "a.h5")[1].tolist() == y
+
+
+def test_csv_labels_of_text_and_quotes(tmp_path):
+    (tmp_path / "a.csv").write_text('1,"x, y",2\n3,z,4\n')
+    convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="1")
+    X, y = stored(tmp_path / "a.h5")
+    assert X.tolist() == [[1, 2], [3, 4]] and y.tolist() == ["x, y", "z"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("1,2,3\n1,2\n", "line 2: 2 columns where the first line has 3"),
+        ("1,2,3\n1,,3\n", "line 2, column 1: the value is missing"),
+        ("a,b,label\n1,2,3\n1,x,3\n", "line 3, column b: 'x' is not a finite number"),
+        ("1,2,3\n1,nan,3\n", "line 2, column 1: 'nan' is not a finite number"),
+        ("1,2,3\n1,2,\n", "line 2: the label is missing"),
+        ("1\n2\n", "line 1: one column only"),
+    ],
+)
+def test_csv_that_does_not_parse(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"))
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_csv_unknown_label_column(tmp_path):
+    (tmp_path / "a.csv").write_text(CSV)
+    with pytest.raises(UsageError, match="no column 'weight' for --label-column; it has a, b, label"):
+        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="weight")
+
+
+def random_matrix(seed, shape=(300, 40), density=0.2):
+    return sp.random(*shape, density, "csr", dtype=np.float64, random_state=np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+def test_npz_with_labels_of_a_npy_file(tmp_path, kind, compressed):
+    X, y = random_matrix(1), np.arange(300) % 3
+    sp.save_npz(tmp_path / "a.npz", X.asformat(kind), compressed=compressed)
+    np.save(tmp_path / "y.npy", y)
+    convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"), y=str(tmp_path / "y.npy"))
+    got, labels = stored(tmp_path / "a.h5")
+    assert same(got, X) and got.dtype == np.float64 and labels.tolist() == y.tolist()
+
+
+def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
+    from data_tools import matrices
+
+    monkeypatch.setattr(matrices, "_ENTRIES", 100)
+    monkeypatch.setattr(matrices, "buckets_for", lambda nbytes, memory: 7)
+    X = random_matrix(2)
+    sp.save_npz(tmp_path / "a.npz", X.tocsc())
+    convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
+    assert same(stored(tmp_path / "a.h5")[0], X)
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.npz"]
+
+
+def test_csc_group_of_hdf5_is_converted_with_its_labels(tmp_path):
+    X, y = random_matrix(3), np.array(["a", "b", "c"] * 100)
+    C = X.tocsc()
+    with h5py.File(tmp_path / "c.h5", "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csc_matrix", "encoding-version": "0.1.0", "shape": C.shape})
+        group["data"], group["indices"], group["indptr"] = C.data, C.indices, C.indptr
+        file["y"] = y.astype(h5py.string_dtype())
+    convert(str(tmp_path / "c.h5"), str(tmp_path / "a.h5"))
+    got, labels = stored(tmp_path / "a.h5")
+    assert same(got, X) and labels.tolist() == y.tolist()
+
+
+def test_dense_hdf5_is_copied_with_another_type(tmp_path, blobs):
+    X, y = blobs
+    convert(write_h5(tmp_path / "a.h5", X.astype(np.float64), y), str(tmp_path / "b.h5"), dtype="float32")
+    got, labels = stored(tmp_path / "b.h5")
+    assert np.array_equal(got, X) and got.dtype == np.float32 and np.array_equal(labels, y)
+
+
+def test_npz_of_another_format_or_content_is_refused(tmp_path):
+    sp.save_npz(tmp_path / "a.npz", random_matrix(4).tocoo())
+    with pytest.raises(DataError, match=r"format coo; save it with X.tocsr\(\)"):
+        convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
+    np.savez(tmp_path / "b.npz", X=np.eye(3))
+    with pytest.raises(DataError, match="format unknown"):
+        convert(str(tmp_path / "b.npz"), str(tmp_path / "a.h5"))
+
+
+def test_npz_is_never_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", format=np.array([object()], dtype=object), shape=np.array([1, 1]))
+    with pytest.raises(DataError, match="never unpickled"):
+        convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda X: X.indices.__setitem__(5, 99), "row .* has the column index 99, outside 0..39"),
+        (lambda X: X.indices.__setitem__(1, X.indices[0]), "row 0 has column .* twice"),
+        (lambda X: X.data.__setitem__(0, np.nan), "row 0, column .* is nan"),
+        (lambda X: X.indptr.__setitem__(1, X.indptr[2] + 1), "never fall"),
+    ],
+)
+def test_broken_npz(tmp_path, change, message):
+    X = random_matrix(5)
+    change(X)
+    np.savez(
+        tmp_path / "a.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=np.array(X.shape), format=b"csr"
+    )
+    with pytest.raises(DataError, match=message):
+        convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
+def test_inputs_and_outputs_that_cannot_be(tmp_path):
+    (tmp_path / "empty").touch()
+    (tmp_path / "blank").write_text("\n# nothing\n")
+    (tmp_path / "good").write_text("1 1:1\n")
+    out = str(tmp_path / "o.h5")
+    with pytest.raises(InputMissingError, match="no such file"):
+        convert(str(tmp_path / "none"), out)
+    with pytest.raises(InputMissingError, match="directory"):
+        convert(str(tmp_path), out)
+    for name in ("empty", "blank"):
+        with pytest.raises(DataError, match=r"is empty|has no rows"):
+            convert(str(tmp_path / name), out)
+    with pytest.raises(OutputError, match="no directory"):
+        convert(str(tmp_path / "good"), str(tmp_path / "no" / "o.h5"))
+    convert(str(tmp_path / "good"), out)
+    before = (tmp_path / "o.h5").read_bytes()
+    with pytest.raises(OutputError, match="exists; use --force"):
+        convert(str(tmp_path / "good"), out)
+    with pytest.raises(DataError):
+        convert(str(tmp_path / "empty"), out, force=True)
+    assert (tmp_path / "o.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (["convert", "none.txt", "o.h5"], 66),
+        (["convert", "bad.txt", "o.h5"], 65),
+        (["convert", "good.txt", "no/o.h5"], 73),
+        (["convert", "good.txt"], 2),
+        (["convert", "good.txt", "o.h5", "--features", "0"], 2),
+        (["unknown"], 2),
+        (["convert", "good.txt", "o.h5"], 0),
+    ],
+)
+def test_exit_codes(tmp_path, arguments, code):
+    (tmp_path / "good.txt").write_text("1 1:1\n-1 2:1\n")
+    (tmp_path / "bad.txt").write_text("1 1:1\nbad line\n")
+    done = call(*arguments, module="data_tools", cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    if code:
+        assert sorted(os.listdir(tmp_path)) == ["bad.txt", "good.txt"] and done.stderr.count("\n") == 1
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    (tmp_path / "a.txt").write_text("".join(f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)))
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
+        "from data_tools.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, "convert", "a.txt", "o.h5"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 74, done.stderr
+    assert "cannot write" in done.stderr and "free some space" in done.stderr
+    assert os.listdir(tmp_path) == ["a.txt"]

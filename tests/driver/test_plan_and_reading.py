@@ -1,0 +1,118 @@
+"""Block plans keep the budget; the reader hands over every block, checked, and passes errors on."""
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import write_h5
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streammargin as sm
+from streammargin.driver.plan import LEAST_BLOCK_BYTES, format_size, make_plan, parse_size
+from streammargin.driver.prefetch import BlockReader
+from streammargin.errors import DataError, UsageError
+
+
+@pytest.mark.parametrize(
+    "text, size",
+    [("512M", 512 << 20), ("1G", 1 << 30), ("1.5g", 3 << 29), ("7", 7), ("2KiB", 2048), ("3 MB", 3 << 20), (99, 99)],
+)
+def test_sizes(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "M", "-1", "1X", "one", 0, -5])
+def test_what_is_no_size(text):
+    with pytest.raises(UsageError):
+        parse_size(text)
+
+
+@given(st.integers(1, 1 << 45))
+def test_format_size_reads_back(size):
+    assert parse_size(format_size(size)) == pytest.approx(size, rel=0.006)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Two open sources of 40,000 rows: dense, and CSR with rows of very different lengths."""
+    import scipy.sparse as sp
+
+    folder = tmp_path_factory.mktemp("plans")
+    random = np.random.default_rng(0)
+    X = random.standard_normal((40_000, 50)).astype(np.float32)
+    lengths = np.where(random.random(40_000) < 0.01, 2000, 10)
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    indices = np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)
+    S = sp.csr_matrix((random.standard_normal(indptr[-1]).astype(np.float32), indices, indptr), shape=(40_000, 2000))
+    y = np.arange(40_000) % 2
+    with (
+        sm.open_source(write_h5(folder / "d.h5", X, y)) as dense,
+        sm.open_source(write_h5(folder / "s.h5", S, y)) as sparse,
+    ):
+        yield dense, sparse
+
+
+@settings(deadline=None, max_examples=40)
+@given(budget=st.integers(15 << 20, 64 << 20), state=st.integers(0, 1 << 20), kind=st.integers(0, 1))
+def test_plans_keep_the_budget(files, budget, state, kind):
+    source = files[kind]
+    plan = make_plan(source, budget, state)
+    assert plan.memory_bytes <= budget
+    assert plan.bounds[0] == 0 and plan.bounds[-1] == source.rows and np.all(np.diff(plan.bounds) > 0)
+    buffers = [source.allocate(plan.bounds) for _ in range(plan.buffers)]
+    held = sum(part.nbytes for b in buffers for part in (b if isinstance(b, tuple) else [b]) if part is not None)
+    assert held + state <= plan.memory_bytes
+    assert plan.resident == (plan.blocks == 1)
+
+
+def test_too_small_a_budget_names_the_least_one(files):
+    for source in files:
+        with pytest.raises(UsageError, match="too small") as caught:
+            make_plan(source, 1 << 20, 0)
+        least = parse_size(str(caught.value).split("--memory ")[1].split(" ")[0])
+        assert make_plan(source, least, 0).memory_bytes <= least
+        with pytest.raises(UsageError):
+            make_plan(source, least - (1 << 20), 0)
+
+
+def test_every_block_arrives_in_the_order_asked(files):
+    for source in files:
+        bounds = source.bounds(LEAST_BLOCK_BYTES)
+        reader = BlockReader(source, bounds, 2)
+        order = np.random.default_rng(1).permutation(len(bounds) - 1)
+        seen = []
+        for start, stop, block in reader.stream(order):
+            assert block.rows() == stop - start
+            seen.append(start)
+        assert seen == bounds[order].tolist()
+        assert reader.counts.bytes_read >= source.nnz * 4 and reader.counts.read_seconds > 0
+
+
+def test_an_error_in_the_reader_reaches_the_consumer_and_the_thread_ends(files):
+    source = files[0]
+
+    class Broken(type(source)):
+        def __init__(self):
+            self.__dict__.update(source.__dict__)
+
+        def read(self, start, stop, buffer):
+            if start > 10_000:
+                raise DataError("torn page")
+            return super().read(start, stop, buffer)
+
+    before = threading.active_count()
+    reader = BlockReader(Broken(), source.bounds(LEAST_BLOCK_BYTES), 2)
+    with pytest.raises(DataError, match="torn page"):
+        for _ in reader.stream(np.arange(len(reader.bounds) - 1)):
+            pass
+    assert threading.active_count() == before
+
+
+def test_leaving_early_ends_the_thread(files):
+    before = threading.active_count()
+    reader = BlockReader(files[0], files[0].bounds(LEAST_BLOCK_BYTES), 2)
+    stream = reader.stream(np.arange(len(reader.bounds) - 1))
+    next(stream)
+    stream.close()
+    assert threading.active_count() == before

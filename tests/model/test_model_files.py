@@ -1,0 +1,111 @@
+"""The model file and what a model answers."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.model.io import export_liblinear, load_model, save_model
+from streammargin.model.linear import LinearModel
+
+
+@pytest.fixture
+def model():
+    random = np.random.default_rng(0)
+    return LinearModel(random.standard_normal((3, 6)), random.standard_normal(3), np.array(["a", "b", "c"]), {"C": 2.0})
+
+
+def test_floats_come_back_exactly_and_no_pickle_is_involved(model, tmp_path):
+    model.save(tmp_path / "m.npz")
+    again = sm.load_model(tmp_path / "m.npz")
+    assert np.array_equal(again.coef_, model.coef_) and np.array_equal(again.intercept_, model.intercept_)
+    assert again.classes_.tolist() == ["a", "b", "c"] and again.header == {"C": 2.0}
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as arrays:
+        assert json.loads(str(arrays["header"]))["format"] == "streammargin-model"
+
+
+def test_infinity_in_the_header_comes_back(model, tmp_path):
+    model.header["C"] = float("inf")
+    model.save(tmp_path / "m.npz")
+    assert sm.load_model(tmp_path / "m.npz").header["C"] == float("inf")
+
+
+def test_an_existing_file_is_replaced_only_with_force(model, tmp_path):
+    model.save(tmp_path / "m.npz")
+    with pytest.raises(OutputError, match="exists"):
+        model.save(tmp_path / "m.npz")
+    model.save(tmp_path / "m.npz", force=True)
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "newer", "text"])
+def test_files_that_are_no_models(model, tmp_path, damage):
+    path = tmp_path / "m.npz"
+    save_model(model, str(path))
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:300])
+    elif damage == "text":
+        path.write_text("w 1 2 3")
+    else:
+        header = {"format": "streammargin-model" if damage == "newer" else "cake", "schema": 99}
+        np.savez(path, coef=model.coef_, intercept=model.intercept_, classes=model.classes_, header=json.dumps(header))
+    with pytest.raises(DataError, match="newer streammargin" if damage == "newer" else "is not a model"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "file"])
+def test_scores_are_x_w_plus_b(model, tmp_path, kind):
+    X = np.random.default_rng(1).standard_normal((500, 6)) * (np.random.default_rng(2).random((500, 6)) < 0.5)
+    given = {"dense": X, "sparse": sp.csr_matrix(X), "file": write_h5(tmp_path / "x.h5", sp.csr_matrix(X))}[kind]
+    expected = X @ model.coef_.T + model.intercept_
+    assert np.allclose(model.decision_function(given), expected, rtol=0, atol=1e-12)
+    assert np.array_equal(model.predict(given), model.classes_[expected.argmax(axis=1)])
+
+
+def test_another_width_is_refused(model):
+    with pytest.raises(DataError, match="7 features but the model was trained on 6"):
+        model.predict(np.ones((2, 7)))
+
+
+def liblinear_scores(path, X):
+    """liblinear's own rule on its text file: w.x + w_bias bias, the first label where that is positive."""
+    lines = path.read_text().splitlines()
+    head = dict(line.split(" ", 1) for line in lines[: lines.index("w")])
+    w = np.array([[float(v) for v in line.split()] for line in lines[lines.index("w") + 1 :]])
+    labels, bias = [int(v) for v in head["label"].split()], float(head["bias"])
+    if bias >= 0:
+        X = np.hstack([X, np.full((len(X), 1), bias)])
+    scores = X @ w
+    pick = np.where(scores[:, 0] > 0, 0, 1) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return np.array(labels)[pick]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_liblinear_export_predicts_the_same(tmp_path, classes, bias):
+    random = np.random.default_rng(3)
+    X = random.standard_normal((300, 5))
+    y = np.digitize(X[:, 0] + 0.3, [0.0, 0.7][: classes - 1]) + 4
+    trained = sm.train((X, y), bias=bias).model
+    export_liblinear(trained, str(tmp_path / "m.txt"))
+    assert np.array_equal(liblinear_scores(tmp_path / "m.txt", X), trained.predict(X))
+
+
+def test_liblinear_export_refuses_what_liblinear_has_not(model, tmp_path):
+    with pytest.raises(UsageError, match="labels are integers"):
+        export_liblinear(model, str(tmp_path / "m.txt"))
+    model.header["loss"] = "smooth_hinge"
+    with pytest.raises(UsageError, match="liblinear has no loss smooth_hinge"):
+        export_liblinear(model, str(tmp_path / "m.txt"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_archive_is_an_ordinary_zip(model, tmp_path):
+    model.save(tmp_path / "m.npz")
+    assert set(zipfile.ZipFile(tmp_path / "m.npz").namelist()) == {
+        "coef.npy", "intercept.npy", "classes.npy", "header.npy",
+    }  # fmt: skip

@@ -1,0 +1,82 @@
+"""The rules of the house: which part may import which, and who knows what a pass is."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import streammargin
+
+ROOT = Path(streammargin.__file__).parent
+BASE = {"errors", "files", "plain", ""}  # leaves; "" is the package itself, for its version
+ALLOWED = {
+    "specs": {"specs", "errors"},
+    "kernels": {"specs", "kernels"},
+    "solvers": {"solvers", "kernels", "specs", "errors"},
+    "data": {"data", "kernels", "specs", "errors"},
+    "driver": {"driver", "data", "solvers", "kernels", "specs"} | BASE,
+    "model": {"model", "data", "driver", "kernels", "specs"} | BASE,
+    "sinks": {"sinks", "driver"} | BASE,
+    "cli": {"cli", "api", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"} | BASE,
+}
+
+
+def imports(path):
+    """Absolute names of the modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_arrows_point_one_way(part):
+    for path in (ROOT / part).rglob("*.py"):
+        for name in imports(path):
+            if name.split(".")[0] == "streammargin":
+                room = (name.split(".") + [""])[1]
+                room = room if (ROOT / room).is_dir() or (ROOT / f"{room}.py").exists() else ""
+                assert room in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_every_part_has_a_rule():
+    parts = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert parts == set(ALLOWED)
+
+
+def test_the_package_never_imports_the_tools():
+    for path in ROOT.rglob("*.py"):
+        assert not any(name.split(".")[0] == "data_tools" for name in imports(path)), path
+
+
+def test_specs_are_plain_python():
+    for path in (ROOT / "specs").rglob("*.py"):
+        assert not any(name.split(".")[0] in ("numba", "h5py") for name in imports(path)), path
+
+
+def test_solvers_and_kernels_open_no_files():
+    for part in ("solvers", "kernels"):
+        for path in (ROOT / part).rglob("*.py"):
+            called = {node.func.id for node in ast.walk(ast.parse(path.read_text()))
+                      if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}  # fmt: skip
+            assert "open" not in called and "h5py" not in set(imports(path)), path
+
+
+def test_only_the_loop_runs_passes():
+    for path in ROOT.rglob("*.py"):
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
+        if path != ROOT / "driver" / "run.py" and path.parent.name != "solvers":
+            assert not names & {"begin_pass", "run_block", "end_pass", "begin_certificate", "end_certificate"}, path
+
+
+def test_no_switch_over_names_of_losses():
+    names = {"hinge", "squared_hinge", "smooth_hinge", "logistic"}
+    for part in ("kernels", "solvers", "driver"):
+        for path in (ROOT / part).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Compare):
+                    constants = {getattr(c, "value", None) for c in ast.walk(node) if isinstance(c, ast.Constant)}
+                    assert not constants & names, f"{path}:{node.lineno}"

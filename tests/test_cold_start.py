@@ -1,0 +1,103 @@
+"""What is imported when, and what is compiled when."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streammargin
+
+PACKAGE = Path(streammargin.__file__).parent
+
+# a kernel over every loss's primal and one row operation; prints its result and how often it had to be compiled
+KERNEL = """
+import logging, numpy as np
+logging.basicConfig(format="%(message)s")
+from streammargin.kernels.certificate import SUMS, certify_block
+from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.losses import make_loss
+sums = np.zeros((1, SUMS))
+block = DenseBlock(np.full((2, 2), 0.25), 0.0)
+certify_block(block, make_loss("hinge", 1.0), 0, np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)),
+              np.empty(0), 1, np.ones((1, 3)), np.empty((1, 0)), np.zeros((1, 2), np.uint8), np.zeros((1, 3)),
+              sums, np.zeros(1, np.int64))
+stats = certify_block.stats
+print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
+"""
+
+TRAIN = """
+import numpy as np, pkgutil, importlib, scipy.sparse as sp, streammargin as sm, streammargin.kernels
+X = np.random.default_rng(0).standard_normal((50, 5)); y = np.sign(X[:, 0])
+result = sm.train((sp.csr_matrix(X), y), scale="maxabs", bias=1.0)
+result.model.predict(X)
+misses = hits = 0
+for found in pkgutil.iter_modules(streammargin.kernels.__path__):
+    for name, value in vars(importlib.import_module("streammargin.kernels." + found.name)).items():
+        if hasattr(value, "stats"):
+            misses += sum(value.stats.cache_misses.values()); hits += sum(value.stats.cache_hits.values())
+print(misses, hits)
+"""
+
+
+def run(code, path=None, *arguments, **environment):
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    env.update({k: str(v) for k, v in environment.items()})
+    if path is not None:
+        env["PYTHONPATH"] = str(path)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, cwd=path)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["train"], ["train", "none.h5"], ["--version"]])
+def test_help_and_usage_errors_import_nothing_slow(arguments):
+    code = f"import sys; from streammargin.cli.main import main; main({arguments}); print(sorted(sys.modules))"
+    loaded = run(code).stdout
+    for name in ("numba", "h5py", "scipy"):
+        assert f"'{name}'" not in loaded
+
+
+def test_info_imports_no_numba(blobs_file):
+    code = "import sys; from streammargin.cli.main import main; main(['info', sys.argv[1]]); print(sorted(sys.modules))"
+    assert "'numba'" not in run(code, None, blobs_file).stdout
+
+
+def test_the_second_process_compiles_nothing(tmp_path):
+    first = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
+    second = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
+    assert first[0] > 0 and first[1] == 0
+    assert second == [0, first[0]]
+
+
+@pytest.mark.parametrize(
+    "file, head, body, after",
+    [
+        ("specs/losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),
+        ("specs/blocks.py", "def dense_dot(x, w):", "return 0.0", 2.0),
+    ],
+)
+def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, body, after):
+    shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
+    cache = tmp_path / "cache"
+    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["3.0", "1", "0"]
+    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["3.0", "0", "1"]
+    path = tmp_path / "streammargin" / file
+    text = path.read_text()
+    assert text.count(head) == 1
+    path.write_text(text.replace(head, f"{head}\n    {body}"))
+    assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == [str(after), "1", "0"]
+
+
+def test_read_only_install_without_home_works_with_one_warning(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
+    # nobody, the superuser included, can make a folder where a file stands
+    for folder in (tmp_path / "streammargin").rglob("*"):
+        if folder.is_dir():
+            (folder / "__pycache__").touch()
+    nowhere = "/dev/null/home"
+    done = run(KERNEL, tmp_path, HOME=nowhere, XDG_CACHE_HOME=nowhere, PYTHONDONTWRITEBYTECODE=1)
+    assert done.stdout.split()[0] == "3.0"
+    assert done.stderr.count("compiled kernels cannot be cached") == 1 and done.stderr.count("\n") == 1

@@ -80,6 +80,8 @@ class ArraySource(Source):
         self.rows, self.features = (int(size) for size in X.shape)
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{name} has {self.rows} rows and {self.features} columns; training needs both")
+        if np.ma.is_masked(X):
+            raise DataError(f"{name} has masked values; fill them, or drop their rows, before training")
         self.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features

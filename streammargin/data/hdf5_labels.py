@@ -40,12 +40,13 @@ class Column:
         text = isinstance(self.data, h5py.Dataset) and _is_text(self.data)
         for start in range(0, self.length, size):
             try:
-                part = self.data.asstr()[start : start + size] if text else self.data[start : start + size]
+                # NumPy's bytes are stored as ASCII, whatever they hold
+                part = self.data.asstr("utf-8")[start : start + size] if text else self.data[start : start + size]
                 missing = None if self.mask is None else self.mask[start : start + size]
             except (OSError, UnicodeDecodeError) as error:
                 raise DataError(f"{self.name} cannot be read ({error}); the file may be damaged") from error
             if self.categories is not None:
-                missing = part < 0
+                missing = (part < 0) | (part >= len(self.categories))
             if missing is not None and np.any(missing):
                 row = start + int(np.flatnonzero(missing)[0])
                 raise DataError(f"{self.name}: row {row} has no value; drop the row or give it one")

@@ -33,6 +33,9 @@ def census(chunks: Iterable[np.ndarray], rows: int, name: str = "y") -> tuple[np
     number: dict = {}
     start = 0
     for raw in chunks:
+        missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind == "O" else []
+        if missing:
+            raise DataError(f"{name}: row {start + missing[0]} has no label; drop the row or give it one")
         chunk = as_values(raw)
         if chunk.dtype.kind == "f" and np.isnan(chunk).any():
             row = start + int(np.flatnonzero(np.isnan(chunk))[0])
@@ -66,6 +69,11 @@ def census(chunks: Iterable[np.ndarray], rows: int, name: str = "y") -> tuple[np
         codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
     counts = np.bincount(codes, minlength=len(order)) if rows < 1 << 20 else _counts(codes, len(order))
     return unsorted[place], codes, counts
+
+
+def _is_missing(value: object) -> bool:
+    """None, NaN, or what pandas puts for them."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 
 
 def _counts(codes: np.ndarray, classes: int) -> np.ndarray:

@@ -84,8 +84,8 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     try:
         file = h5py.File(path, "r", rdcc_nbytes=0)
     except OSError as error:
-        if "lock" in str(error) or "open for write" in str(error):
-            raise ReadWriteError(f"{path} is being written by a program ({error}); close it there first") from error
+        if "unable to lock" in str(error):
+            raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
         what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
         raise DataError(f"{path} {what} ({error}); copy or convert it again") from error
     try:

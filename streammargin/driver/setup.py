@@ -47,7 +47,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
 
     Raises DataError when fewer than two classes remain, UsageError for a label that does not occur.
     """
-    classes, codes, _ = census(source.labels(), source.rows)
+    classes, codes, _ = census(source.labels(), source.rows, source.name)
     if only is not None:
         kept = sorted({find_label(value, classes, source.name) for value in only})
         new_code = np.full(len(classes), -1, np.int16)
@@ -70,7 +70,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
 
 def encode(source: Source, target: Target) -> np.ndarray:
     """Codes (n,) int16 of a held-out source; labels that were not trained on count as absent."""
-    classes, codes, _ = census(source.labels(), source.rows)
+    classes, codes, _ = census(source.labels(), source.rows, source.name)
     if target.rest is not None:
         return np.array([_same(label, target.rest) for label in classes.tolist()], np.int16)[codes]
     known = {str(label): k for k, label in enumerate(target.classes.tolist())}

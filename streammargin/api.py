@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import streammargin
 from streammargin.data.base import Source
 from streammargin.data.open import open_source
+from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.plan import make_plan, parse_size
 from streammargin.driver.prefetch import BlockReader
@@ -107,8 +109,7 @@ def train(
     function = make_loss(loss, width)
     budget = parse_size(memory)
 
-    raw_source = open_source(data, x=x, y=y, sample_weight=sample_weight)
-    with raw_source as source:
+    with open_source(data, x=x, y=y, sample_weight=sample_weight) as source:
         history = History(listeners)
         target = make_target(source, positive, classes)
         weights = check_weights(source.sample_weight(), source)
@@ -138,29 +139,22 @@ def train(
         )
         del present
         method.check(problem)
-        valid_source = None if valid is None else _open_valid(valid, x, y, source)
-        valid_codes = None if valid_source is None else encode(valid_source, target)
+        held_out = None if valid is None else _open_valid(valid, x, y, source)
 
         # weights of the certificate event and the model are further copies of (K, d+1)
         vectors = 3 * problem.count + 4
         counted = method.memory(problem) + target.codes.nbytes + weights.nbytes + 8 * vectors * (source.features + 1)
-        validator = None
-        if valid_source is not None and valid_codes is not None:
-            counted += valid_codes.nbytes
         working: Source = source
         center, factor = np.zeros(source.features), np.ones(source.features)
         if scale != "none":
-            working = scaled(source, scale, target.codes, weights)
+            working = scaled(source, scale, target.codes, weights, budget - counted)
             center, factor = working.center, working.factor
-        if valid_source is not None and valid_codes is not None:
-            held_out: Source = valid_source if scale == "none" else _scale_like(valid_source, center, factor)
-            valid_plan = make_plan(held_out, (budget - counted) // 4 if held_out.whole() is None else budget, 0)
-            valid_reader = BlockReader(held_out, valid_plan.bounds, valid_plan.buffers, valid_plan.resident)
-            if valid_plan.buffers:
-                counted += valid_plan.memory_bytes
-            validator = Validator(
-                held_out, valid_reader, valid_codes, problem.positive, problem.trials, bias or 0.0
-            )  # fmt: skip
+        validator = None
+        if held_out is not None:
+            codes = encode(held_out, target)
+            rows: Source = held_out if scale == "none" else ScaledSource(held_out, center, factor)
+            validator = Validator(rows, codes, problem.positive, problem.trials, bias or 0.0, (budget - counted) // 4)
+            counted += validator.memory_bytes
         plan = make_plan(working, budget, counted)
 
         params = {
@@ -181,8 +175,6 @@ def train(
                 "plan": {"block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes},
             }
         )  # fmt: skip
-        import time
-
         started = time.perf_counter()
         reader = BlockReader(working, plan.bounds, plan.buffers, plan.resident)
         outcome = run(
@@ -190,8 +182,8 @@ def train(
             should_stop, progress=bool(history.listeners),
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        if valid_source is not None:
-            valid_source.close()
+        if held_out is not None:
+            held_out.close()
     trial, certificate = _choose(problem, outcome)
     certificate["converged"] = outcome.converged
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
@@ -211,12 +203,6 @@ def train(
     return TrainResult(
         model, certificate, history.events, outcome.reason, outcome.converged, outcome.passes, seconds, end
     )
-
-
-def _scale_like(source: Source, center: np.ndarray, factor: np.ndarray) -> Source:
-    from streammargin.data.scaled import ScaledSource
-
-    return ScaledSource(source, center, factor)
 
 
 def _check_options(
@@ -255,8 +241,6 @@ def _open_valid(valid: Any, x: str | None, y: Any, source: Source) -> Source:
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; "
             f"convert both with the same --features"
         )
-    if held_out.sparse == source.sparse and held_out.dtype == source.dtype:
-        return held_out
     return held_out
 
 

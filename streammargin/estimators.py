@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from streammargin.api import train
+from streammargin.data.base import Source
+from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
 
 try:
@@ -23,15 +25,25 @@ except ImportError as error:
     ) from error
 
 
-def _is_path(X: Any) -> bool:
-    return isinstance(X, (str, os.PathLike))
+_ADVICE = {
+    "passes": "raise passes or tol, or scale the data",
+    "seconds": "raise max_seconds or tol, or scale the data",
+    "not_separable": "no hyperplane separates the classes; give a finite C",
+}
+
+
+def _streams(X: Any) -> bool:
+    """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
+    one = (str, os.PathLike, Source)
+    return isinstance(X, one) or (isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, one) for part in X))
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Parameters are those of `streammargin.train`; fit_intercept adds a constant, regularised column of
-    value `bias`. Several classes are told apart one against the rest.
+    value `bias`. Several classes are told apart one against the rest. Wherever rows X are asked for, the
+    path of a file, a list of paths (shards) or a Source is streamed instead.
 
     Attributes
     ----------
@@ -39,6 +51,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
     n_iter_ : int, passes over the rows
+    n_features_in_ : int, and feature_names_in_ (d,) where X had names
     certificate_ : dict of exact figures, see `streammargin.TrainResult`
     """
 
@@ -76,28 +89,29 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
-        """Learn from rows X (n, d), an array, a SciPy matrix, or the path of a file that holds the labels too.
+        """Learn from rows X (n, d), an array or a SciPy matrix, or from files that hold the labels too.
 
-        y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row.
+        y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent;
+        with files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached.
         """
-        data: Any = X
-        names = y
-        if not _is_path(X):
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True, order="C"
-            )
+        if _streams(X):
+            if hasattr(self, "feature_names_in_"):  # of an earlier fit
+                del self.feature_names_in_
+            data, labels = X, y
+        else:
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
             check_classification_targets(y)
             if sample_weight is not None:
                 sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            data, names = (X, y), None
             if len(np.unique(y)) < 2:
                 raise ValueError(f"MarginClassifier needs two classes; y has one class only, {y[0]!r}")
+            data, labels = (X, y), None
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         result = train(
             data,
-            y=names,
+            y=labels,
             sample_weight=sample_weight,
             solver=self.solver,
             loss=self.loss,
@@ -113,27 +127,26 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             memory=self.memory,
             seed=int(seed),
         )
-        self._take(result.model)
-        self.certificate_ = result.certificate
+        model = result.model
+        self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
+        self.n_features_in_ = model.coef_.shape[1]
         self.n_iter_ = result.passes
+        self.certificate_ = result.certificate
+        self._header = model.header
         if not result.converged:
             warnings.warn(
-                f"not converged ({result.reason}) after {result.passes} passes; raise passes or tol, or scale the data",
+                f"not converged after {result.passes} passes; {_ADVICE[result.reason]}",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
-    def _take(self, model: LinearModel) -> None:
-        self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
-        self.n_features_in_ = model.coef_.shape[1]
-
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self.coef_, self.intercept_, self.classes_, {"certificate": self.certificate_})
+        return LinearModel(self.coef_, self.intercept_, self.classes_, self._header)
 
     def _rows(self, X: Any) -> Any:
-        if _is_path(X):
+        if _streams(X):
             return X
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
 
@@ -147,6 +160,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         model = self._model()
         return model.predict(self._rows(X))
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy on rows X with labels y; of files, y may name the dataset of labels."""
+        if not _streams(X):
+            return super().score(X, y, sample_weight)
+        if sample_weight is not None:
+            raise UsageError("score of files takes no sample_weight; give X as an array")
+        return self._model().evaluate(X, y=y)["accuracy"]
+
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model as `streammargin train` would."""
         self._model().save(path, force=force)
@@ -157,4 +178,4 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-__all__: Sequence[str] = ["MarginClassifier"]
+__all__ = ["MarginClassifier"]

@@ -65,6 +65,15 @@ class Plan:
         return int(np.diff(self.bounds).max())
 
 
+def least_budget(source: Source, state_bytes: int = 0) -> int:
+    """Bytes of the smallest plan, in whole MiB."""
+    if source.whole() is not None:
+        return state_bytes
+    streamed = 2 * source.buffer_bytes(source.bounds(LEAST_BLOCK_BYTES))
+    whole = source.buffer_bytes(np.array([0, source.rows], np.int64))
+    return -(-(state_bytes + SLACK_BYTES + min(streamed, whole)) // (1 << 20)) << 20
+
+
 def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
     """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
 
@@ -83,7 +92,7 @@ def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
         needed = fixed + buffers * source.buffer_bytes(bounds)
         if needed <= budget:
             return Plan(bounds, buffers, needed, False)
-    minimum = -(-(fixed + 2 * source.buffer_bytes(source.bounds(LEAST_BLOCK_BYTES))) // (1 << 20))
+    minimum = least_budget(source, state_bytes) >> 20
     raise UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"

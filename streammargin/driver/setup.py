@@ -12,6 +12,7 @@ import numpy as np
 from streammargin.data.base import Source
 from streammargin.data.labels import census
 from streammargin.data.scaled import ScaledSource
+from streammargin.driver.plan import least_budget
 from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import DenseBlock
@@ -117,16 +118,17 @@ def class_factors(
     return factors
 
 
-def scaled(source: Source, kind: str, codes: np.ndarray, weights: np.ndarray) -> ScaledSource:
+def scaled(source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> ScaledSource:
     """One pass over the columns of the present rows: x / max|x|, or (x - mean) / standard deviation.
 
-    Sparse columns are divided only, never centred. A constant column keeps its scale.
+    Sparse columns are divided only, never centred. A constant column keeps its scale. The pass reads
+    within `memory` bytes, or the least that can be read in.
     """
     from streammargin.kernels.columns import dense_columns, sparse_columns
 
     d = source.features
     largest, total, squares, shift = (np.zeros(d) for _ in range(4))
-    for start, stop, block in read_blocks(source):
+    for start, stop, block in read_blocks(source, max(memory, least_budget(source))):
         here = weights[start:stop] if weights.size else weights
         if isinstance(block, DenseBlock):
             if start == 0:  # sums about a typical row do not cancel

@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.data.base import Source
+from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 
 
 class Validator:
     """Classification error of K weights on a held-out source.
 
-    codes (n,) int16: class of each row, -1: not counted. positive (K,): the class of sign +1.
+    codes (n,) int16: class of each row, -1: not counted. positive (K,): the class of sign +1. Blocks are
+    planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to.
     """
 
     def __init__(
-        self, source: Source, reader: BlockReader, codes: np.ndarray, positive: np.ndarray, trials: int, bias: float
+        self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, bias: float, budget: int
     ) -> None:
-        self.source, self.reader, self.codes = source, reader, codes
+        self.source, self.codes = source, codes
         self.positive, self.trials, self.bias = positive, trials, bias
+        plan = make_plan(source, max(budget, least_budget(source)), 0)
+        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+        scores = 8 * plan.block_rows * len(positive)
+        self.memory_bytes = codes.nbytes + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
     def errors(self, w: np.ndarray) -> np.ndarray:
         """Share of wrong rows for each value of C, with weights w (K, d+1) float64."""

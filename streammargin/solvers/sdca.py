@@ -105,8 +105,10 @@ class Method(Solver):
         return float(state.arrays["alpha"][k].sum(dtype=np.float64)) - 0.5 * size * size
 
     def smallest_margin(self, problem: Problem, state: State) -> float:
-        norms = np.sqrt(state.arrays["curvature"] / (problem.q - 1.0))
-        return problem.tol * float(norms.sum()) / max(1, problem.present)
+        curvature = state.arrays["curvature"]
+        pieces = (curvature[start : start + 65536] for start in range(0, problem.rows, 65536))  # no copy of length n
+        total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
+        return problem.tol * total / max(1, problem.present)
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return np.stack([mirror(theta.astype(np.float64), problem.q) for theta in state.arrays["theta"]])

@@ -28,22 +28,21 @@ class Logistic(NamedTuple):
         old = alpha / cap
         low = -u - kappa * (1.0 - old)
         high = -u + kappa * old
+        # the left side bends at z = 0 only: on the root's side of it Newton's method cannot cycle
+        if u + kappa * (0.5 - old) > 0.0:
+            high = min(high, 0.0)
+        else:
+            low = max(low, 0.0)
         z = math.log(old / (1.0 - old)) if 0.0 < old < 1.0 else -u
         z = min(max(z, low), high)
         for _ in range(50):
             a = 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
             value = z + u + kappa * (a - old)
-            if value > 0.0:
-                high = z
-            else:
-                low = z
-            new = z - value / (1.0 + kappa * a * (1.0 - a))
-            if not low <= new <= high:
-                new = 0.5 * (low + high)
-            if abs(new - z) <= self.tolerance * (1.0 + abs(z)):
-                z = new
-                break
+            new = min(max(z - value / (1.0 + kappa * a * (1.0 - a)), low), high)
+            done = abs(new - z) <= self.tolerance * (1.0 + abs(z))
             z = new
+            if done:
+                break
         return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
 
     def primal(self, u, cap):

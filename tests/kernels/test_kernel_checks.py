@@ -1,0 +1,113 @@
+"""Checks of blocks, orders, scores and column statistics."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.datasets import as_form, noisy
+
+from streammargin.data.arrays import ArraySource
+from streammargin.kernels import check, columns
+from streammargin.kernels.order import permutation
+from streammargin.kernels.predict import decide_block
+
+DTYPES = (np.float32, np.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_the_first_value_that_is_not_finite_is_found(dtype, bad):
+    for size in (1, 7, 4096, 10_000):
+        for place in {0, size // 2, min(4096, size - 1), size - 1}:
+            values = np.full(size, np.finfo(dtype).max, dtype)  # their sum would overflow
+            assert check.first_not_finite(values) == -1
+            values[place:] = bad
+            assert check.first_not_finite(values) == place
+    assert check.first_not_finite(np.empty(0, dtype)) == -1
+
+
+@pytest.mark.parametrize(
+    "indices, indptr, expected",
+    [
+        ([0, 4, 1], [0, 2, 2, 3], (check.FINE, 0, 0)),
+        ([], [0, 0], (check.FINE, 0, 0)),
+        ([0, 5, 1], [0, 1, 3], (check.OUT_OF_RANGE, 1, 5)),
+        ([0, 2**32 - 1], [0, 1, 2], (check.OUT_OF_RANGE, 1, 2**32 - 1)),
+        ([1, 3, 3], [0, 3], (check.TWICE, 0, 3)),
+        ([1, 3, 2], [0, 1, 3], (check.UNSORTED, 1, 0)),
+        ([3, 2, 9], [0, 2, 3], (check.OUT_OF_RANGE, 1, 9)),  # worse than unsorted
+        ([3, 2, 4, 4], [0, 2, 4], (check.TWICE, 1, 4)),
+    ],
+)
+def test_sparse_rows_are_judged(indices, indptr, expected):
+    assert check.check_sparse(np.array(indices, np.uint32), np.array(indptr, np.int64), 5) == expected
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_are_sorted_with_their_values(dtype):
+    rng = np.random.default_rng(0)
+    lengths = [0, 1, 2, 3, 40, 500, 0]
+    indptr = np.append(0, np.cumsum(lengths))
+    indices = np.concatenate([rng.permutation(600)[:m] for m in lengths]).astype(np.uint32)
+    data = rng.standard_normal(len(indices)).astype(dtype)
+    dense = sp.csr_matrix((data, indices.astype(np.int32), indptr), (7, 600)).toarray()
+    check.sort_rows(data, indices, indptr)
+    assert check.check_sparse(indices, indptr, 600)[0] == check.FINE
+    np.testing.assert_array_equal(sp.csr_matrix((data, indices.astype(np.int32), indptr), (7, 600)).toarray(), dense)
+
+
+def test_orders_are_permutations_of_their_seed():
+    one = permutation(1000, 3, 1)
+    assert sorted(one) == list(range(1000))
+    assert one.dtype == np.int64
+    np.testing.assert_array_equal(one, permutation(1000, 3, 1))
+    for other in ((4, 1), (3, 2), (3, 1, 1)):
+        assert not np.array_equal(one, permutation(1000, *other))
+    assert permutation(0, 1).size == 0
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scores(form, dtype):
+    X, _ = noisy(30, 6)
+    rows = as_form(X, form, dtype)
+    block = ArraySource(rows).whole()._replace(bias=1.0)
+    coef = np.random.default_rng(1).standard_normal((3, 7))
+    out = np.full((20, 3), np.nan)
+    decide_block(block, coef, 10, out)
+    expected = X.astype(dtype).astype(float) @ coef[:, :6].T + coef[:, 6]
+    np.testing.assert_allclose(out, expected[10:], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_column_statistics(dtype, weighted):
+    X, _ = noisy(40, 5)
+    X = X.astype(dtype)
+    rng = np.random.default_rng(2)
+    codes = rng.integers(-1, 2, 40).astype(np.int16)
+    weights = rng.choice([0.0, 1.0, 2.5], 40) if weighted else np.empty(0)
+    mass = (weights if weighted else np.ones(40)) * (codes >= 0)
+    there = X[mass > 0].astype(float)
+    for form in ("dense", "csr"):
+        block = ArraySource(as_form(X, form, dtype)).whole()
+        shift = rng.standard_normal(5) if form == "dense" else np.zeros(5)
+        largest, total, squares = np.zeros((3, 5))
+        if form == "dense":
+            columns.dense_columns(block.X, codes, weights, shift, largest, total, squares)
+        else:
+            columns.sparse_columns(block.data, block.indices, block.indptr, codes, weights, largest, total, squares)
+        np.testing.assert_array_equal(largest, np.abs(there).max(axis=0))
+        np.testing.assert_allclose(total, mass @ (X - shift), rtol=1e-10)
+        np.testing.assert_allclose(squares, mass @ (X - shift) ** 2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_are_scaled_in_place(dtype):
+    X, _ = noisy(10, 5)
+    factor, center = np.array([1.0, 2.0, 0.5, 3.0, 0.1]), np.arange(5.0)
+    dense = X.astype(dtype)
+    columns.scale_dense(dense, center, factor)
+    np.testing.assert_allclose(dense, (X.astype(dtype) - center) * factor, rtol=1e-6)
+    sparse = as_form(X, "csr", dtype)
+    columns.scale_sparse(sparse.data, sparse.indices.view(np.uint32), factor)
+    np.testing.assert_allclose(sparse.toarray(), X * factor, rtol=1e-6)

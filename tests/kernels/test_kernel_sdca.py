@@ -1,0 +1,232 @@
+"""The pass and the certificate kernels against the slow twins, with every running sum taken afresh."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from reference import losses
+from reference.datasets import as_form, noisy
+from reference.norms import exponent, mirror
+from reference.training import binary
+
+from streammargin.data.arrays import ArraySource
+from streammargin.kernels import certificate
+from streammargin.kernels import sdca as kernel
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm
+
+BIAS = 0.5
+FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
+
+
+def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.float64, classes=2, weighted=True):
+    """Everything a kernel takes, and the twin of each of its binary problems."""
+    X, labels = noisy(50, 8)
+    X = X.astype(dtype).astype(float)
+    rng = np.random.default_rng(3)
+    codes = ((labels + 1) // 2 if classes == 2 else rng.integers(0, classes, 50)).astype(np.int16)
+    codes[[4, 17]] = -1
+    weights = rng.choice([0.0, 0.5, 1.0, 3.0], 50) if weighted else np.empty(0)
+    positive = np.array([1]) if classes == 2 else np.arange(classes)
+    K = len(positive)
+    factors = rng.uniform(0.5, 2.0, (K, classes))
+    p = exponent(norm, 8)
+    s = SimpleNamespace(
+        block=ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS), loss=make_loss(loss, 0.5),
+        norm=make_norm(p), codes=codes, positive=positive, caps=C * factors, weights=weights,
+        alpha=np.zeros((K, 50), loop), sleep=np.zeros((K, 50), np.uint8), curvature=np.zeros(50),
+        theta=np.zeros((K, 9), loop), power_sum=np.zeros(K), figures=np.zeros((K, kernel.FIGURES)),
+    )  # fmt: skip
+    s.powers = s.theta if p == 2.0 else np.zeros((K, 9))
+    present = codes >= 0
+    mass = (weights if weighted else np.ones(50)) * present
+    s.rows = np.flatnonzero(mass > 0)
+    s.twins = [
+        binary(X, codes == k, loss=loss, width=0.5, C=C, norm=norm, bias=BIAS, sample_weight=mass * factors[i][codes])
+        for i, k in enumerate(positive)
+    ]
+    return s
+
+
+def run_pass(s, order, group=1, problems=None):
+    s.figures[:] = 0.0
+    s.figures[:, kernel.MIN_MARGIN] = np.inf
+    kernel.sdca_block(
+        s.block, s.loss, s.norm, 0, order, group, np.arange(len(s.positive)) if problems is None else problems,
+        s.codes, s.positive, s.caps, s.weights, s.alpha, s.sleep, s.curvature, s.theta, s.powers, s.power_sum,
+        s.figures,
+    )  # fmt: skip
+
+
+def certify(s, w, trials=1, alpha=None):
+    K = len(s.positive)
+    sums, wrong, rebuilt = np.zeros((K, certificate.SUMS)), np.zeros(trials, np.int64), np.zeros((K, 9))
+    sums[:, certificate.MIN_MARGIN] = np.inf
+    certificate.certify_block(
+        s.block, s.loss, 0, s.codes, s.positive, s.caps, s.weights, trials, w, s.alpha if alpha is None else alpha,
+        s.sleep, rebuilt, sums, wrong,
+    )  # fmt: skip
+    return sums, wrong, rebuilt
+
+
+def compare_passes(s, rtol, passes=3):
+    duals = [np.zeros(len(s.rows)) for _ in s.twins]
+    place = {row: i for i, row in enumerate(s.rows)}
+    for number in range(passes):
+        order = np.random.default_rng(number).permutation(50)
+        run_pass(s, order)
+        s.sleep[:] = 0
+        for k, (twin, alpha) in enumerate(zip(s.twins, duals, strict=True)):
+            seen = twin.visit([place[i] for i in order if i in place], alpha)
+            theta = twin.theta(alpha)
+            np.testing.assert_allclose(s.alpha[k][s.rows], alpha, rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(s.theta[k], theta, rtol=rtol, atol=rtol * np.abs(theta).max())
+            assert not np.delete(s.alpha[k], s.rows).any()
+            figures = s.figures[k]
+            assert figures[kernel.GAP] == pytest.approx(seen["gap"], rel=10 * rtol)
+            assert figures[kernel.MIN_MARGIN] == pytest.approx(seen["min_margin"], rel=10 * rtol, abs=10 * rtol)
+            assert figures[kernel.MISTAKES] == seen["mistakes"]
+            if rtol < 1e-7:
+                assert figures[kernel.UPDATES] == seen["updates"]
+            if s.powers is not s.theta:
+                q = twin.q
+                np.testing.assert_allclose(s.powers[k], np.sign(theta) * np.abs(theta) ** (q - 1), rtol=1e-6, atol=rtol)
+                assert s.power_sum[k] == pytest.approx(np.sum(np.abs(theta) ** q), rel=rtol)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5, 1.2, "sparse"])
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_pass_equals_the_twin(loss, norm):
+    compare_passes(setting(loss=loss, norm=norm), 1e-9)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5])
+@pytest.mark.parametrize("form, dtype", FORMS)
+def test_pass_equals_the_twin_on_every_kind_of_rows(form, dtype, norm):
+    compare_passes(setting(form, dtype, "smooth_hinge", norm), 1e-9)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_pass_in_float32(loss, form):
+    compare_passes(setting(form, np.float32, loss, loop=np.float32), 3e-4)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_pass_over_several_classes_with_weights_of_classes_and_rows(norm):
+    compare_passes(setting(classes=4, norm=norm), 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge"])
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_pass_for_the_hard_margin(loss, norm):
+    s = setting(loss=loss, norm=norm, C=np.inf)
+    compare_passes(s, 1e-9)
+    assert not s.figures[:, kernel.GAP].any()
+
+
+def test_only_the_listed_problems_move():
+    s = setting(classes=3)
+    run_pass(s, np.arange(50), problems=np.array([0, 2]))
+    assert s.alpha[[0, 2]].any(axis=1).all()
+    assert not s.alpha[1].any() and not s.theta[1].any() and not s.sleep[1].any()
+
+
+def test_groups_are_visited_in_the_given_order():
+    one, other = setting(), setting()
+    order = np.array([6, 0, 4, 1, 5, 3, 2])  # 7 groups of 8 rows; the last is short
+    run_pass(one, order, group=8)
+    run_pass(other, np.concatenate([np.arange(50)[8 * g : 8 * g + 8] for g in order]))
+    np.testing.assert_array_equal(one.alpha, other.alpha)
+
+
+def test_blocks_of_rows_find_their_place():
+    """Two blocks with their first rows given equal one block of all rows."""
+    whole, parts = setting("dense"), setting("dense")
+    run_pass(whole, np.arange(50))
+    X = parts.block.X
+    for first, stop in ((0, 20), (20, 50)):
+        kernel.sdca_block(
+            parts.block._replace(X=X[first:stop]), parts.loss, parts.norm, first, np.arange(stop - first), 1,
+            np.array([0]), parts.codes, parts.positive, parts.caps, parts.weights, parts.alpha, parts.sleep,
+            parts.curvature, parts.theta, parts.powers, parts.power_sum, parts.figures,
+        )  # fmt: skip
+    np.testing.assert_array_equal(whole.alpha, parts.alpha)
+
+
+def test_a_settled_row_sleeps_longer_and_longer():
+    s = setting("dense", weighted=False)
+    row = next(i for i in s.rows if s.block.X[i].any())
+    s.theta[0] = 100 * np.where(s.codes[row] == 1, 1, -1) * np.append(s.block.X[row], 0)
+    s.codes[:] = np.where(np.arange(50) == row, s.codes, -1)
+    visits = []
+    for number in range(1, 100):
+        run_pass(s, np.arange(50))
+        if np.isfinite(s.figures[0, kernel.MIN_MARGIN]):
+            visits.append(number)
+    gaps = np.diff(visits)
+    assert gaps[:8].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert set(gaps[8:]) == {8}
+
+
+def test_the_certificate_wakes_rows_that_a_step_would_move():
+    s = setting(weighted=False)
+    run_pass(s, np.arange(50))
+    s.sleep[:] = 100
+    twin = s.twins[0]
+    alpha = s.alpha[0][s.rows]
+    w = mirror(twin.theta(alpha), twin.q)
+    certify(s, w[None, :])
+    u = twin.A @ w
+    misplaced = ((alpha == 0) & (u < 1)) | ((alpha > 0) & (u > 1))
+    assert misplaced.any() and not misplaced.all()
+    np.testing.assert_array_equal(s.sleep[0][s.rows] == 0, misplaced)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5, "sparse"])
+@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("form, dtype", FORMS)
+def test_certificate_equals_the_twin(form, dtype, loss, norm):
+    s = setting(form, dtype, loss, norm, classes=3)
+    run_pass(s, np.arange(50))
+    w = np.random.default_rng(5).standard_normal((3, 9))
+    sums, wrong, rebuilt = certify(s, w)
+    for k, twin in enumerate(s.twins):
+        alpha = s.alpha[k][s.rows]
+        assert sums[k, certificate.PRIMAL] == pytest.approx(np.sum(twin.caps * twin.loss.phi(twin.A @ w[k])))
+        assert sums[k, certificate.DUAL] == pytest.approx(np.sum(twin.caps * twin.loss.dual(alpha / twin.caps)))
+        assert sums[k, certificate.SUM_ALPHA] == pytest.approx(alpha.sum())
+        assert sums[k, certificate.MIN_MARGIN] == pytest.approx((twin.A @ w[k]).min())
+        assert sums[k, certificate.MISTAKES] == twin.mistakes(w[k])
+        np.testing.assert_allclose(rebuilt[k], twin.theta(alpha), rtol=1e-12, atol=1e-12)
+    scores = np.array([[s.block.dot(i, w[k]) for k in range(3)] for i in s.rows])
+    assert wrong.tolist() == [np.count_nonzero(scores.argmax(axis=1) != s.codes[s.rows])]
+
+
+def test_certificate_counts_wrong_rows_for_each_value_of_C():
+    s = setting(classes=3)
+    both = {name: np.concatenate([getattr(s, name)] * 2) for name in ("positive", "caps", "alpha", "sleep")}
+    w = np.random.default_rng(6).standard_normal((6, 9))
+    each = [certify(s, w[half])[1][0] for half in (slice(0, 3), slice(3, 6))]
+    vars(s).update(both)
+    assert certify(s, w, trials=2)[1].tolist() == each
+    assert each[0] != each[1]
+
+
+def test_certificate_without_duals():
+    s = setting()
+    w = np.ones((1, 9))
+    full, _, _ = certify(s, w)
+    sums, _, rebuilt = certify(s, w, alpha=np.empty((1, 0)))
+    np.testing.assert_array_equal(sums[0, [0, 3, 4]], full[0, [0, 3, 4]])
+    assert not sums[0, [certificate.DUAL, certificate.SUM_ALPHA]].any() and not rebuilt.any()
+
+
+def test_certificate_takes_no_dual_beyond_its_bound():
+    """A float32 dual may be rounded above the bound of its row; the certificate must stay feasible."""
+    s = setting(weighted=False, loop=np.float32)
+    row = s.rows[0]
+    cap = s.caps[0, s.codes[row]]
+    s.alpha[0, row] = np.nextafter(np.float32(cap), np.float32(np.inf))
+    assert s.alpha[0, row] > cap
+    assert certify(s, np.zeros((1, 9)))[0][0, certificate.SUM_ALPHA] == cap

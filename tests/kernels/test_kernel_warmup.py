@@ -1,0 +1,23 @@
+"""Compiling ahead of time leaves nothing to compile later."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from streammargin.kernels.warmup import warmup
+
+
+def test_after_warmup_nothing_is_compiled():
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-W", "error", "-m", "reference.warmed"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_warmup_says_what_comes_next():
+    said = []
+    warmup(said.append)
+    assert {what.split(":")[0] for what in said} == {
+        f"{a} {b}" for a in ("dense", "sparse") for b in ("float32", "float64")
+    }

@@ -1,0 +1,34 @@
+"""A few small trainings whose figures do not depend on whether the kernels are compiled."""
+
+import json
+
+import numpy as np
+from reference.datasets import as_form, noisy, separable
+
+import streammargin as sm
+
+
+def run():
+    """{case: [weights and certificate]} with a fixed number of passes."""
+    X, y = noisy(20, 5)
+    separate = separable(20, 5)
+    cases = {
+        "hinge": ((X, y), {}),
+        "logistic": ((as_form(X, "csr"), y), {"loss": "logistic", "bias": 1.0}),
+        "squared_hinge": ((as_form(X, "csr"), y), {"loss": "squared_hinge", "norm": 1.5, "C": 0.3}),
+        "smooth_hinge": ((X, y), {"loss": "smooth_hinge", "norm": "sparse", "scale": "std"}),
+        "scaled": ((as_form(X, "csr"), y), {"scale": "maxabs", "sample_weight": np.arange(20) % 3}),
+        "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"tol": 1e-3}),
+        "hard": (separate, {"C": np.inf, "norm": 1.5}),
+    }
+    return {name: figures(sm.train(data, **{"tol": 1e-7, "passes": 12, **o})) for name, (data, o) in cases.items()}
+
+
+def figures(result):
+    keys = ("primal", "dual", "margin_lower", "margin_upper", "mistakes")
+    known = [result.certificate[key] for key in keys if result.certificate[key] is not None]
+    return [*result.model.coef_.ravel().tolist(), *result.model.intercept_.tolist(), *known]
+
+
+if __name__ == "__main__":
+    print(json.dumps(run()))

@@ -1,0 +1,93 @@
+"""One binary problem, the slow way: signed rows A (n, d), caps C s_i (n,), duals on the C scale."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from reference import losses
+from reference.norms import conjugate, curvature, exponent, length, mirror
+
+
+@dataclass
+class Binary:
+    """min 1/2 ||w||_p^2 + sum_i caps_i phi(a_i.w); caps of inf are the hard margin A w >= 1."""
+
+    A: np.ndarray
+    caps: np.ndarray
+    loss: losses.Loss
+    p: float
+
+    @cached_property
+    def q(self):
+        return conjugate(self.p)
+
+    @property
+    def hard(self):
+        return bool(np.isinf(self.caps).all())
+
+    def theta(self, alpha):
+        return self.A.T @ alpha
+
+    def primal(self, w):
+        """The objective; for the hard margin that of w scaled to the smallest margin 1."""
+        u = self.A @ w
+        if self.hard:
+            return 0.5 * (length(w, self.p) / u.min()) ** 2 if u.min() > 0 else np.inf
+        return 0.5 * length(w, self.p) ** 2 + np.sum(self.caps * self.loss.phi(u))
+
+    def dual(self, alpha):
+        assert np.all(alpha >= 0) and np.all(alpha <= self.loss.top * self.caps * (1 + 1e-15))
+        gain = np.sum(alpha) if self.hard else np.sum(self.caps * self.loss.dual(alpha / self.caps))
+        return gain - 0.5 * length(self.theta(alpha), self.q) ** 2
+
+    def gap(self, w, alpha):
+        """Relative duality gap."""
+        primal, dual = self.primal(w), self.dual(alpha)
+        return (primal - dual) / max(abs(primal), abs(dual))
+
+    def margin(self, w):
+        return np.min(self.A @ w) / length(w, self.p)
+
+    def margin_bound(self, alpha):
+        """||A^T q||_q for a point q of the simplex: no w has a larger margin."""
+        return length(self.theta(alpha), self.q) / np.sum(alpha)
+
+    def mistakes(self, w):
+        return int(np.sum(self.A @ w <= 0))
+
+    def step(self, i, alpha):
+        """The new alpha_i after a visit of row i, and the margin u it saw; theta is summed afresh."""
+        u = self.A[i] @ mirror(self.theta(alpha), self.q)
+        L = curvature(self.A[i], self.q)
+        if np.isinf(self.caps[i]):
+            return max(0.0, alpha[i] + (1 - u) / L), u
+        return self.caps[i] * self.loss.step(alpha[i] / self.caps[i], u, self.caps[i] * L), u
+
+    def visit(self, order, alpha):
+        """Dual coordinate ascent over these rows; alpha is changed in place. Figures as the kernel keeps them."""
+        gap, smallest, mistakes, updates = 0.0, np.inf, 0, 0
+        for i in order:
+            new, u = self.step(i, alpha)
+            if np.isfinite(self.caps[i]):
+                gap += self.caps[i] * (self.loss.phi(u) - self.loss.dual(alpha[i] / self.caps[i])) + alpha[i] * u
+            smallest = min(smallest, u)
+            mistakes += u <= 0
+            updates += new != alpha[i]
+            alpha[i] = new
+        return {"gap": gap, "min_margin": smallest, "mistakes": mistakes, "updates": updates}
+
+
+def binary(X, y, *, loss="hinge", width=1.0, C=1.0, norm=2, bias=None, sample_weight=None, class_weight=None):
+    """The problem that these options of `train` stand for; y holds the labels, the larger one is positive."""
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    X = X.astype(np.float64)
+    p = exponent(norm, X.shape[1])
+    if bias:
+        X = np.column_stack([X, np.full(len(X), bias)])
+    s = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, float)
+    y = np.asarray(y)
+    if class_weight is not None:
+        s = s * np.array([class_weight.get(label, 1.0) for label in y.tolist()])
+    sign = np.where(y == y.max(), 1.0, -1.0)
+    there = s > 0
+    return Binary((sign[:, None] * X)[there], (C * s[there]), losses.make(loss, width), p)

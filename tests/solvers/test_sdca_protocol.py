@@ -1,0 +1,112 @@
+"""What the solver declares to the driver."""
+
+import math
+
+import numpy as np
+import pytest
+from reference.datasets import noisy
+from reference.norms import length
+
+import streammargin as sm
+from streammargin.errors import UsageError
+from streammargin.solvers.base import Problem, relative_gap, relative_margin_gap
+from streammargin.solvers.registry import make_solver, names
+from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm
+
+
+def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
+    return Problem(
+        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.full((K, 2), C),
+        weights=np.empty(0), trials=K, tol=tol, seed=0, present=len(X),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("K", [1, 5])
+@pytest.mark.parametrize("p", [2.0, 1.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_state_takes_the_memory_it_declares(dtype, p, K):
+    X, y = noisy(500, 300)
+    problem = problem_of(X, y, dtype, p, K)
+    solver = make_solver("sdca")
+    state = solver.start(problem)
+    solver.begin_certificate(problem, state, np.arange(K))
+    taken = sum(array.nbytes for array in {id(a): a for a in state.arrays.values()}.values())
+    few_numbers = 200 * K
+    assert taken - few_numbers <= solver.memory(problem) <= taken
+
+
+def test_the_estimate_of_a_settled_pass_is_its_gap():
+    X, y = noisy()
+    problem, solver = problem_of(X, y, C=0.05), make_solver("sdca")
+    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    for number in range(1, 400):
+        solver.begin_pass(problem, state, number)
+        solver.run_block(problem, state, active, block, 0)
+        report = solver.end_pass(problem, state, active)
+        if number in (1, 5):
+            solver.begin_certificate(problem, state, active)
+            solver.certify_block(problem, state, block, 0)
+            figures, _ = solver.end_certificate(problem, state)
+            # summed while the weights moved, but of the right size: it decides when a certificate is due
+            assert figures[0].gap / 10 < report.estimate[0] < 1000 * figures[0].gap
+        state.arrays["sleep"][:] = 0
+    assert report.estimate[0] < 1e-9
+
+
+@pytest.mark.parametrize("p", [2.0, 1.5])
+def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
+    X, y = noisy()
+    problem, solver = problem_of(X, y, p=p), make_solver("sdca")
+    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    solver.begin_pass(problem, state, 1)
+    solver.run_block(problem, state, active, block, 0)
+    a = state.arrays
+    for name in ("theta", "powers", "power_sum"):
+        a[name] *= 1.01
+    solver.begin_certificate(problem, state, active)
+    solver.certify_block(problem, state, block, 0)
+    solver.end_certificate(problem, state)
+    theta = (X * y[:, None]).T @ a["alpha"][0]
+    np.testing.assert_allclose(a["theta"][0, :-1], theta, rtol=1e-12)
+    np.testing.assert_allclose(a["powers"][0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
+    if p != 2.0:
+        assert a["power_sum"][0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [2.0, 1.5])
+def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
+    X, y = noisy()
+    problem, solver = problem_of(X, y, p=p, tol=0.01), make_solver("sdca")
+    state = solver.start(problem)
+    solver.begin_pass(problem, state, 1)
+    solver.run_block(problem, state, np.arange(1), DenseBlock(X, 0.0), 0)
+    expected = 0.01 * np.mean([length(x, p / (p - 1)) for x in X])
+    assert solver.smallest_margin(problem, state) == pytest.approx(expected)
+
+
+def test_the_logistic_loss_has_no_hard_margin():
+    with pytest.raises(UsageError, match="logistic"):
+        sm.train(noisy(), loss="logistic", C=math.inf)
+
+
+def test_solvers_are_known_by_name():
+    assert all(make_solver(name).name == name for name in names())
+    with pytest.raises(UsageError, match="unknown solver 'magic'; the solvers are"):
+        make_solver("magic")
+
+
+def test_gaps():
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(2.0, 1.0) == 0.5
+    assert relative_gap(-1.0, -2.0) == 0.5
+    assert relative_gap(1.0, 1.0 + 1e-14) == 0.0
+    with pytest.raises(ArithmeticError, match="duality gap is negative"):
+        relative_gap(1.0, 1.1)
+    assert relative_margin_gap(1.0, 2.0) == 0.5
+    assert relative_margin_gap(-math.inf, math.inf) == math.inf
+    assert relative_margin_gap(-1.0, 0.0) == math.inf
+    with pytest.raises(ArithmeticError, match="interval is empty"):
+        relative_margin_gap(2.0, 1.0)

@@ -1,0 +1,122 @@
+"""Losses against the table of formulas and against maximisation by search."""
+
+import math
+
+import numpy as np
+import pytest
+from reference import losses as twins
+from scipy.optimize import minimize_scalar
+
+from streammargin.errors import UsageError
+from streammargin.specs.losses import LOSSES, make_loss
+
+WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0)}
+CASES = [(name, width) for name in twins.NAMES for width in WIDTHS.get(name, (1.0,))]
+
+
+def situations(loss, count=150, seed=0):
+    """(alpha, u, L, cap) over several orders of magnitude, alpha at its bounds now and then."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        cap, L = 10 ** rng.uniform(-3, 3, 2)
+        top = min(loss.bound(cap), 10 * cap)
+        yield rng.choice([0.0, top, rng.uniform(0, top)]), rng.normal(0, 3 if k % 3 else 30), L, cap
+
+
+def test_every_loss_has_a_twin():
+    assert sorted(LOSSES) == sorted(twins.NAMES)
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_step_is_the_maximum_of_the_dual_along_the_row(name, width):
+    loss = make_loss(name, width)
+    for alpha, u, L, cap in situations(loss):
+
+        def falling(a, alpha=alpha, u=u, L=L, cap=cap):
+            return (a - alpha) * u + 0.5 * L * (a - alpha) ** 2 - loss.dual(a, cap)
+
+        new = loss.step(alpha, u, L, cap)
+        assert 0.0 <= new <= loss.bound(cap)
+        # beyond this the dual falls: its slope is at most 1 - u there
+        far = min(loss.bound(cap), alpha + max(0.0, 1 - u) / L + cap)
+        found = minimize_scalar(falling, bounds=(0.0, far), method="bounded", options={"xatol": 1e-12 * far})
+        best = min(found.fun, falling(0.0), falling(far))
+        size = abs(alpha * u) + L * alpha**2 + (new - alpha) ** 2 * L + abs(new * u) + new + 1e-5 * cap
+        assert falling(new) <= best + 1e-10 * size, (alpha, u, L, cap)
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_values_equal_the_table(name, width):
+    loss, twin = make_loss(name, width), twins.make(name, width)
+    for alpha, u, L, cap in situations(loss, seed=1):
+        assert loss.step(alpha, u, L, cap) == pytest.approx(cap * twin.step(alpha / cap, u, cap * L), rel=1e-9, abs=0)
+        assert loss.primal(u, cap) == pytest.approx(cap * float(twin.phi(u)), rel=1e-12, abs=0)
+        assert loss.dual(alpha, cap) == pytest.approx(cap * twin.dual(alpha / cap), rel=1e-12, abs=1e-12 * cap)
+        assert loss.bound(cap) == cap * twin.top
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_dual_is_the_conjugate_of_the_primal(name, width):
+    """-phi*(-alpha) = min over u of phi(u) + alpha u."""
+    loss = make_loss(name, width)
+    for share in (0.05, 0.3, 0.5, 0.95):
+        found = minimize_scalar(lambda u, a=share: loss.primal(u, 1.0) + a * u, bounds=(-40, 40), method="bounded")
+        assert loss.dual(share, 1.0) == pytest.approx(found.fun, abs=1e-5)
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_gap_is_primal_minus_dual_and_never_negative(name, width):
+    loss = make_loss(name, width)
+    for alpha, u, _, cap in situations(loss, seed=2):
+        gap = loss.gap(alpha, u, cap)
+        plain = loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
+        size = loss.primal(u, cap) + abs(alpha * u) + cap
+        assert gap == pytest.approx(plain, abs=1e-12 * size)
+        assert gap >= -1e-12 * size
+
+
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "smooth_hinge"])
+def test_without_a_bound_on_alpha_the_losses_are_the_hard_margin(name):
+    loss = make_loss(name, 0.7)
+    assert loss.has_hard_margin()
+    assert loss.bound(math.inf) == math.inf
+    assert loss.step(0.5, 0.2, 4.0, math.inf) == 0.5 + 0.8 / 4.0
+    assert loss.step(0.5, 9.0, 4.0, math.inf) == 0.0
+    assert loss.dual(0.5, math.inf) == 0.5
+
+
+def test_logistic_has_no_hard_margin():
+    assert not make_loss("logistic").has_hard_margin()
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_settled_means_at_a_bound(name, width):
+    loss = make_loss(name, width)
+    boxed = name != "logistic"  # its dual never reaches a bound
+    assert loss.settled(0.0, 2.0) == boxed
+    assert loss.settled(2.0, 2.0) == (name in ("hinge", "smooth_hinge"))
+    assert not loss.settled(1.0, 2.0)
+
+
+@pytest.mark.parametrize("name, width", CASES)
+def test_a_row_of_norm_0_takes_the_best_dual_there_is(name, width):
+    loss, twin = make_loss(name, width), twins.make(name, width)
+    new = loss.step(0.0, 0.0, 0.0, 3.0)
+    assert new == pytest.approx(3.0 * twin.step(0.0, 0.0, 0.0), rel=1e-9)
+    assert loss.gap(new, 0.0, 3.0) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("u", [-1e308, -800.0, 800.0, 1e308])
+def test_logistic_survives_extreme_margins(u):
+    loss = make_loss("logistic")
+    new = loss.step(0.3, u, 1e-3, 1.0)
+    assert 0.0 <= new <= 1.0
+    assert loss.primal(u, 1.0) == max(0.0, -u)
+
+
+def test_bad_names_and_widths_are_refused():
+    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are hinge"):
+        make_loss("hindge")
+    for width in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(UsageError, match="width"):
+            make_loss("smooth_hinge", width)

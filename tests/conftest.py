@@ -47,6 +47,14 @@ def blobs_file(blobs, tmp_path):
 
 
 @pytest.fixture
+def endless():
+    """X (20000, 8), y: clouds that overlap so much, that at C = 100 no run of seconds comes near the optimum."""
+    random = np.random.default_rng(9)
+    y = np.where(random.random(20000) < 0.5, -1, 1)
+    return (random.standard_normal((20000, 8)) + 0.1 * y[:, None]).astype(np.float32), y
+
+
+@pytest.fixture
 def sparse_blobs(blobs):
     """`blobs` with four values in ten set to zero, as CSR."""
     X, y = blobs

@@ -38,7 +38,7 @@ def format_size(size: float) -> str:
     """A size for people: 17M, 1.5G."""
     for unit in ("", "K", "M", "G", "T"):
         if size < 1024 or unit == "T":
-            return f"{size:.3g}{unit}" if unit else f"{size:.0f}"
+            return f"{size:.3g}{unit}" if unit and size < 999.5 else f"{size:.0f}{unit}"  # never 1e+03K
         size /= 1024
     raise AssertionError
 

@@ -173,7 +173,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--tol", "-1"], ["tol must be"]),
         (["--norm", "1"], ["norm"]),
         (["--norm", "2.5"], ["norm"]),
-        (["--passes", "0"], ["passes must be at least 1"]),
+        (["--passes", "0"], ["passes must be a whole number and at least 1"]),
         (["--memory", "lots"], ["512M"]),
         (["--bias", "-1"], ["bias must be"]),
         (["--width", "0", "--loss", "smooth_hinge"], ["width"]),

@@ -163,11 +163,12 @@ def test_signals_leave_the_model_so_far(tmp_path, number, code):
     assert model.header["converged"] is False and np.any(model.coef_ != 0.0)
 
 
-def test_require_convergence_and_limits(blobs_file, tmp_path):
-    done = call("train", blobs_file, "--passes", "1", "--tol", "1e-9", "--require-convergence", cwd=tmp_path)
+def test_require_convergence_and_limits(endless, tmp_path):
+    file = write_h5(tmp_path / "endless.h5", *endless)
+    done = call("train", file, "-c", "100", "--passes", "1", "--require-convergence", cwd=tmp_path)
     assert done.returncode == 3 and "stopped by passes" in done.stderr
     started = time.monotonic()
-    done = call("train", blobs_file, "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
+    done = call("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
                 "--log-json", "-", cwd=tmp_path)  # fmt: skip
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds" and time.monotonic() - started < 30
     assert done.returncode == 0 and "warning" in done.stderr

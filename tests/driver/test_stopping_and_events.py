@@ -57,11 +57,11 @@ def test_plain_values_survive_json():
     assert from_plain(plain)["b"] == [3, float("inf"), -float("inf")]
 
 
-def test_passes_and_seconds_end_a_run(blobs):
-    result = sm.train(blobs, tol=0.0, passes=3)
+def test_passes_and_seconds_end_a_run(endless):
+    result = sm.train(endless, C=100, tol=0.0, passes=3)
     assert (result.reason, result.passes, result.converged) == ("passes", 3, False)
     assert result.certificate["gap"] > 0.0  # exact figures all the same
-    result = sm.train(blobs, tol=0.0, passes=10**9, max_seconds=0.2)
+    result = sm.train(endless, C=100, tol=0.0, passes=10**9, max_seconds=0.2)
     assert result.reason == "seconds" and result.seconds < 5 and result.certificate["gap"] is not None
 
 

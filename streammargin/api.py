@@ -12,7 +12,7 @@ import numpy as np
 
 import streammargin
 from streammargin.data.base import Source
-from streammargin.data.open import open_source
+from streammargin.data.open import open_source, opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.plan import make_plan, parse_size
@@ -109,7 +109,7 @@ def train(
     function = make_loss(loss, width)
     budget = parse_size(memory)
 
-    with open_source(data, x=x, y=y, sample_weight=sample_weight) as source:
+    with opened(data, x=x, y=y, sample_weight=sample_weight) as source:
         history = History(listeners)
         target = make_target(source, positive, classes)
         weights = check_weights(source.sample_weight(), source)
@@ -182,7 +182,7 @@ def train(
             should_stop, progress=bool(history.listeners),
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        if held_out is not None:
+        if held_out is not None and held_out is not valid:
             held_out.close()
     trial, certificate = _choose(problem, outcome)
     certificate["converged"] = outcome.converged
@@ -209,28 +209,36 @@ def _check_options(
     C: float | Sequence[float], tol: float, passes: int, max_seconds: float | None, seed: int, bias: float | None,
     scale: str, multiclass: str, valid: Any,
 ) -> list[float]:  # fmt: skip
-    values = [float(c) for c in (C if isinstance(C, (Sequence, np.ndarray)) and not isinstance(C, str) else [C])]
+    given = C if isinstance(C, (Sequence, np.ndarray)) and not isinstance(C, str) else [C]
+    values = [_number(c, "C") for c in given]
     if not values or not all(c > 0.0 for c in values):
         raise UsageError(f"C must be positive (or inf for the hard margin), not {C!r}")
     if len(values) > 1 and valid is None:
-        raise UsageError("several values of C need held-out data to choose among them; give --valid DATA")
+        raise UsageError("several values of C need held-out data to choose among them; give valid (--valid DATA)")
     if len(values) > 1 and math.inf in values:
         raise UsageError("C = inf cannot be mixed with finite values of C; train the hard margin by itself")
-    if not tol >= 0.0:
+    if not _number(tol, "tol") >= 0.0:
         raise UsageError(f"tol must be a number >= 0, not {tol!r}")
-    if passes < 1:
-        raise UsageError(f"passes must be at least 1, not {passes!r}")
-    if max_seconds is not None and not max_seconds > 0.0:
+    if not isinstance(passes, (int, np.integer)) or passes < 1:
+        raise UsageError(f"passes must be a whole number and at least 1, not {passes!r}")
+    if max_seconds is not None and not _number(max_seconds, "max_seconds") > 0.0:
         raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
-    if seed < 0:
-        raise UsageError(f"seed must be >= 0, not {seed!r}")
-    if bias is not None and not (math.isfinite(bias) and bias > 0.0):
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UsageError(f"seed must be a whole number and >= 0, not {seed!r}")
+    if bias is not None and not (math.isfinite(_number(bias, "bias")) and bias > 0.0):
         raise UsageError(f"bias must be a positive number (leave it out for no constant column), not {bias!r}")
     if scale not in ("none", "maxabs", "std"):
         raise UsageError(f"scale must be none, maxabs or std, not {scale!r}")
     if multiclass != "ovr":
         raise UsageError(f"multiclass must be ovr, not {multiclass!r}")
     return values
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number, not {value!r}") from None
 
 
 def _open_valid(valid: Any, x: str | None, y: Any, source: Source) -> Source:

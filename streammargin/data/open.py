@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streammargin.data.base import Source
@@ -33,6 +34,17 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
     if hasattr(data, "shape"):
         return ArraySource(data, y, sample_weight)
     raise UsageError(f"data must be a path, a list of paths, (X, y) or a Source, not {type(data).__name__}")
+
+
+@contextlib.contextmanager
+def opened(data: Any, **names: Any) -> Iterator[Source]:
+    """`open_source`, closed afterwards unless the caller opened it."""
+    source = open_source(data, **names)
+    try:
+        yield source
+    finally:
+        if source is not data:
+            source.close()
 
 
 def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:
@@ -75,7 +87,6 @@ def _check_file(path: str) -> None:
 
 def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     _check_file(path)
-    import contextlib
 
     import h5py
 

@@ -13,3 +13,13 @@ def decide_block(block, coef, first, out):
         block.prefetch_row(first + i + 2)
         for k in range(coef.shape[0]):
             out[i, k] = block.dot(first + i, coef[k])
+
+
+@kernel
+def total_loss(loss, margins):
+    """Sum of the loss over margins (m, k) float64."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        for k in range(margins.shape[1]):
+            total += loss.primal(margins[i, k], 1.0)
+    return total

@@ -42,6 +42,7 @@ def warmup(report: Callable[[str], None] = lambda what: None) -> None:
         # one loss of each family: the others differ in numbers only
         families = {type(make(1.0)): (name, make(1.0)) for name, make in sorted(LOSSES.items())}
         for name, loss in families.values():
+            predict.total_loss(loss, np.zeros((2, 1)))
             for p, loop in [(2.0, np.float64), (1.5, np.float64)] + [(2.0, np.float32)] * (dtype == np.float32):
                 report(f"{kind}: {name}, p = {p}, weights {np.dtype(loop)}")
                 theta = np.zeros((1, 3), loop)

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, as_values
-from streammargin.data.open import open_source
+from streammargin.data.open import opened
 from streammargin.errors import DataError
 
 _BUDGET = 96 << 20
@@ -60,7 +60,7 @@ class LinearModel:
 
     def decision_function(self, data: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
-        with _closing(data) as source:
+        with opened(data) as source:
             out = np.empty((source.rows, len(self.coef_)))
             for start, stop, scores in self.score_blocks(source):
                 out[start:stop] = scores
@@ -68,7 +68,7 @@ class LinearModel:
 
     def predict(self, data: Any) -> np.ndarray:
         """Labels (n,) of the rows."""
-        with _closing(data) as source:
+        with opened(data) as source:
             out = np.empty(source.rows, self.classes_.dtype)
             for start, stop, scores in self.score_blocks(source):
                 out[start:stop] = self.labels_of(scores)
@@ -80,6 +80,7 @@ class LinearModel:
         loss is the mean of the loss the model was trained with (summed over the classes); margin the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
         """
+        from streammargin.kernels.predict import total_loss
         from streammargin.specs.losses import make_loss
         from streammargin.specs.norms import dual_norm
 
@@ -89,22 +90,22 @@ class LinearModel:
         mistakes, total, smallest = 0, 0.0, np.inf
         counts = np.zeros(len(self.classes_), np.int64)
         correct = np.zeros(len(self.classes_), np.int64)
-        with _closing(data, x, y) as source:
+        with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
                 raw = as_values(labels.take(stop - start))
+                values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
-                    codes = np.array([value == rest or str(value) == str(rest) for value in raw.tolist()], np.intp)
+                    numbers = np.array([value == rest or str(value) == str(rest) for value in values.tolist()], np.intp)
                 else:
-                    values, inverse = np.unique(raw, return_inverse=True)
                     numbers = np.array([known.get(str(value), -1) for value in values.tolist()], np.intp)
-                    codes = numbers[inverse]
-                    if np.any(codes < 0):
-                        row = start + int(np.flatnonzero(codes < 0)[0])
-                        raise DataError(
-                            f"{source.name}: row {row} has the label {raw[row - start]}, unknown to the model; "
-                            f"its labels are {', '.join(list(known)[:20])}"
-                        )
+                codes = numbers[inverse]
+                if np.any(codes < 0):
+                    row = start + int(np.flatnonzero(codes < 0)[0])
+                    raise DataError(
+                        f"{source.name}: row {row} has the label {raw[row - start]}, unknown to the model; "
+                        f"its labels are {', '.join(list(known)[:20])}"
+                    )
                 if scores.shape[1] == 1:
                     guess = (scores[:, 0] > 0.0).astype(np.intp)
                     margins = np.where(codes == 1, 1.0, -1.0) * scores[:, 0]
@@ -114,7 +115,7 @@ class LinearModel:
                     guess = np.argmax(scores, axis=1)
                     margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
                 mistakes += int(np.count_nonzero(guess != codes))
-                total += sum(loss.primal(u, 1.0) for u in margins.ravel().tolist())
+                total += float(total_loss(loss, margins))
                 counts += np.bincount(codes, minlength=len(counts))
                 correct += np.bincount(codes[guess == codes], minlength=len(counts))
             rows = source.rows
@@ -138,18 +139,3 @@ class LinearModel:
         from streammargin.model.io import save_model
 
         save_model(self, os.fspath(path), force)
-
-
-class _closing:
-    """The source of `data`; closed afterwards only where it was opened here."""
-
-    def __init__(self, data: Any, x: str | None = None, y: Any = None) -> None:
-        self.given = isinstance(data, Source)
-        self.source = open_source(data, x=x, y=y)
-
-    def __enter__(self) -> Source:
-        return self.source
-
-    def __exit__(self, *exc: object) -> None:
-        if not self.given:
-            self.source.close()

@@ -6,6 +6,7 @@ import numpy as np
 from reference.datasets import as_form, noisy, separable
 
 import streammargin as sm
+from streammargin.kernels.sdca import sdca_block
 
 
 def run():
@@ -31,4 +32,5 @@ def figures(result):
 
 
 if __name__ == "__main__":
+    assert not hasattr(sdca_block, "signatures"), "run with NUMBA_DISABLE_JIT=1"
     print(json.dumps(run()))

@@ -13,6 +13,7 @@ class CountingSource(ArraySource):
     def __init__(self, X, y, bounds, sample_weight=None):
         super().__init__(X, y, sample_weight)
         self._bounds = np.array(bounds, np.int64)
+        self.order: list[int] = []  # first rows of the blocks, as they were read
         self.reads, self.label_reads = Counter(), 0
 
     def whole(self):
@@ -25,6 +26,7 @@ class CountingSource(ArraySource):
         return super().buffer_bytes(bounds) if len(bounds) > 2 else 1 << 60
 
     def read(self, start, stop, buffer):
+        self.order.append(start)
         self.reads[start, stop] += 1
         return super().read(start, stop, buffer)
 

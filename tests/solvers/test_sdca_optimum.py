@@ -154,6 +154,14 @@ def test_no_separator(form, norm):
     assert result.certificate["margin_lower"] < 0
 
 
+@pytest.mark.parametrize("share, reason", [(0.5, "tolerance"), (2.0, "not_separable")])
+def test_a_margin_below_tol_times_the_mean_row_norm_is_given_up(share, reason):
+    X, y = separable()
+    problem = binary(X, y, C=np.inf)
+    tol = share * problem.margin(solve(problem, "hinge").w) / np.mean(np.linalg.norm(X, axis=1))
+    assert sm.train((X, y), C=np.inf, tol=tol, passes=20_000).reason == reason
+
+
 @pytest.mark.parametrize("weight, reason", [(1.0, "not_separable"), (0.0, "tolerance")])
 def test_an_empty_row_has_no_margin(weight, reason):
     X, y = separable()

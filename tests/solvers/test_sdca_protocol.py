@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from reference.datasets import noisy
+from reference.datasets import noisy, separable
 from reference.norms import length
 
 import streammargin as sm
@@ -74,6 +74,37 @@ def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     np.testing.assert_allclose(a["powers"][0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
     if p != 2.0:
         assert a["power_sum"][0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
+
+
+def test_every_pass_takes_the_sum_of_powers_afresh():
+    X, y = noisy()
+    problem, solver = problem_of(X, y, p=1.5), make_solver("sdca")
+    state, active = solver.start(problem), np.arange(1)
+    solver.begin_pass(problem, state, 1)
+    solver.run_block(problem, state, active, DenseBlock(X, 0.0), 0)
+    state.arrays["power_sum"] *= 1.01
+    solver.end_pass(problem, state, active)
+    expected = np.sum(np.abs(state.arrays["theta"][0]) ** problem.q)
+    assert state.arrays["power_sum"][0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("C, make", [(1.0, noisy), (math.inf, separable)])
+def test_the_best_weights_so_far_are_kept_with_their_figures(C, make):
+    X, y = make()
+    problem, solver = problem_of(X, y, C=C), make_solver("sdca")
+    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    for number in range(1, 50):
+        solver.begin_pass(problem, state, number)
+        solver.run_block(problem, state, active, block, 0)
+    found = []
+    for damage in (1.0, 0.1):
+        for array in (state.arrays["alpha"], state.arrays["theta"]):
+            array[:, ::2] *= damage
+        solver.begin_certificate(problem, state, active)
+        solver.certify_block(problem, state, block, 0)
+        figures = solver.end_certificate(problem, state)[0][0]
+        found.append((figures.w.tolist(), figures.primal, figures.dual, figures.margin_lower, figures.margin_upper))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])

@@ -60,12 +60,29 @@ def bytes_of(source, start, stop):
     return sum(a.nbytes for a in arrays)
 
 
-@pytest.mark.parametrize("scale, census", [("maxabs", 1), ("std", 1)])
-def test_scaling_costs_one_more_read(scale, census):
+def test_every_pass_shuffles_the_blocks_and_certificates_do_not():
+    X, y = noisy()
+    source = CountingSource(X, y, range(0, 61, 5))
+    result = sm.train(source, tol=1e-6)
+    sweeps = iter(np.reshape(source.order, (-1, 12)).tolist())
+    in_order = list(range(0, 60, 5))
+    events = [e["event"] for e in result.history]
+    passes = []
+    for event in events:
+        if event == "pass_end":
+            passes.append(tuple(next(sweeps)))
+            assert sorted(passes[-1]) == in_order
+        elif event == "certificate":
+            assert next(sweeps) == in_order
+    assert len(set(passes)) == result.passes > 3
+
+
+@pytest.mark.parametrize("scale", ["maxabs", "std"])
+def test_scaling_costs_one_more_read(scale):
     X, y = noisy()
     source = CountingSource(X, y, (0, 25, 60))
     result = sm.train(source, scale=scale)
-    sweeps = result.passes + count(result, "certificate") + census
+    sweeps = result.passes + count(result, "certificate") + 1
     assert source.reads == {(0, 25): sweeps, (25, 60): sweeps}
     assert source.label_reads == 1
 

@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         importlib.import_module(f"data_tools.{options.verb}").run(options)
     except Exception as error:
-        return report(error, options.debug)
+        return report(error, options.debug, "streammargin-data")
     except KeyboardInterrupt:
         print("streammargin-data: interrupted; nothing was written", file=sys.stderr)
         return 130

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def report(error: Exception, debug: bool) -> int:
+def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
     """Print one sentence (or the traceback) and return the exit code of an error."""
     if debug:
         import traceback
@@ -66,15 +66,15 @@ def report(error: Exception, debug: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, StreamMarginError):
-        print(f"streammargin: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {error}", file=sys.stderr)
         return error.exit_code
     if isinstance(error, MemoryError):
-        print(f"streammargin: error: out of memory ({error}); lower --memory", file=sys.stderr)
+        print(f"{program}: error: out of memory ({error}); lower --memory", file=sys.stderr)
     elif isinstance(error, OSError):
-        print(f"streammargin: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {error}", file=sys.stderr)
         return 74
     elif not debug:
-        print(f"streammargin: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+        print(f"{program}: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
     return 1
 
 

@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"streammargin: error: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog.split()[0]}: error: {message}; see {self.prog} --help\n")
 
 
 def number(text: str) -> float:

@@ -24,7 +24,8 @@ _HOME = {
     "OutputError": "streammargin.errors",
     "ReadWriteError": "streammargin.errors",
 }
-__all__ = ["__version__", *_HOME]
+# MarginClassifier needs an extra: `from streammargin import *` must not
+__all__ = ["__version__", *(name for name in _HOME if name != "MarginClassifier")]
 
 if TYPE_CHECKING:
     from streammargin.data.open import open_source as open_source
@@ -37,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(["__version__", *_HOME])

@@ -34,8 +34,9 @@ _ADVICE = {
 
 def _streams(X: Any) -> bool:
     """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
-    one = (str, os.PathLike, Source)
-    return isinstance(X, one) or (isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, one) for part in X))
+    if isinstance(X, (str, os.PathLike, Source)):
+        return True
+    return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):

@@ -65,6 +65,9 @@ class Source(ABC):
         inconsistent file, ReadWriteError when the disk fails.
         """
 
+    def announce(self, start: int, stop: int) -> None:  # noqa: B027
+        """A hint that rows start..stop are read next but one: the disk may begin with them now."""
+
     @abstractmethod
     def has_labels(self) -> bool:
         """Whether there are labels at all (right or wrong)."""

@@ -115,6 +115,11 @@ class CSRHDF5Source(HDF5Source):
         scratch = np.empty(nnz * item, np.uint8) if item else None
         return np.empty(nnz, self.dtype), np.empty(nnz, self._indices.dtype), scratch
 
+    def announce(self, start: int, stop: int) -> None:
+        low, high = (int(self._stored_pointers(end, end)[0]) for end in (start, stop))
+        self._data.announce(low, high)
+        self._indices.announce(low, high)
+
     def read(self, start: int, stop: int, buffer: Any) -> Block:
         indptr = self._pointers(start, stop)
         low, high = int(indptr[0]), int(indptr[-1])

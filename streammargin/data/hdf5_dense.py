@@ -52,6 +52,9 @@ class DenseHDF5Source(HDF5Source):
         scratch = np.empty(rows * self._reader.item, np.uint8) if self._reader.stored != self.dtype else None
         return np.empty((rows, self.features), self.dtype), scratch
 
+    def announce(self, start: int, stop: int) -> None:
+        self._reader.announce(start, stop)
+
     def read(self, start: int, stop: int, buffer: Any) -> Block:
         self._reader.read(start, stop, buffer[0], buffer[1])
         return DenseBlock(buffer[0][: stop - start], 0.0)

@@ -103,6 +103,12 @@ class RowReader:
                 pieces.append((offset, size))
         return pieces
 
+    def announce(self, start: int, stop: int) -> None:
+        """Let the system begin to read these entries while others are copied; nothing waits for it."""
+        if self._file is not None and stop > start:
+            for offset, size in self._pieces(start, stop):
+                os.posix_fadvise(self._file, offset, size, os.POSIX_FADV_WILLNEED)
+
     def read(self, start: int, stop: int, out: np.ndarray, scratch: np.ndarray | None = None) -> None:
         """Fill out[:stop - start]; scratch (uint8) is needed where the stored type differs.
 

@@ -31,6 +31,9 @@ class ScaledSource(Source):
     def allocate(self, bounds: np.ndarray) -> Any:
         return self.source.allocate(bounds)
 
+    def announce(self, start: int, stop: int) -> None:
+        self.source.announce(start, stop)
+
     def read(self, start: int, stop: int, buffer: Any) -> Block:
         from streammargin.kernels.columns import scale_dense, scale_sparse
 

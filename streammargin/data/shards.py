@@ -60,6 +60,11 @@ class ShardedSource(Source):
         """Buffers are made on first use, one shard's at a time."""
         return {"bounds": bounds, "shard": None, "buffer": None}
 
+    def announce(self, start: int, stop: int) -> None:
+        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
+        low = int(self.starts[shard])
+        self.sources[shard].announce(start - low, min(stop, int(self.starts[shard + 1])) - low)
+
     def read(self, start: int, stop: int, buffer: Any) -> Block:
         shard = int(np.searchsorted(self.starts, start, side="right")) - 1
         if stop > self.starts[shard + 1]:

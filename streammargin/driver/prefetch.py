@@ -104,10 +104,12 @@ class BlockReader:
 
         def work() -> None:
             try:
-                for index in order:
+                for position, index in enumerate(order):
                     buffer = free.get()
                     if halt.is_set():
                         return
+                    for following in order[position + 1 : position + 2]:
+                        self.source.announce(int(self.bounds[following]), int(self.bounds[following + 1]))
                     filled.put((int(index), buffer, self._fill(int(index), buffer), None))
             except BaseException as error:  # handed to the consumer, who raises it
                 filled.put((0, None, None, error))

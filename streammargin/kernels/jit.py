@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,12 +71,17 @@ class _Cache(caching.FunctionCache):
             _warn_once(error)
 
 
-def kernel(function: Callable) -> Any:
-    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1."""
+def kernel(function: Callable | None = None, *, fastmath: Any = False) -> Any:
+    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1.
+
+    fastmath: the liberties LLVM may take with floats, as a set of its flags.
+    """
+    if function is None:
+        return partial(kernel, fastmath=fastmath)
     if config.DISABLE_JIT:
         return function
     # numpy's error model: a division by zero gives inf, as the pure Python twin never does one
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
     try:
         dispatcher._cache = _Cache(function)
     except (RuntimeError, OSError) as error:  # read-only install and no home directory

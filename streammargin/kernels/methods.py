@@ -44,6 +44,11 @@ def _overload_dense_dot(x, w):
     return blocks.dense_dot
 
 
+@overload(blocks.dense_squares, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_squares(x):
+    return blocks.dense_squares
+
+
 def _expose(name: str, classes: list[type]) -> None:
     """One overload for all classes that have a method of this name (and the same parameters)."""
 

@@ -23,6 +23,14 @@ def dense_dot(x, w):
     return total
 
 
+def dense_squares(x):
+    """sum_j x_j^2 over the entries of x, in float64."""
+    total = 0.0
+    for j in range(x.size):
+        total += np.float64(x[j]) * np.float64(x[j])
+    return total
+
+
 class DenseBlock(NamedTuple):
     """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
 
@@ -55,8 +63,7 @@ class DenseBlock(NamedTuple):
         x = self.X[i]
         total = 0.0
         if q == 2.0:
-            for j in range(x.size):
-                total += np.float64(x[j]) * np.float64(x[j])
+            total = dense_squares(x)
         else:
             for j in range(x.size):
                 if x[j] != 0:

@@ -1,6 +1,7 @@
 """Block plans keep the budget; the reader hands over every block, checked, and passes errors on."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,3 +117,15 @@ def test_leaving_early_ends_the_thread(files):
     next(stream)
     stream.close()
     assert threading.active_count() == before
+
+
+def test_the_next_block_is_announced_while_one_is_read(files):
+    for source in files:
+        said, read = [], []
+        spy = SimpleNamespace(**{name: getattr(source, name) for name in ("name", "whole", "allocate")})
+        spy.announce = lambda *span, source=source, said=said: (said.append(span), source.announce(*span))
+        spy.read = lambda *args, source=source, read=read: (read.append(args[:2]), source.read(*args))[1]
+        bounds = source.bounds(1 << 20)
+        order = np.arange(len(bounds) - 1)[::-1]
+        list(BlockReader(spy, bounds, 2).stream(order))
+        assert len(read) > 3 and said == read[1:]

@@ -76,7 +76,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
     "file, head, body, after",
     [
         ("specs/losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),
-        ("specs/blocks.py", "def dense_dot(x, w):", "return 0.0", 2.0),
+        ("specs/blocks.py", "def dense_exact_dot(x, w):", "return 0.0", 2.0),
     ],
 )
 def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, body, after):

@@ -21,7 +21,7 @@ class Stopping:
         self._prediction = np.full(count, math.inf)
         self._calibration = np.ones(count)
         self._since = 0
-        self._patience = 8
+        self._patience = 32
 
     def due(self, estimate: np.ndarray, active: np.ndarray) -> bool:
         """Whether every active problem is now believed to be within the tolerance."""
@@ -40,7 +40,7 @@ class Stopping:
     def learn(self, gaps: np.ndarray, active: np.ndarray) -> None:
         """Exact relative gaps (K,) from a certificate."""
         if self._since >= self._patience:
-            self._patience = min(2 * self._patience, 64)
+            self._patience = 64
         self._since = 0
         for k in active:
             if 0.0 < self._prediction[k] < math.inf and 0.0 < gaps[k] < math.inf:

@@ -17,7 +17,7 @@ def certify_block(
 ):  # fmt: skip
     """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
-    w (K, d+1) float64 the weights to certify; alpha (K, n), or (K, 0) for a method without duals;
+    w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals;
     theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64 (MIN_MARGIN starts at inf).
     trials is the number of values of C; problem k belongs to trial k // (K // trials), and
     wrong[trial] counts the rows whose class is not the one with the largest score.
@@ -37,7 +37,7 @@ def certify_block(
             continue
         block.prefetch_row(i + 2)
         for k in range(w.shape[0]):
-            score = block.dot(i, w[k])
+            score = block.exact_dot(i, w[k])
             scores[k] = score
             cap = caps[k, code] * s
             if not cap > 0.0:

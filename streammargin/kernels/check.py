@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.kernels.jit import kernel
 
@@ -10,7 +11,7 @@ FINE, NOT_FINITE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3, 4
 
 
 # reassociation lets LLVM use wide sums (16 times as fast); x - x is 0 for finite x only, and stays so
-@kernel(fastmath={"reassoc"})
+@register_jitable(fastmath={"reassoc"})
 def _differences(values):
     total = values.dtype.type(0)
     for k in range(values.size):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,17 +70,12 @@ class _Cache(caching.FunctionCache):
             _warn_once(error)
 
 
-def kernel(function: Callable | None = None, *, fastmath: Any = False) -> Any:
-    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1.
-
-    fastmath: the liberties LLVM may take with floats, as a set of its flags.
-    """
-    if function is None:
-        return partial(kernel, fastmath=fastmath)
+def kernel(function: Callable) -> Any:
+    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1."""
     if config.DISABLE_JIT:
         return function
     # numpy's error model: a division by zero gives inf, as the pure Python twin never does one
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
     try:
         dispatcher._cache = _Cache(function)
     except (RuntimeError, OSError) as error:  # read-only install and no home directory

@@ -49,6 +49,11 @@ def _overload_dense_squares(x):
     return blocks.dense_squares
 
 
+@overload(blocks.dense_exact_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_exact_dot(x, w):
+    return blocks.dense_exact_dot
+
+
 def _expose(name: str, classes: list[type]) -> None:
     """One overload for all classes that have a method of this name (and the same parameters)."""
 

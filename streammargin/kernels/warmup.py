@@ -52,6 +52,6 @@ def warmup(report: Callable[[str], None] = lambda what: None) -> None:
                     sleep, np.zeros(2), theta, theta.copy(), np.zeros(1), np.zeros((1, sdca.FIGURES)),
                 )  # fmt: skip
                 certificate.certify_block(
-                    block, loss, 0, codes, positive, caps, none, 1, np.zeros((1, 3)), alpha, sleep, np.zeros((1, 3)),
+                    block, loss, 0, codes, positive, caps, none, 1, theta, alpha, sleep, np.zeros((1, 3)),
                     np.zeros((1, certificate.SUMS)), np.zeros(1, np.int64),
                 )  # fmt: skip

@@ -16,8 +16,8 @@ from streammargin.specs.norms import dual_norm, mirror
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
 FLOAT32_TOL = 1e-5
-# a random run of this many bytes costs about one cache miss; runs of many rows would slow convergence
-GROUP_BYTES = 4096
+# a random run of neighbours costs one cache miss; runs of many rows would slow convergence
+GROUP_BYTES = 16384
 GROUP_ROWS = 16
 
 
@@ -28,6 +28,9 @@ class Method(Solver):
     summary = "dual coordinate ascent"
 
     def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if not hasattr(problem.loss, "step"):
+            raise UsageError("sdca needs a loss with a dual; use --loss hinge, squared_hinge or logistic")
         if problem.hard and not problem.loss.has_hard_margin():
             raise UsageError("C = inf is the hard margin, which the logistic loss has not; use --loss hinge")
 
@@ -38,7 +41,7 @@ class Method(Solver):
     def memory(self, problem: Problem) -> int:
         item = self._loop_dtype(problem).itemsize
         width = problem.features + 1
-        vectors = item + 3 * 8 + (8 if problem.p != 2.0 else 0)  # loop, certified, best, rebuilt
+        vectors = 3 * item + 8 + (8 if problem.p != 2.0 else 0)  # loop, certified, best, rebuilt
         return problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
 
     def start(self, problem: Problem) -> State:
@@ -54,7 +57,7 @@ class Method(Solver):
             powers=theta if problem.p == 2.0 else np.zeros((K, width)),
             power_sum=np.zeros(K),
             figures=np.zeros((K, kernel.FIGURES)),
-            best=np.zeros((K, width)),
+            best=np.zeros((K, width), dtype),
             best_primal=np.full(K, math.inf),
             best_mistakes=np.zeros(K, np.int64),
             best_dual=np.full(K, -math.inf),
@@ -89,7 +92,7 @@ class Method(Solver):
         figures = a["figures"]
         estimate = np.zeros(problem.count)
         for k in active:
-            size = dual_norm(a["theta"][k].astype(np.float64), problem.q)
+            size = dual_norm(a["theta"][k], problem.q)
             if problem.hard:
                 total = float(a["alpha"][k].sum(dtype=np.float64))
                 lower = figures[k, kernel.MIN_MARGIN] / size if size > 0.0 else -math.inf
@@ -117,7 +120,8 @@ class Method(Solver):
         a = state.arrays
         K = problem.count
         a["frozen"] = a["best"].copy()
-        a["frozen"][active] = self.weights(problem, state)[active]
+        for k in active:  # float32 weights are certified as they are, by sums in float64
+            a["frozen"][k] = a["theta"][k] if problem.p == 2.0 else mirror(a["theta"][k], problem.q)
         a["rebuilt"] = np.zeros((K, problem.features + 1))
         a["sums"] = np.zeros((K, sums.SUMS))
         a["sums"][:, sums.MIN_MARGIN] = math.inf
@@ -168,7 +172,7 @@ class Method(Solver):
     def _figures(self, problem: Problem, state: State, k: int) -> Figures:
         a = state.arrays
         primal, dual = float(a["best_primal"][k]), float(a["best_dual"][k])
-        common = {"w": a["best"][k], "mistakes": int(a["best_mistakes"][k])}
+        common = {"w": a["best"][k].astype(np.float64), "mistakes": int(a["best_mistakes"][k])}
         if not problem.hard:
             return Figures(
                 primal=primal, dual=dual, gap=relative_gap(primal, dual),

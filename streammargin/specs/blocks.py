@@ -31,6 +31,14 @@ def dense_squares(x):
     return total
 
 
+def dense_exact_dot(x, w):
+    """sum_j x_j w_j over the entries of x, in float64."""
+    total = 0.0
+    for j in range(x.size):
+        total += np.float64(x[j]) * np.float64(w[j])
+    return total
+
+
 class DenseBlock(NamedTuple):
     """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
 
@@ -49,6 +57,11 @@ class DenseBlock(NamedTuple):
         """x_i . w, summed in the precision of w."""
         x = self.X[i]
         return dense_dot(x, w) + w.dtype.type(self.bias) * w[x.size]
+
+    def exact_dot(self, i, w):
+        """x_i . w, summed in float64 even where w is float32."""
+        x = self.X[i]
+        return dense_exact_dot(x, w) + np.float64(self.bias) * np.float64(w[x.size])
 
     def add(self, i, t, w):
         """w += t x_i."""
@@ -125,6 +138,22 @@ class CSRBlock(NamedTuple):
         for k in range(4 * fours, data.size):
             s0 += data[k] * w[indices[k]]
         return (s0 + s1) + (s2 + s3) + w.dtype.type(self.bias) * w[self.width]
+
+    def exact_dot(self, i, w):
+        """x_i . w, summed in float64 even where w is float32."""
+        start = self.indptr[i]
+        data = self.data[start : self.indptr[i + 1]]
+        indices = self.indices[start : self.indptr[i + 1]]
+        s0 = s1 = s2 = s3 = 0.0
+        fours = data.size >> 2
+        for k in range(fours):
+            s0 += np.float64(data[4 * k]) * np.float64(w[indices[4 * k]])
+            s1 += np.float64(data[4 * k + 1]) * np.float64(w[indices[4 * k + 1]])
+            s2 += np.float64(data[4 * k + 2]) * np.float64(w[indices[4 * k + 2]])
+            s3 += np.float64(data[4 * k + 3]) * np.float64(w[indices[4 * k + 3]])
+        for k in range(4 * fours, data.size):
+            s0 += np.float64(data[k]) * np.float64(w[indices[k]])
+        return (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
 
     def add(self, i, t, w):
         """w += t x_i."""

@@ -12,8 +12,7 @@ from streammargin.kernels.warmup import warmup
 
 def kernels():
     modules = (certificate, check, columns, predict, sdca)
-    found = {f for module in modules for f in vars(module).values() if hasattr(f, "signatures")}
-    return {f for f in found if not f.__name__.startswith("_")}  # private ones are compiled into their callers
+    return {f for module in modules for f in vars(module).values() if hasattr(f, "signatures")}
 
 
 def use_everything():

@@ -22,7 +22,7 @@ from streammargin.driver.setup import check_weights, class_factors, encode, make
 from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
-from streammargin.solvers.base import Problem
+from streammargin.solvers.base import Options, Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm, resolve_p
@@ -57,9 +57,9 @@ def train(
     y: Any = None,
     sample_weight: Any = None,
     solver: str = "sdca",
-    loss: str = "hinge",
+    loss: str | None = None,
     width: float = 1.0,
-    C: float | Sequence[float] = 1.0,
+    C: float | Sequence[float] | None = None,
     norm: float | str = 2,
     tol: float = 1e-3,
     passes: int = 1000,
@@ -72,6 +72,9 @@ def train(
     positive: Any = None,
     classes: Sequence[Any] | None = None,
     multiclass: str = "ovr",
+    average: bool | None = None,
+    schedule: str | None = None,
+    stochastic: bool | None = None,
     valid: Any = None,
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
@@ -84,8 +87,10 @@ def train(
         Rows (n, d). y: dataset name, FILE:NAME, or array (n,) of labels; x: dataset or group of rows.
     sample_weight : dataset name or array (n,), optional
         s_i >= 0, multiplies C for its row; 0 means that the row is absent.
-    loss, width : hinge, squared_hinge, smooth_hinge (of this width) or logistic
-    C : float, math.inf (hard margin), or several, trained from one read and chosen on `valid`
+    solver : see `streammargin train --help`
+    loss, width : hinge, squared_hinge, smooth_hinge (of this width) or logistic; default: the solver's, hinge
+    C : float, math.inf (hard margin), or several, trained from one read and chosen on `valid`; default 1,
+        or inf for a solver that knows the hard margin alone
     norm : p in (1, 2], or "sparse" for 1 + 1/ln d
     tol : relative duality gap; for the hard margin, relative margin gap
     passes, max_seconds : other reasons to stop
@@ -94,6 +99,8 @@ def train(
     scale : none, maxabs or std; folded into the weights
     class_weight : "balanced" or {label: factor of C}
     positive, classes : this class against the rest; only these classes
+    multiclass : "ovr", each class against the rest, or "joint", one margin between all of them
+    average, schedule, stochastic : options of single solvers, see there
     valid : held-out data, as `data`
     listeners : callables that take every event, a dict
     should_stop : called between blocks; anything but None ends the run with the model so far
@@ -105,6 +112,8 @@ def train(
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     method = make_solver(solver)
+    C = method.default_C if C is None else C
+    loss = method.default_loss if loss is None else loss
     values = _check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
     function = make_loss(loss, width)
     budget = parse_size(memory)
@@ -136,6 +145,8 @@ def train(
             tol=tol,
             seed=seed,
             present=int(np.count_nonzero(present)),
+            joint=multiclass == "joint" and per_trial > 1,
+            options=Options(average, schedule, stochastic),
         )
         del present
         method.check(problem)
@@ -163,6 +174,7 @@ def train(
             "seed": seed, "bias": bias, "scale": scale, "positive": positive, "multiclass": multiclass,
             "class_weight": class_weight if class_weight is None or isinstance(class_weight, str)
             else {str(k): float(v) for k, v in class_weight.items()},
+            "average": average, "schedule": schedule, "stochastic": stochastic,
             "classes": None if classes is None else [str(c) for c in classes],
         }  # fmt: skip
         history.publish(
@@ -229,8 +241,8 @@ def _check_options(
         raise UsageError(f"bias must be a positive number (leave it out for no constant column), not {bias!r}")
     if scale not in ("none", "maxabs", "std"):
         raise UsageError(f"scale must be none, maxabs or std, not {scale!r}")
-    if multiclass != "ovr":
-        raise UsageError(f"multiclass must be ovr, not {multiclass!r}")
+    if multiclass not in ("ovr", "joint"):
+        raise UsageError(f"multiclass must be ovr or joint, not {multiclass!r}")
     return values
 
 

@@ -58,10 +58,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | None = None,
         *,
         solver: str = "sdca",
-        loss: str = "hinge",
+        loss: str | None = None,
         width: float = 1.0,
         norm: float | str = 2,
         tol: float = 1e-3,

@@ -19,15 +19,16 @@ from streammargin.specs.losses import LOSSES
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """All options of training; liblinear's letters are aliases."""
-    parser.epilog = "solvers:\n" + "\n".join(f"  {name:<8} {text}" for name, text in names().items())
+    parser.epilog = "solvers:\n" + "\n".join(f"  {name:<17} {text}" for name, text in names().items())
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
     parser.add_argument("-o", "--output", metavar="MODEL", help="default: DATA's stem + .model.npz, in this directory")
     problem = parser.add_argument_group("problem")
     problem.add_argument("--solver", default="sdca", choices=list(names()), help="default sdca")
-    problem.add_argument("--loss", default="hinge", choices=sorted(LOSSES), help="default hinge")
+    problem.add_argument("--loss", choices=sorted(LOSSES), help="default: the solver's, hinge for most")
     problem.add_argument("--width", type=number, default=1.0, help="of the smoothed hinge, default 1")
-    problem.add_argument("-c", "--C", type=numbers, default=1.0, metavar="FLOAT|inf|a,b,c",
-                         help="cost of the loss, default 1; inf: hard margin; a list: the best on --valid")  # fmt: skip
+    problem.add_argument("-c", "--C", type=numbers, metavar="FLOAT|inf|a,b,c",
+                         help="cost of the loss; inf: hard margin; a list: the best on --valid (default 1, or inf "
+                         "for a solver of the hard margin alone)")  # fmt: skip
     problem.add_argument("--norm", type=norm, default=2.0, metavar="P|sparse", help="1 < p <= 2, default 2")
     problem.add_argument("-B", "--bias", type=number, help="value of a constant, regularised column (default: none)")
     problem.add_argument("--scale", default="none", choices=["none", "maxabs", "std"],
@@ -35,7 +36,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     problem.add_argument("--class-weight", type=class_weights, metavar="balanced|LABEL=W,...", help="factors of C")
     problem.add_argument("--positive", metavar="LABEL", help="this class against the rest")
     problem.add_argument("--classes", metavar="A,B,...", help="only these classes")
-    problem.add_argument("--multiclass", default="ovr", choices=["ovr"], help="one class against the rest, each")
+    problem.add_argument("--multiclass", default="ovr", choices=["ovr", "joint"],
+                         help="each class against the rest, or one margin between all of them")  # fmt: skip
+    problem.add_argument("--average", action=argparse.BooleanOptionalAction,
+                         help="report the averaged iterate (some solvers)")  # fmt: skip
+    problem.add_argument("--schedule", metavar="L0/t^2", help="decay of the penalty (some solvers)")
+    problem.add_argument("--stochastic", action=argparse.BooleanOptionalAction, help="a step a block (some solvers)")
     stop = parser.add_argument_group("stop")
     stop.add_argument("-e", "--tol", type=number, default=1e-3,
                       help="relative duality gap (C = inf: relative margin gap), default 1e-3")  # fmt: skip
@@ -152,6 +158,7 @@ def _train(options: argparse.Namespace, output: str, publish: Callable[[dict[str
             max_seconds=options.max_seconds, memory=options.memory, seed=options.seed, bias=options.bias,
             scale=options.scale, class_weight=options.class_weight, positive=options.positive,
             classes=options.classes.split(",") if options.classes else None, multiclass=options.multiclass,
+            average=options.average, schedule=options.schedule, stochastic=options.stochastic,
             valid=options.valid, listeners=[publish], should_stop=signals.should_stop,
         )  # fmt: skip
         result.model.save(output, force=options.force)

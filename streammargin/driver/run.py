@@ -13,7 +13,7 @@ from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
-from streammargin.solvers.base import Figures, Problem, Solver, State
+from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State
 from streammargin.specs.blocks import Block
 
 
@@ -68,6 +68,8 @@ class _Run:
         self.figures: list[Figures] | None = None
         self.wrong: np.ndarray | None = None
         self.valid_errors: np.ndarray | None = None
+        self.validated = 0  # the pass whose weights valid_errors belong to
+        self.judged = 0  # the pass whose weights `figures` belong to
         self.number = 0
         self.longest_sweep = 0.0
         self.estimate: float | None = None
@@ -110,8 +112,8 @@ class _Run:
             for first, block in self._sweep(np.arange(blocks), "prologue"):
                 self.solver.prologue_block(self.problem, self.state, index, block, first)
 
-    def learn(self) -> tuple[np.ndarray, str | None]:
-        """One pass. Returns the estimates (K,) and the reason to stop inside the pass, if any."""
+    def learn(self) -> tuple[PassReport, str | None]:
+        """One pass. Returns its report and the reason to stop inside the pass, if any."""
         self.number += 1
         counts = self.reader.counts
         before = (counts.read_seconds, counts.wait_seconds, counts.bytes_read, self._elapsed())
@@ -143,8 +145,8 @@ class _Run:
             }
         )  # fmt: skip
         if report.certificate is not None and interrupted is None:
-            self._judge(report.certificate, None)
-        return report.estimate, interrupted
+            self._judge(report.certificate, report.wrong, swept=False)
+        return report, interrupted
 
     def certify(self) -> None:
         """A sweep with the weights frozen: exact figures, an event, and problems that are done."""
@@ -152,22 +154,27 @@ class _Run:
         for first, block in self._sweep(np.arange(len(self.reader.bounds) - 1), "certificate"):
             self.solver.certify_block(self.problem, self.state, block, first)
         figures, wrong = self.solver.end_certificate(self.problem, self.state)
-        self._judge(figures, wrong)
+        self._judge(figures, wrong, swept=True)
 
-    def _judge(self, figures: list[Figures], wrong: np.ndarray | None) -> None:
-        self.figures, self.wrong = figures, wrong
+    def _judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
+        self.figures, self.wrong, self.judged = figures, wrong, self.number
         for k in self.active:
-            upper = figures[k].margin_upper
+            upper = figures[k].margin_upper if self.problem.hard else None
             self.impossible[k] = upper is not None and upper < self.solver.smallest_margin(self.problem, self.state)
-            self.done[k] = self.impossible[k] or figures[k].reached(self.limits.tol)
+            self.done[k] = self.impossible[k] or self.solver.reached(self.problem, figures[k])
         self.active = np.flatnonzero(~self.done)
-        w = np.stack([f.w for f in figures])
-        if self.validator is not None:
-            self.valid_errors = self.validator.errors(w)
+        if self.validator is not None and self._worth_validating(swept):
+            self.valid_errors = self.validator.errors(np.stack([f.w for f in figures]))
+            self.validated = self.number
         for trial in range(self.problem.trials):
-            error = None if self.valid_errors is None else float(self.valid_errors[trial])
+            known = self.valid_errors is not None and self.validated == self.number
+            error = float(self.valid_errors[trial]) if known and self.valid_errors is not None else None
             event = certificate_event(self.problem, trial, figures, wrong, error)
             self.history.publish({"event": "certificate", "pass": self.number, **event})
+
+    def _worth_validating(self, swept: bool) -> bool:
+        # where every pass certifies itself, the held-out data would be read as often as the rows
+        return swept or not self.active.size or self.number & (self.number - 1) == 0
 
     def finish(self, reason: str) -> Outcome:
         current = self.figures is not None and reason != "signal"
@@ -176,6 +183,8 @@ class _Run:
         w = np.stack([f.w for f in self.figures]) if current and self.figures else self._latest()
         converged = bool(current and self.done.all() and not self.impossible.any())
         figures, wrong = (self.figures, self.wrong) if current else (None, None)
+        if current and self.validator is not None and self.validated < self.judged:
+            self.valid_errors = self.validator.errors(w)
         valid_errors = self.valid_errors if current else None
         return Outcome(reason, converged, self.number, w, figures, wrong, valid_errors)
 
@@ -202,19 +211,22 @@ def run(
     stopping = Stopping(problem.count, limits.tol)
     training.prologue()
     while True:
-        estimate, reason = training.learn()
+        report, reason = training.learn()
         if reason == "signal":
             return training.finish(reason)
         if reason is None and training.number >= limits.passes:
             reason = "passes"
         if reason is None and training._out_of_time():
             reason = "seconds"
-        if training.active.size and (reason is not None or stopping.due(estimate, training.active)):
+        wanted = reason is not None or report.still or stopping.due(report.estimate, training.active)
+        if training.active.size and wanted and report.certificate is None:
             before = training.active
             training.certify()
             assert training.figures is not None
             gaps = [f.margin_gap if f.gap is None else f.gap for f in training.figures]
             stopping.learn(np.array([np.inf if g is None else g for g in gaps]), before)
+        if report.still and reason is None and training.active.size:
+            reason = "passes"  # more of them would change nothing
         if not training.active.size:
             return training.finish("tolerance")
         if reason is not None:

@@ -13,8 +13,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streammargin.errors import UsageError
 from streammargin.kernels.order import permutation
 from streammargin.specs.blocks import Block
+
+
+@dataclass(frozen=True)
+class Options:
+    """What single solvers ask for; None: the solver's own choice.
+
+    average: report the averaged iterate; schedule: how the penalty decays, as text; stochastic: a step a block.
+    """
+
+    average: bool | None = None
+    schedule: str | None = None
+    stochastic: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -25,6 +38,7 @@ class Problem:
     sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
     weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
+    joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
     rows: int
@@ -41,6 +55,8 @@ class Problem:
     tol: float
     seed: int
     present: int
+    joint: bool = False
+    options: Options = field(default_factory=Options)
 
     @property
     def count(self) -> int:
@@ -95,24 +111,43 @@ class PassReport:
     """What a solver knows at the end of a pass, before any exact figure.
 
     estimate (K,): the relative (margin) gap each problem is believed to have; mistakes: rows seen on the
-    wrong side while the weights moved; certificate: exact figures, where the pass itself yields them.
+    wrong side while the weights moved. certificate: exact figures of all K problems, where the pass itself,
+    with its weights frozen, yields them; wrong: beside them, what `end_certificate` answers. still: another
+    pass would change nothing.
     """
 
     estimate: np.ndarray
     mistakes: int
     certificate: list[Figures] | None = None
+    wrong: np.ndarray | None = None
+    still: bool = False
 
 
 class Solver(ABC):
-    """One method. Class attributes declare it; instances hold nothing but options."""
+    """One method. Class attributes declare it; instances hold nothing."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
+    default_loss: ClassVar[str] = "hinge"
+    default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
+    joint: ClassVar[bool] = False  # serves --multiclass joint
+    streams: ClassVar[bool] = False  # learns from batches that pass by once: keeps nothing per row
+    options: ClassVar[tuple[str, ...]] = ()  # the fields of Options that it heeds
 
-    @abstractmethod
     def check(self, problem: Problem) -> None:
-        """Raise UsageError for a loss, norm or C that this method does not serve."""
+        """Raise UsageError for a loss, norm, C or option that this method does not serve."""
+        if math.isinf(self.default_C) and not problem.hard:
+            raise UsageError(f"{self.name} finds the maximum margin only; leave --C out, or use --solver sdca")
+        if problem.joint and not self.joint:
+            raise UsageError(f"{self.name} trains one class against the rest; for joint use --solver dual-momentum")
+        for name, value in vars(problem.options).items():
+            if value is not None and name not in self.options:
+                raise UsageError(f"{self.name} has no use for --{name.replace('_', '-')}; leave it out")
+
+    def reached(self, problem: Problem, figures: Figures) -> bool:
+        """Whether exact figures prove what the user asked for; default: a relative (margin) gap within tol."""
+        return figures.reached(problem.tol)
 
     @abstractmethod
     def memory(self, problem: Problem) -> int:
@@ -142,20 +177,20 @@ class Solver(ABC):
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         """Called after the last block of a pass."""
 
-    @abstractmethod
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         """Freeze the weights for a certificate sweep (never called when passes certify themselves).
 
         Problems that are not active any more keep the weights they were certified with.
         """
+        raise AssertionError(f"{self.name} certifies by its passes")
 
-    @abstractmethod
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         """One block of the certificate sweep."""
+        raise AssertionError(f"{self.name} certifies by its passes")
 
-    @abstractmethod
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
         """Exact figures of all K problems, and per trial the rows whose largest score is a wrong class's."""
+        raise AssertionError(f"{self.name} certifies by its passes")
 
     @abstractmethod
     def smallest_margin(self, problem: Problem, state: State) -> float:

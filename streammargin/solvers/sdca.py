@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.kernels import certificate as sums
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
-from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_gap, relative_margin_gap
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block, DenseBlock
 from streammargin.specs.norms import dual_norm, mirror
 
@@ -21,7 +21,7 @@ GROUP_BYTES = 16384
 GROUP_ROWS = 16
 
 
-class Method(Solver):
+class Method(Swept):
     """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n)."""
 
     name = "sdca"
@@ -41,8 +41,9 @@ class Method(Solver):
     def memory(self, problem: Problem) -> int:
         item = self._loop_dtype(problem).itemsize
         width = problem.features + 1
-        vectors = 3 * item + 8 + (8 if problem.p != 2.0 else 0)  # loop, certified, best, rebuilt
-        return problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
+        vectors = item + (8 if problem.p != 2.0 else 0)
+        own = problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
+        return own + self.certificate_memory(problem, item)
 
     def start(self, problem: Problem) -> State:
         K, n, width = problem.count, problem.rows, problem.features + 1
@@ -57,13 +58,8 @@ class Method(Solver):
             powers=theta if problem.p == 2.0 else np.zeros((K, width)),
             power_sum=np.zeros(K),
             figures=np.zeros((K, kernel.FIGURES)),
-            best=np.zeros((K, width), dtype),
-            best_primal=np.full(K, math.inf),
-            best_mistakes=np.zeros(K, np.int64),
-            best_dual=np.full(K, -math.inf),
-            best_lower=np.full(K, -math.inf),
-            best_upper=np.full(K, math.inf),
         )
+        self.start_certificates(problem, state, dtype)
         return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -116,78 +112,23 @@ class Method(Solver):
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return np.stack([mirror(theta.astype(np.float64), problem.q) for theta in state.arrays["theta"]])
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        a = state.arrays
-        K = problem.count
-        a["frozen"] = a["best"].copy()
-        for k in active:  # float32 weights are certified as they are, by sums in float64
-            a["frozen"][k] = a["theta"][k] if problem.p == 2.0 else mirror(a["theta"][k], problem.q)
-        a["rebuilt"] = np.zeros((K, problem.features + 1))
-        a["sums"] = np.zeros((K, sums.SUMS))
-        a["sums"][:, sums.MIN_MARGIN] = math.inf
-        a["wrong"] = np.zeros(problem.trials, np.int64)
+    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        # float32 weights are certified as they are, by sums in float64
+        theta = state.arrays["theta"][k]
+        return theta if problem.p == 2.0 else mirror(theta, problem.q)
 
-    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
-        a = state.arrays
-        sums.certify_block(
-            block, problem.loss, first, problem.codes, problem.positive, problem.caps, problem.weights,
-            problem.trials, a["frozen"], a["alpha"], a["sleep"], a["rebuilt"], a["sums"], a["wrong"],
-        )  # fmt: skip
+    def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        return state.arrays["alpha"], state.arrays["sleep"]
 
-    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+    def rebuilt(self, problem: Problem, state: State, k: int, theta: np.ndarray) -> None:
+        # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
         a = state.arrays
-        # several classes share one count of mistakes, so all of them report the latest weights
-        together = problem.per_trial > 1
-        for k in range(problem.count):
-            total = a["sums"][k]
-            w = a["frozen"][k]
-            size = dual_norm(w, problem.p)
-            rebuilt = dual_norm(a["rebuilt"][k], problem.q)
-            if problem.hard:
-                lower = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
-                better = together or lower > a["best_lower"][k] or not np.isfinite(a["best_lower"][k])
-                if total[sums.SUM_ALPHA] > 0.0:
-                    a["best_upper"][k] = min(a["best_upper"][k], rebuilt / total[sums.SUM_ALPHA])
-                a["best_dual"][k] = max(a["best_dual"][k], total[sums.SUM_ALPHA] - 0.5 * rebuilt**2)
-                primal = math.inf
-            else:
-                primal = total[sums.PRIMAL] + 0.5 * size * size
-                better = together or primal < a["best_primal"][k]
-                a["best_dual"][k] = max(a["best_dual"][k], total[sums.DUAL] - 0.5 * rebuilt**2)
-            if better:
-                a["best"][k] = w
-                a["best_primal"][k] = primal
-                a["best_lower"][k] = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
-                a["best_mistakes"][k] = total[sums.MISTAKES]
-            # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
-            a["theta"][k] = a["rebuilt"][k]
-            if problem.p != 2.0:
-                theta = a["theta"][k]
-                a["powers"][k] = np.sign(theta) * np.abs(theta) ** (problem.q - 1.0)
-                a["power_sum"][k] = float(np.sum(np.abs(theta) ** problem.q))
-        for name in ("frozen", "rebuilt", "sums"):
-            del a[name]
-        return [self._figures(problem, state, k) for k in range(problem.count)], a.pop("wrong")
+        a["theta"][k] = theta
+        if problem.p != 2.0:
+            a["powers"][k] = np.sign(theta) * np.abs(theta) ** (problem.q - 1.0)
+            a["power_sum"][k] = float(np.sum(np.abs(theta) ** problem.q))
 
-    def _figures(self, problem: Problem, state: State, k: int) -> Figures:
-        a = state.arrays
-        primal, dual = float(a["best_primal"][k]), float(a["best_dual"][k])
-        common = {"w": a["best"][k].astype(np.float64), "mistakes": int(a["best_mistakes"][k])}
-        if not problem.hard:
-            return Figures(
-                primal=primal, dual=dual, gap=relative_gap(primal, dual),
-                margin_lower=None, margin_upper=None, margin_gap=None, **common,
-            )  # fmt: skip
-        lower, upper = float(a["best_lower"][k]), float(a["best_upper"][k])
-        if self._has_empty_row(problem, state, k):
-            upper = 0.0
-        return Figures(
-            primal=0.5 / lower**2 if lower > 0.0 else math.inf, dual=dual, gap=None,
-            margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper), **common,
-        )  # fmt: skip
-
-    def _has_empty_row(self, problem: Problem, state: State, k: int) -> bool:
-        """A row of norm 0 has margin 0 under every w: there is no separator."""
+    def has_empty_row(self, problem: Problem, state: State) -> bool:
         empty = state.arrays["curvature"] == 0.0
         empty &= problem.codes >= 0
         if problem.weights.size:

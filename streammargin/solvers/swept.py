@@ -1,0 +1,127 @@
+"""Certificates by a sweep over all rows with the weights frozen: for methods that move at every row."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+
+from streammargin.kernels import certificate as sums
+from streammargin.solvers.base import Figures, Problem, Solver, State, relative_gap, relative_margin_gap
+from streammargin.specs.blocks import Block
+from streammargin.specs.norms import dual_norm
+
+
+class Swept(Solver):
+    """Keeps, for each problem, the best weights that were certified and the best bounds.
+
+    A subclass calls `start_certificates` in `start`, and says what is frozen, which duals belong to it, and
+    what to do with A^T alpha once that is known exactly.
+    """
+
+    @abstractmethod
+    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        """The weights (d+1,) of problem k to certify."""
+
+    def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
+        """alpha (K, n) on the C scale and sleep counters (K, n) uint8, or both (K, 0) for a method without duals."""
+        return np.zeros((problem.count, 0), state.arrays["best"].dtype), np.zeros((problem.count, 0), np.uint8)
+
+    def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
+        """A lower bound of the objective and an upper bound of the margin that the method knows without duals."""
+        return -math.inf, math.inf
+
+    def rebuilt(self, problem: Problem, state: State, k: int, theta: np.ndarray) -> None:
+        """Called with A^T alpha (d+1,) of the duals, exact in float64."""
+
+    def start_certificates(self, problem: Problem, state: State, dtype: np.dtype) -> None:
+        """Add the arrays of the certificates to the state; the weights to certify are of this dtype."""
+        K = problem.count
+        state.arrays.update(
+            best=np.zeros((K, problem.features + 1), dtype),
+            best_primal=np.full(K, math.inf),
+            best_mistakes=np.zeros(K, np.int64),
+            best_dual=np.full(K, -math.inf),
+            best_lower=np.full(K, -math.inf),
+            best_upper=np.full(K, math.inf),
+        )
+
+    def certificate_memory(self, problem: Problem, item: int) -> int:
+        """Bytes of the best and the frozen weights (of `item` bytes each) and of A^T alpha."""
+        return problem.count * (problem.features + 1) * (2 * item + 8)
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        a = state.arrays
+        K = problem.count
+        a["frozen"] = a["best"].copy()
+        for k in active:
+            a["frozen"][k] = self.frozen(problem, state, k)
+        a["rebuilt"] = np.zeros((K, problem.features + 1))
+        a["sums"] = np.zeros((K, sums.SUMS))
+        a["sums"][:, sums.MIN_MARGIN] = math.inf
+        a["wrong"] = np.zeros(problem.trials, np.int64)
+
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        a = state.arrays
+        alpha, sleep = self.duals(problem, state)
+        sums.certify_block(
+            block, problem.loss, first, problem.codes, problem.positive, problem.caps, problem.weights,
+            problem.trials, a["frozen"], alpha, sleep, a["rebuilt"], a["sums"], a["wrong"],
+        )  # fmt: skip
+
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        a = state.arrays
+        has_duals = self.duals(problem, state)[0].shape[1] > 0
+        # several classes share one count of mistakes, so all of them report the latest weights
+        together = problem.per_trial > 1
+        for k in range(problem.count):
+            total = a["sums"][k]
+            w = a["frozen"][k]
+            size = dual_norm(w, problem.p)
+            lower = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
+            dual, upper = self.bounds(problem, state, k)
+            if has_duals:
+                length = dual_norm(a["rebuilt"][k], problem.q)
+                gain = total[sums.SUM_ALPHA] if problem.hard else total[sums.DUAL]
+                dual = max(dual, gain - 0.5 * length**2)
+                if total[sums.SUM_ALPHA] > 0.0:
+                    upper = min(upper, length / total[sums.SUM_ALPHA])
+                self.rebuilt(problem, state, k, a["rebuilt"][k])
+            a["best_dual"][k] = max(a["best_dual"][k], dual)
+            a["best_upper"][k] = min(a["best_upper"][k], upper)
+            if problem.hard:
+                primal = math.inf
+                better = together or lower > a["best_lower"][k] or not np.isfinite(a["best_lower"][k])
+            else:
+                primal = total[sums.PRIMAL] + 0.5 * size * size
+                better = together or primal < a["best_primal"][k]
+            if better:
+                a["best"][k] = w
+                a["best_primal"][k] = primal
+                a["best_lower"][k] = lower
+                a["best_mistakes"][k] = total[sums.MISTAKES]
+        for name in ("frozen", "rebuilt", "sums"):
+            del a[name]
+        return [self._figures(problem, state, k) for k in range(problem.count)], a.pop("wrong")
+
+    def _figures(self, problem: Problem, state: State, k: int) -> Figures:
+        a = state.arrays
+        primal, dual = float(a["best_primal"][k]), float(a["best_dual"][k])
+        common = {"w": a["best"][k].astype(np.float64), "mistakes": int(a["best_mistakes"][k])}
+        if not problem.hard:
+            return Figures(
+                primal=primal, dual=dual, gap=relative_gap(primal, dual),
+                margin_lower=None, margin_upper=None, margin_gap=None, **common,
+            )  # fmt: skip
+        lower, upper = float(a["best_lower"][k]), float(a["best_upper"][k])
+        if self.has_empty_row(problem, state):
+            upper = 0.0  # a row of norm 0 has margin 0 under every w
+        return Figures(
+            primal=0.5 / lower**2 if lower > 0.0 else math.inf, dual=dual, gap=None,
+            margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper), **common,
+        )  # fmt: skip
+
+    def has_empty_row(self, problem: Problem, state: State) -> bool:
+        """Whether a row that is present is known to have norm 0."""
+        return False

@@ -31,8 +31,8 @@ def run(module, *arguments, limit=None):
     """(exit code, peak resident bytes) of a command of ours; this parent stays small, so its peak is not inherited."""
     command = [sys.executable, "-m", module, *arguments]
     if limit is not None:
-        # some libraries spin for ever when they cannot start their threads
-        command = ["timeout", "120", "prlimit", f"--data={limit}", *command]
+        # OpenBLAS spins for ever when it gets no memory
+        command = ["timeout", "20", "prlimit", f"--data={limit}", *command]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

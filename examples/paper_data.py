@@ -1,0 +1,47 @@
+"""The data sets of the papers' experiments, for the scripts beside this one. All in memory, labels -1 and 1."""
+
+import gzip
+import os
+
+import numpy as np
+
+
+def mnist(folder, part="train", digits=(0, 1)):
+    """Two digits of MNIST: X (n, 784) float32 in [0, 1], y (n,); folder holds the gzipped idx files."""
+    base = os.path.join(folder, part)
+    with gzip.open(f"{base}-images-idx3-ubyte.gz") as images, gzip.open(f"{base}-labels-idx1-ubyte.gz") as labels:
+        X = np.frombuffer(images.read(), np.uint8, offset=16).reshape(-1, 784)
+        y = np.frombuffer(labels.read(), np.uint8, offset=8)
+    kept = np.isin(y, digits)
+    return X[kept].astype(np.float32) / 255.0, np.where(y[kept] == digits[1], 1, -1)
+
+
+def gaussian(seed, sparse=False, rows=1000, features=2000):
+    """The data of the lp-norm perceptron paper, section 4: (X, y, X_test, y_test), X (1000, 2000) float64.
+
+    Variances i^-3/2, or i^-1 and a direction of 50 nonzeros; labels sign(x.theta + 0.005), rows closer
+    than 0.1 to the hyperplane left out.
+    """
+    random = np.random.default_rng(seed)
+    deviation = np.arange(1, features + 1) ** (-0.5 if sparse else -0.75)
+    theta = random.standard_normal(features)
+    if sparse:
+        theta[random.permutation(features)[50:]] = 0.0
+    found = []
+    while sum(map(len, found)) < 2 * rows:
+        X = random.standard_normal((rows, features)) * deviation
+        found.append(X[np.abs(X @ theta + 0.005) >= 0.1])
+    X = np.concatenate(found)[: 2 * rows]
+    y = np.where(X @ theta + 0.005 > 0, 1, -1)
+    return X[:rows], y[:rows], X[rows:], y[rows:]
+
+
+def toy(rows=200, seed=0):
+    """Two clouds with the support vectors +-(1/2, 3/2), +-(3/2, 1/2): the answer is w = (1/2, 1/2), margin sqrt 2."""
+    random = np.random.default_rng(seed)
+    support = np.array([[0.5, 1.5], [1.5, 0.5], [-0.5, -1.5], [-1.5, -0.5]])
+    y = np.where(np.arange(rows - 4) % 2 == 0, 1, -1)
+    across = 2.0 + random.exponential(1.0, rows - 4)  # x_1 + x_2 of the others lies beyond the support vectors'
+    along = random.uniform(-1.0, 1.0, rows - 4)
+    others = y[:, None] * np.column_stack([(across + along) / 2, (across - along) / 2])
+    return np.concatenate([support, others]), np.concatenate([[1, 1, -1, -1], y])

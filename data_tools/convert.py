@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from data_tools.rows import Batch, batches
-from data_tools.textfile import pieces, plain_stem
+from data_tools.textfile import Text, plain_stem
 from data_tools.writer import writing
 from streammargin.cli.options import add_common
 from streammargin.data.labels import LabelCursor
@@ -27,7 +25,7 @@ FORMATS = ("svmlight", "csv", "npz", "hdf5")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of convert."""
-    parser.add_argument("input", metavar="IN", help="text also compressed: .gz .bz2 .xz")
+    parser.add_argument("input", metavar="IN", help="text also compressed (gzip, bzip2, xz), or a pipe")
     parser.add_argument("output", metavar="OUT.h5")
     parser.add_argument("--format", choices=FORMATS, help="default: by name and content")
     parser.add_argument("--features", type=int, metavar="D", help="columns (svmlight default: the largest index)")
@@ -40,19 +38,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--y", metavar="NAME|FILE:NAME|FILE.npy", help="labels for NPZ and HDF5")
     parser.add_argument("--memory", default="256M", metavar="SIZE", help="for what must be sorted, default 256M")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT.h5")
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Convert the file given on the command line."""
+def run(options: argparse.Namespace) -> str:
+    """Convert the file given on the command line; returns what to say about it."""
     rows, features, nnz = convert(
         options.input, options.output, format=options.format, features=options.features, dtype=options.dtype,
         label_column=options.label_column, zero_based=options.zero_based, x=options.x, y=options.y,
         memory=options.memory, force=options.force,
     )  # fmt: skip
-    if not options.quiet:
-        print(f"{options.output}: {rows} rows, {features} columns, {nnz} stored values", file=sys.stderr)
+    return f"{options.output}: {rows} rows, {features} columns, {nnz} stored values"
 
 
 @dataclass
@@ -90,11 +86,14 @@ def convert(
         raise InputMissingError(f"{input}: no such file")
     if os.path.isdir(input):
         raise InputMissingError(f"{input} is a directory; name a file")
-    if os.path.getsize(input) == 0:
-        raise DataError(f"{input} is empty")
     with contextlib.ExitStack() as stack:
-        kind = format or _sniff(input)
-        found = _open(kind, input, output, stack, features, label_column, zero_based, x, y, parse_size(memory))
+        text = stack.enter_context(Text(input))
+        if not text.start:
+            raise DataError(f"{input} is empty")
+        kind = format or _sniff(text)
+        if kind in ("npz", "hdf5") and not os.path.isfile(input):
+            raise DataError(f"{input} is a pipe, and {kind.upper()} is not read front to back; name a file")
+        found = _open(kind, text, output, stack, features, label_column, zero_based, x, y, parse_size(memory))
         width = found.features
         if features is not None:
             if width is not None and width > features:
@@ -131,38 +130,35 @@ def _append(writer: Any, batch: Batch, dtype: np.dtype, name: str) -> None:
     writer.append(batch)
 
 
-def _sniff(path: str) -> str:
-    name = plain_stem(path).lower()
-    with open(path, "rb") as file:
-        start = file.read(8)
-    if start == b"\x89HDF\r\n\x1a\n":
+def _sniff(text: Text) -> str:
+    name = plain_stem(text.name).lower()
+    if text.start.startswith(b"\x89HDF\r\n\x1a\n"):
         return "hdf5"
-    if zipfile.is_zipfile(path):
+    if text.start.startswith(b"PK\x03\x04"):
         return "npz"
     for suffix, kind in ((".csv", "csv"), (".npz", "npz"), (".h5", "hdf5"), (".hdf5", "hdf5"), (".h5ad", "hdf5")):
         if name.endswith(suffix):
             return kind
-    for _, text in pieces(path, 1 << 16):
-        line = text.split(b"\n", 1)[0]
-        return "csv" if b"," in line and b":" not in line else "svmlight"
-    return "svmlight"
+    lines = (line.split(b"#")[0].strip() for line in text.start.splitlines())
+    line = next(filter(None, lines), b"")
+    return "csv" if b":" not in line and any(mark in line for mark in (b",", b";", b"\t")) else "svmlight"
 
 
 def _open(
-    kind: str, path: str, near: str, stack: contextlib.ExitStack, features: int | None, label_column: str | None,
+    kind: str, text: Text, near: str, stack: contextlib.ExitStack, features: int | None, label_column: str | None,
     zero_based: bool, x: str | None, y: str | None, memory: int,
 ) -> _Input:  # fmt: skip
-    single = np.dtype(np.float32)
+    path, single = text.name, np.dtype(np.float32)
     if kind in ("svmlight", "csv"):
         if y is not None:
             raise UsageError("--y names the labels of NPZ and HDF5 input; text holds its labels")
         if kind == "svmlight":
             from data_tools.svmlight import read_svmlight
 
-            return _Input(read_svmlight(path, zero_based, features), True, features, single)
+            return _Input(read_svmlight(text, zero_based, features), True, features, single)
         from data_tools.csvtext import read_csv
 
-        return _Input(read_csv(path, label_column), False, None, single)
+        return _Input(read_csv(text, label_column), False, None, single)
     if kind == "npz":
         from data_tools.matrices import read_npz
 
@@ -174,19 +170,19 @@ def _open(
 def _open_hdf5(path: str, near: str, stack: contextlib.ExitStack, x: str | None, y: str | None, memory: int) -> _Input:
     import h5py
 
-    from streammargin.data.open import open_source
+    from streammargin.data.open import encoding_of, open_source
 
-    with contextlib.suppress(OSError, KeyError), h5py.File(path, "r") as probe:
-        group = probe[x or "X"]
-        encoding = group.attrs.get("encoding-type", "")
-        csc = isinstance(group, h5py.Group) and encoding in ("csc_matrix", b"csc_matrix")
-        if csc:
-            from data_tools.matrices import read_csc_group
+    csc = False
+    with contextlib.suppress(OSError), h5py.File(path, "r") as probe:  # open_source says what is wrong with a file
+        group = probe.get(x or "X")
+        csc = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
+    if csc:
+        from data_tools.matrices import read_csc_group
 
-            file = stack.enter_context(h5py.File(path, "r"))
-            stored, width, found = read_csc_group(file[x or "X"], path, memory, near)
-            name = y or ("y" if "y" in file else None)
-            return _Input(_with_labels(found, name, file, path, stack), True, width, _kept(stored, path))
+        file = stack.enter_context(h5py.File(path, "r"))
+        stored, width, found = read_csc_group(file[x or "X"], path, memory, near)
+        name = y or ("y" if "y" in file else None)
+        return _Input(_with_labels(found, name, file, path, stack), True, width, _kept(stored, path))
     source = stack.enter_context(open_source(path, x=x, y=y))
     return _Input(batches(source, memory), source.sparse, source.features, source.dtype)
 

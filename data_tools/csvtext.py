@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Iterator
+from typing import NoReturn
 
 import numpy as np
 
 from data_tools.rows import Batch
-from data_tools.textfile import pieces
+from data_tools.textfile import EXACT, Text, check_label, strict_number
 from streammargin.errors import DataError, UsageError
 
 LABEL_NAMES = ("label", "class", "target", "y")
+_BLANKS = " \t\r\v\f"
+_MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 
 
-def read_csv(path: str, label_column: str | None = None) -> Iterator[Batch]:
+def read_csv(source: Text, label_column: str | None = None) -> Iterator[Batch]:
     """Dense batches (float64) with labels, numbers or text.
 
     label_column: a name of the header line, or a number from 0 (-1 is the last). By default the column
@@ -23,14 +26,18 @@ def read_csv(path: str, label_column: str | None = None) -> Iterator[Batch]:
     """
     header: list[str] | None = None
     width = position = -1
-    for first_line, raw in pieces(path):
+    path = source.name
+    for first_line, raw in source.pieces():
         text = _decode(raw, path, first_line)
         if width < 0:
-            fields = next(csv.reader([text.split("\n", 1)[0]]), [])
+            first, second = (text.split("\n", 2) + [""])[:2]
+            fields = _fields(first, f"{path}, line 1")
             width = len(fields)
             if width < 2:
-                raise DataError(f"{path}, line 1: one column only; rows need a label and values, separated by commas")
-            header = None if any(_is_number(field) for field in fields) else [field.strip() for field in fields]
+                _refuse_one_column(first, path)
+            header = None
+            if _is_header(fields, _fields(second, f"{path}, line 2"), label_column):
+                header = [field.strip() for field in fields]
             position = _find(label_column, header, width, path)
             if header is not None:
                 text = text.split("\n", 1)[1]
@@ -42,11 +49,25 @@ def read_csv(path: str, label_column: str | None = None) -> Iterator[Batch]:
 
 def _decode(raw: bytes, path: str, line: int) -> str:
     try:
-        text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line += raw[: error.start].count(b"\n")
         raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
     return text.replace("\r\n", "\n")
+
+
+def _fields(line: str, where: str) -> list[str]:
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error as error:
+        raise DataError(f"{where}: {error}; is a quote missing, or a newline at the end of a line?") from None
+
+
+def _refuse_one_column(line: str, path: str) -> NoReturn:
+    for separator, name in (("\t", "tabs"), (";", "semicolons")):
+        if separator in line:
+            raise DataError(f"{path}, line 1: fields are separated by {name}; write the file with commas between them")
+    raise DataError(f"{path}, line 1: one column only; rows need a label and values, separated by commas")
 
 
 def _is_number(field: str) -> bool:
@@ -55,6 +76,28 @@ def _is_number(field: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_header(first: list[str], second: list[str], label_column: str | None) -> bool:
+    """Whether the first line holds names: no number in it, or names over numbers of the second line.
+
+    Text in the column of labels says nothing, unless it is one of the usual names.
+    """
+    if not any(_is_number(field) for field in first):
+        return True
+    names = [field.strip().lower() for field in first]
+    if len(set(names)) < len(names) or _MISSING & set(names):
+        return False
+    label = len(names) - 1
+    if label_column is not None:
+        try:
+            label = int(label_column) % len(names)
+        except ValueError:
+            return label_column.lower() in names
+    return any(
+        not _is_number(name) and _is_number(below) and (column != label or name in LABEL_NAMES)
+        for column, (name, below) in enumerate(zip(names, second, strict=False))
+    )
 
 
 def _find(wanted: str | None, header: list[str] | None, width: int, path: str) -> int:
@@ -82,6 +125,10 @@ def _parse(text: str, width: int, position: int) -> Batch | None:
         return Batch(np.empty((0, width - 1)), None, None, None, np.empty(0), None)
     if any(line.count(",") != width - 1 for line in lines):
         return None
+    if any(blank in text for blank in _BLANKS):  # a blank field would be read as -1
+        dense = "\n".join(["", *lines, ""]).encode().translate(None, _BLANKS.encode())
+        if b",," in dense or b",\n" in dense or b"\n," in dense:
+            return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # unreadable text shows in the count below
         try:
@@ -91,6 +138,8 @@ def _parse(text: str, width: int, position: int) -> Batch | None:
     if len(numbers) != len(lines) * width or not np.isfinite(numbers).all():
         return None
     table = numbers.reshape(len(lines), width)
+    if np.any(np.abs(table[:, position]) >= EXACT):
+        return None
     return Batch(np.delete(table, position, axis=1), None, None, None, table[:, position].copy(), None)
 
 
@@ -103,17 +152,21 @@ def _parse_slowly(
     for number, line in enumerate(text.split("\n"), first_line):
         if not line or line.isspace():
             continue
-        fields = next(csv.reader([line]), [])
         where = f"{path}, line {number}"
+        fields = _fields(line, where)
         if len(fields) != width:
             raise DataError(f"{where}: {len(fields)} columns where the first line has {width}")
         labels.append(fields.pop(position).strip())
         if not labels[-1]:
             raise DataError(f"{where}: the label is missing; drop the row or give it a label")
+        if _is_number(labels[-1]):
+            if "_" in labels[-1] or not labels[-1].isascii():
+                raise DataError(f"{where}: the label {labels[-1]} is neither a number nor a name; write it differently")
+            check_label(float(labels[-1]), labels[-1], where)
         row = []
         for column, field in enumerate(fields):
             try:
-                value = float(field)
+                value = strict_number(field.strip())
                 if not np.isfinite(value):
                     raise ValueError
             except ValueError:

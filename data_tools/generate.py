@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 import numpy as np
 
-from data_tools.rows import BATCH_BYTES, Batch
-from data_tools.writer import writing
+from data_tools.rows import BATCH_BYTES, Batch, check_seed
+from data_tools.writer import check_space, writing
 from streammargin.cli.options import add_common, number
-from streammargin.driver.plan import parse_size
+from streammargin.data.labels import MAX_CLASSES
+from streammargin.driver.plan import format_size, parse_size
 from streammargin.errors import UsageError
+from streammargin.files import check_output
+
+_LARGEST_ROW = 1 << 30  # a few of them are in memory at a time
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +37,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Generate the file asked for on the command line."""
-    generate(
+def run(options: argparse.Namespace) -> str:
+    """Generate the file asked for on the command line; returns what to say about it."""
+    rows = generate(
         options.output, rows=options.rows, size=options.size, features=options.features, sparse=options.sparse,
         nonzeros=options.nonzeros, separable=options.separable, noise=options.noise, classes=options.classes,
         dtype=options.dtype, seed=options.seed, force=options.force,
     )  # fmt: skip
+    return f"{options.output}: {rows} rows, {options.features} columns"
 
 
 def generate(
@@ -72,14 +78,28 @@ def generate(
     count = rows if rows is not None else 10_000 if size is None else parse_size(size) // row_bytes
     if count < 1 or features < 1 or nonzeros < 1:
         raise UsageError("rows, features and nonzeros must be at least 1 (and --size enough for one row)")
-    if classes < 2:
-        raise UsageError(f"classes must be at least 2, not {classes}")
+    if not 2 <= classes <= MAX_CLASSES:
+        raise UsageError(f"classes must be at least 2 and at most {MAX_CLASSES}, not {classes}")
+    if features >= 2**31:
+        raise UsageError(f"features must be at most {2**31 - 1}, not {features}")
+    if row_bytes > _LARGEST_ROW:
+        raise UsageError(
+            f"a row of {format_size(row_bytes)} is too long, at most {format_size(_LARGEST_ROW)}; "
+            "lower --features, or make rows --sparse with fewer --nonzeros"
+        )
+    separators, memory = features * (1 if classes == 2 else classes) * (8 + 8 + item), physical_memory()
+    if separators > memory:
+        raise UsageError(
+            f"the separators of {features} features and {classes} classes take {format_size(separators)}, "
+            f"and this machine has {format_size(memory)} of memory; lower --features or --classes"
+        )
     if not 0.0 <= noise <= 1.0:
         raise UsageError(f"noise is a share of the rows between 0 and 1, not {noise}")
     if separable is not None and not (0.0 < separable < np.inf and classes == 2):
         raise UsageError("--separable takes a positive margin and two classes")
-    if seed < 0:
-        raise UsageError(f"seed must be >= 0, not {seed}")
+    check_seed(seed)
+    check_output(output, force)
+    check_space(output, count * (row_bytes + 7))  # the labels are stored in 8 bytes
     hidden = np.random.default_rng([seed, 0]).standard_normal((features, 1 if classes == 2 else classes))
     hidden = (hidden / np.linalg.norm(hidden, axis=0)).astype(dtype)
     step = max(1, BATCH_BYTES // row_bytes)
@@ -99,6 +119,11 @@ def generate(
                 labels = np.where(generator.random(m) < noise, random, labels)
             writer.append(batch._replace(labels=labels.astype(np.int8 if classes <= 127 else np.int16)))
     return count
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _dense_rows(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from streammargin import __version__
 from streammargin.cli.main import report
@@ -24,7 +28,7 @@ def build_parser(verb: str | None = None) -> Parser:
         prog="streammargin-data",
         description="Prepare data for streammargin: everything streams, outputs are whole or not there.",
         epilog="exit codes: 0 done, 2 usage, 65 bad data, 66 input missing, 73 cannot create output, 74 I/O error,\n"
-        "130 interrupted, 1 unexpected",
+        "129 hung up, 130 interrupted, 143 terminated, 1 unexpected",
     )
     parser.add_argument("--version", action="version", version=f"streammargin-data {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -32,6 +36,7 @@ def build_parser(verb: str | None = None) -> Parser:
         child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
             importlib.import_module(f"data_tools.{name}").add_options(child)
+            child.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     return parser
 
 
@@ -40,17 +45,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = arguments[0] if arguments and arguments[0] in VERBS else None
     try:
-        options = build_parser(verb).parse_args(arguments)
+        with _ended_by_signals():
+            options = build_parser(verb).parse_args(arguments)
+            line = importlib.import_module(f"data_tools.{options.verb}").run(options)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
-    try:
-        importlib.import_module(f"data_tools.{options.verb}").run(options)
     except Exception as error:
-        return report(error, options.debug, "streammargin-data")
+        return report(error, "--debug" in arguments, "streammargin-data")
     except KeyboardInterrupt:
         print("streammargin-data: interrupted; nothing was written", file=sys.stderr)
         return 130
+    if not options.quiet:
+        print(line, file=sys.stderr)
     return 0
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP leave the block as SystemExit, so that what was begun is removed on the way out."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        for other in before:
+            signal.signal(other, signal.SIG_IGN)  # once is enough; a second one would interrupt the removal
+        print("streammargin-data: terminated; nothing was written", file=sys.stderr)
+        raise SystemExit(128 + number)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # only this one may set handlers
+        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+            if signal.getsignal(number) == signal.SIG_DFL:  # one that is ignored, as under nohup, stays ignored
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

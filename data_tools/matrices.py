@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import h5py
 import numpy as np
 
 from data_tools.rows import Batch
@@ -15,6 +17,8 @@ from streammargin.errors import DataError
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 _ENTRIES = 1 << 19
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
+_KINDS = {"data": ("biuf", "real numbers"), "format": ("SU", "text")}
 
 
 class Archive:
@@ -39,13 +43,18 @@ class Archive:
         if name not in self._streams:
             if not self.has(name):
                 raise DataError(f"{self.path} has no array {name}; only what scipy.sparse.save_npz wrote can be read")
-            stream = self._zip.open(f"{name}.npy")
-            version = np.lib.format.read_magic(stream)
-            reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = reader(stream)
+            try:
+                stream = self._zip.open(f"{name}.npy")
+                version = np.lib.format.read_magic(stream)
+                one = version == (1, 0)
+                reader = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+                shape, _, dtype = reader(stream)
+            except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
+                raise DataError(f"{self.path} is damaged: {name} is no array ({error}); write it again") from error
             if dtype.hasobject:
                 raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
-            self._streams[name] = (stream, dtype, int(np.prod(shape, dtype=np.int64)))
+            check_kind(name, dtype, self.path)
+            self._streams[name] = (stream, dtype, math.prod(shape))
         return self._streams[name]
 
     def length(self, name: str) -> int:
@@ -61,7 +70,7 @@ class Archive:
         stream, dtype, _ = self._open(name)
         try:
             raw = stream.read(count * dtype.itemsize)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except _DAMAGE as error:
             raise DataError(f"{self.path} is damaged: {name} ({error}); write it again") from error
         if len(raw) != count * dtype.itemsize:
             raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
@@ -78,13 +87,14 @@ def read_npz(path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator
         archive = Archive(path)
     except zipfile.BadZipFile as error:
         raise DataError(f"{path} is not an NPZ file ({error})") from error
-    kind = archive.whole("format").item() if archive.has("format") else b""
-    kind = kind.decode() if isinstance(kind, bytes) else str(kind)
+    named = archive.whole("format").tolist() if archive.has("format") else [b""]
+    kind = named[0].decode("latin-1") if len(named) == 1 and isinstance(named[0], bytes) else ", ".join(map(str, named))
     if kind not in ("csr", "csc"):
         raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")
-    rows, columns = (int(size) for size in archive.whole("shape"))
+    rows, columns = check_shape(archive.whole("shape"), path)
     indptr = archive.whole("indptr").astype(np.int64)
     dtype = archive.dtype("data")
+    archive.dtype("indices")
 
     def stream() -> Iterator[Batch]:
         with archive:
@@ -94,6 +104,23 @@ def read_npz(path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator
                 yield from by_columns(archive.take, indptr, rows, columns, path, memory, near)
 
     return dtype, columns, stream()
+
+
+def check_kind(name: str, dtype: np.dtype, path: str) -> None:
+    """DataError unless an array of this name may hold this type."""
+    kinds, words = _KINDS.get(name, ("iu", "integers"))
+    if dtype.kind not in kinds:
+        raise DataError(f"{path}: the array {name} holds {dtype} but must hold {words}; write the file again")
+
+
+def check_shape(shape: Any, path: str) -> tuple[int, int]:
+    """(rows, columns); DataError unless these are two whole numbers of a matrix that can be stored."""
+    found = np.asarray(shape)
+    if found.shape != (2,) or found.dtype.kind not in "iu" or found[0] < 0 or not 0 < found[1] < 2**31:
+        raise DataError(
+            f"{path}: the shape of the matrix is {found.tolist()!r}; it must be rows and columns, below 2^31 columns"
+        )
+    return int(found[0]), int(found[1])
 
 
 def check_pointers(indptr: np.ndarray, count: int, path: str) -> None:
@@ -169,30 +196,36 @@ def by_columns(
         for k in range(count):
             low, high = int(edge[k]), int(edge[k + 1])
             found = spill.read(k)
-            lengths = np.zeros(high - low, np.int64)
             if found is None:
                 nothing = np.empty(0, np.float32), np.empty(0, np.int32)
                 yield Batch(None, *nothing, np.zeros(high - low + 1, np.int64), None, None)
                 continue
             assert found.data is not None and found.indices is not None and found.labels is not None
             order = np.argsort(found.labels, kind="stable")
-            lengths += np.bincount(found.labels - low, minlength=high - low)
+            lengths = np.bincount(found.labels - low, minlength=high - low)
             part = np.concatenate([[0], np.cumsum(lengths)])
             yield sorted_rows(found.data[order], found.indices[order], part, columns, path, low)
 
 
 def read_csc_group(group: Any, path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows."""
-    rows, columns = (int(size) for size in group.attrs["shape"])
-    place = {"data": 0, "indices": 0}
+    rows, columns = check_shape(group.attrs.get("shape", group.attrs.get("h5sparse_shape")), f"{path}: {group.name}")
+    for name in ("data", "indices", "indptr"):
+        if not isinstance(group.get(name), h5py.Dataset) or group[name].ndim != 1:
+            raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
+        check_kind(name, group[name].dtype, path)
+    place = {"data": 0, "indices": 0, "indptr": 0}
 
     def take(name: str, count: int) -> np.ndarray:
         start = place[name]
         place[name] += count
-        found = group[name][start : start + count]
+        try:
+            found = group[name][start : start + count]
+        except OSError as error:
+            raise DataError(f"{path}: {name} cannot be read ({error}); the file may be damaged") from error
         if len(found) != count:
             raise DataError(f"{path}: {name} ends early; write the file again")
         return found
 
-    indptr = group["indptr"][:].astype(np.int64)
+    indptr = take("indptr", group["indptr"].shape[0]).astype(np.int64)
     return group["data"].dtype, columns, by_columns(take, indptr, rows, columns, path, memory, near)

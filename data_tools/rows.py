@@ -9,9 +9,16 @@ import numpy as np
 
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor
+from streammargin.errors import UsageError
 from streammargin.specs.blocks import Block, CSRBlock
 
 BATCH_BYTES = 8 << 20
+
+
+def check_seed(seed: int) -> None:
+    """Raise UsageError unless seed is a whole number >= 0."""
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UsageError(f"seed must be a whole number and >= 0, not {seed!r}")
 
 
 class Batch(NamedTuple):
@@ -56,9 +63,15 @@ def batch_of(block: Block, labels: np.ndarray | None, weights: np.ndarray | None
     return Batch(block.X, None, None, None, labels, weights)
 
 
-def batches(source: Source, memory: int = 4 * BATCH_BYTES) -> Iterator[Batch]:
-    """The rows of a source in their order, with labels and weights; valid until the next one."""
+def batches(source: Source, memory: int | None = None) -> Iterator[Batch]:
+    """The rows of a source in their order, with labels and weights; valid until the next one.
+
+    memory: bytes for the rows in flight; None for a few batches, or what the largest chunk of the file needs.
+    """
+    from streammargin.driver.plan import least_budget
     from streammargin.driver.prefetch import read_blocks
+
+    memory = max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
 
     cursor = LabelCursor(source.labels()) if source.has_labels() else None
     weights = source.sample_weight()

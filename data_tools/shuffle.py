@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches
+from data_tools.rows import batches, check_seed
 from data_tools.spill import Spill, buckets_for
 from data_tools.writer import writing
 from streammargin.cli.options import add_common, add_data_names
 from streammargin.data.base import Source
 from streammargin.data.open import open_source
-from streammargin.driver.plan import parse_size
+from streammargin.driver.plan import least_budget, parse_size
 from streammargin.files import check_output
 
 
@@ -32,12 +32,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Shuffle files given on the command line."""
-    shuffle(
+def run(options: argparse.Namespace) -> str:
+    """Shuffle files given on the command line; returns what to say about it."""
+    rows, features = shuffle(
         options.input, options.output, seed=options.seed, memory=options.memory, x=options.x, y=options.y,
         force=options.force,
     )  # fmt: skip
+    return f"{options.output}: {rows} rows, {features} columns"
 
 
 def stored_bytes(source: Source) -> int:
@@ -55,19 +56,23 @@ def shuffle(
     x: str | None = None,
     y: str | None = None,
     force: bool = False,
-) -> None:
+) -> tuple[int, int]:
     """Write the rows of `data` (path or paths) to `output` in an order that depends on the seed alone.
 
     The order also depends on the memory budget, which decides the number of buckets. Beside the output,
-    as much again is needed on its disk for a while. Raises the errors of streammargin.errors.
+    as much again is needed on its disk for a while. Returns (rows, columns). Raises the errors of streammargin.errors.
     """
     budget = parse_size(memory)
+    check_seed(seed)
     check_output(output, force)
     given = [data] if isinstance(data, str) else list(data)
     with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, Spill(output) as spill:
-        count = buckets_for(stored_bytes(source), budget)
+        least = least_budget(source)
+        count = buckets_for(stored_bytes(source), budget, least)
         generator = np.random.default_rng([seed, source.rows])
-        for batch in batches(source, max(budget // 4, 20 << 20)):
+        # a file of large compressed chunks may take more than a quarter
+        reading = max(budget // 4, least)
+        for batch in batches(source, reading):
             bucket = generator.integers(count, size=batch.rows)
             order = np.argsort(bucket, kind="stable")
             ends = np.searchsorted(bucket[order], np.arange(count + 1))
@@ -79,3 +84,4 @@ def shuffle(
                 found = spill.read(k)
                 if found is not None:
                     writer.append(found.take(generator.permutation(found.rows)))
+        return source.rows, source.features

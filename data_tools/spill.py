@@ -9,7 +9,10 @@ from types import TracebackType
 import numpy as np
 
 from data_tools.rows import Batch
-from streammargin.errors import ReadWriteError
+from streammargin.driver.plan import format_size
+from streammargin.errors import ReadWriteError, UsageError
+
+_MOST = 4096  # buckets: each is a few files
 
 
 class Spill:
@@ -43,10 +46,8 @@ class Spill:
                 continue
             if values.dtype.kind in "OU":  # text: a length each would not be worth it
                 values = np.char.encode(values.astype(str), "utf-8")
-                self._widen(name, values.dtype)
-                values = values.astype(self._kinds[name])
-            self._kinds.setdefault(name, values.dtype)
             try:
+                values = values.astype(self._widen(name, values.dtype), copy=False)
                 with open(self._path(bucket, name), "ab") as file:
                     file.write(np.ascontiguousarray(values).view(np.uint8).data)
             except OSError as error:
@@ -54,16 +55,18 @@ class Spill:
                     f"cannot write to {self._folder.name} ({error.strerror}); free some space"
                 ) from error
 
-    def _widen(self, name: str, kind: np.dtype) -> None:
-        """Text of another width: what was written before is padded."""
-        old = self._kinds.get(name)
-        if old is None:
-            self._kinds[name] = kind
-        elif kind.itemsize > old.itemsize:
+    def _widen(self, name: str, kind: np.dtype) -> np.dtype:
+        """The type that holds what was written before and values of this one; what was written becomes it."""
+        old = self._kinds.setdefault(name, kind)
+        wide = np.result_type(old, kind)
+        if wide.kind == "f" and old.kind in "iu" and kind.kind in "iu":
+            wide = np.dtype("S20")  # int64 beside uint64: no number type holds both
+        if wide != old:
             for entry in os.scandir(self._folder.name):
                 if entry.name.endswith(f".{name}"):
-                    np.fromfile(entry.path, old).astype(kind).tofile(entry.path)
-            self._kinds[name] = kind
+                    np.fromfile(entry.path, old).astype(wide).tofile(entry.path)
+            self._kinds[name] = wide
+        return wide
 
     def read(self, bucket: int) -> Batch | None:
         """All rows of a bucket in the order of their arrival, and forget them; None if there are none."""
@@ -83,6 +86,13 @@ class Spill:
         return None if batch.X is None and batch.indptr is None else batch
 
 
-def buckets_for(nbytes: int, memory: int) -> int:
-    """How many buckets so that one of them, and its reordered copy, fit in memory with room to spare."""
+def buckets_for(nbytes: int, memory: int, least: int = 1 << 20) -> int:
+    """How many buckets so that one of them, and its reordered copy, fit in memory with room to spare.
+
+    Raises UsageError for less memory than `least`, or so little that there would be too many buckets.
+    """
+    least = max(least, -(-4 * nbytes // _MOST))
+    if memory < least:
+        need = -(-least // (1 << 20))
+        raise UsageError(f"a memory budget of {format_size(memory)} is too small here; use --memory {need}M or more")
     return max(1, -(-4 * nbytes // memory))

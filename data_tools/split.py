@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches
-from data_tools.writer import writing
+from data_tools.rows import batches, check_seed
+from data_tools.writer import filling
 from streammargin.cli.options import add_common, add_data_names, number
 from streammargin.data.open import open_source
 from streammargin.errors import UsageError
-from streammargin.files import check_output
+from streammargin.files import check_output, replacing
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,12 +29,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Split files given on the command line."""
-    split(
+def run(options: argparse.Namespace) -> str:
+    """Split files given on the command line; returns what to say about it."""
+    train, test = split(
         options.input, options.train, options.test, test_size=options.test_size, seed=options.seed,
         x=options.x, y=options.y, force=options.force,
     )  # fmt: skip
+    return f"{options.train}: {train} rows, {options.test}: {test} rows"
 
 
 def split(
@@ -46,12 +49,18 @@ def split(
     y: str | None = None,
     force: bool = False,
 ) -> tuple[int, int]:
-    """Write round(n * test_size) rows to `test`, the others to `train`, both in their order; returns the two counts.
+    """Write round(n * test_size) rows to `test`, the others to `train`, both in their order.
 
-    Every choice of that many rows is equally likely. Raises the errors of streammargin.errors.
+    Returns the two counts, those of the training part first. Every choice of that many rows is equally
+    likely. Either both files are written, each of them whole, or none; only a crash between the two
+    renames at the very end, or a disk that refuses the second, leaves the test part without the other.
+    Raises the errors of streammargin.errors.
     """
     if not 0.0 < test_size < 1.0:
         raise UsageError(f"the share of test rows must lie between 0 and 1, not {test_size}")
+    check_seed(seed)
+    if os.path.realpath(train) == os.path.realpath(test):
+        raise UsageError(f"both parts would be written to {train}; name two files")
     check_output(train, force)
     check_output(test, force)
     given = [data] if isinstance(data, str) else list(data)
@@ -62,7 +71,11 @@ def split(
         kind = (source.dtype, source.sparse, source.features)
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows
-        with writing(train, force, *kind) as train_rows, writing(test, force, *kind) as test_rows:
+        with contextlib.ExitStack() as stack:
+            # both files are complete and on disk before the first of them gets its name
+            names = [stack.enter_context(replacing(path, force)) for path in (train, test)]
+            train_rows = stack.enter_context(filling(names[0], train, *kind))
+            test_rows = stack.enter_context(filling(names[1], test, *kind))
             for batch in batches(source):
                 # how many of a simple random sample fall into this batch, and then which
                 here = int(generator.hypergeometric(left, rows_left - left, batch.rows)) if left else 0

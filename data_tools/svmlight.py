@@ -10,21 +10,21 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_tools.rows import Batch
-from data_tools.textfile import pieces
+from data_tools.textfile import EXACT, Text, check_label, strict_number
 from streammargin.errors import DataError
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _SPACE, _COLON, _NEWLINE = b" :\n"
 
 
-def read_svmlight(path: str, zero_based: bool = False, features: int | None = None) -> Iterator[Batch]:
+def read_svmlight(source: Text, zero_based: bool = False, features: int | None = None) -> Iterator[Batch]:
     """Sparse batches (float64 values, indices from 0) with labels. Raises DataError naming the line."""
-    for first_line, text in pieces(path):
+    for first_line, text in source.pieces():
         if b"#" in text:
             text = _COMMENT.sub(b"", text)
         batch = _parse(text, zero_based, features)
         if batch is None:  # something is wrong; find it line by line
-            batch = _parse_slowly(path, text, first_line, zero_based, features)
+            batch = _parse_slowly(source.name, text, first_line, zero_based, features)
         if batch.rows:
             yield batch
 
@@ -36,7 +36,8 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
     colon = codes == _COLON
     newline = np.flatnonzero(codes == _NEWLINE)
     # a token starts where white space ends; its line is the number of newlines before it
-    starts = np.flatnonzero(~white & np.append(True, white[:-1]))
+    begins = ~white & np.append(True, white[:-1])
+    starts = np.flatnonzero(begins)
     if not len(starts):
         return Batch(None, np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0), None)
     lines = np.searchsorted(newline, starts)
@@ -55,13 +56,18 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
     entries = len(starts) - int(is_label.sum())
     if len(numbers) != len(starts) + entries:
         return None
+    # every part of a token, from its start or its colon to the next, in the order of the numbers
+    parts = np.flatnonzero(begins | colon)
+    digits = np.logical_and.reduceat((codes >= 48) & (codes <= 57), parts)  # never 1e1:1, never 1.0:1
     # the place of a label among all numbers: one number a label, two an entry
     place = np.arange(len(starts)) + np.cumsum(np.append(0, ~is_label[:-1]))
     labels = numbers[place[is_label]]
     index, values = numbers[place[~is_label]], numbers[place[~is_label] + 1]
+    if not digits[place[~is_label]].all():
+        return None
     rows = np.flatnonzero(is_label)
     indptr = np.append(rows - np.arange(len(rows)), entries).astype(np.int64)
-    if not (np.isfinite(values).all() and np.isfinite(labels).all()):
+    if not (np.isfinite(values).all() and np.all(np.abs(labels) < EXACT)):
         return None
     columns = index - (0 if zero_based else 1)
     limit = 2**31 - 1 if features is None else features
@@ -90,11 +96,10 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
             continue
         where = f"{path}, line {number}"
         try:
-            label = float(tokens[0])
+            label = strict_number(tokens[0])
         except ValueError:
             raise DataError(f"{where}: the label {tokens[0]!r} is not a number; write classes as numbers") from None
-        if not np.isfinite(label):
-            raise DataError(f"{where}: the label is {tokens[0]}; drop the row or give it a label")
+        check_label(label, tokens[0], where)
         row = sorted(_entry(token, where, zero_based, features) for token in tokens[1:])
         for (one, _), (other, _) in itertools.pairwise(row):
             if one == other:
@@ -111,9 +116,9 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
 def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tuple[int, float]:
     left, colon, right = token.partition(":")
     try:
-        if not colon:
+        if not colon or not left.isascii() or "_" in left:
             raise ValueError
-        index, value = int(left), float(right)
+        index, value = int(left), strict_number(right)
     except ValueError:
         raise DataError(f"{where}: {token!r} is not index:value") from None
     if not np.isfinite(value):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +12,9 @@ import h5py
 import numpy as np
 
 from data_tools.rows import Batch
-from streammargin.errors import DataError, ReadWriteError
+from data_tools.textfile import EXACT, strict_number
+from streammargin.driver.plan import format_size
+from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
 
 CHUNK_BYTES = 4 << 20
@@ -109,20 +113,32 @@ _STORED = {"integer": np.dtype(np.int64), "real": np.dtype(np.float64), "text": 
 
 
 def _narrowest(labels: np.ndarray) -> tuple[str, np.ndarray]:
+    if labels.dtype.kind == "u" and labels.size and int(labels.max()) >= 2**63:
+        return "text", labels  # exact, and every tool reads a number in text as that number
     if labels.dtype.kind in "biu":
-        return "integer", labels
+        return "integer", labels.astype(np.int64)
     if labels.dtype.kind == "f":
         integral = np.all(labels == np.trunc(labels)) and np.all(np.abs(labels) < 2.0**53)
         return ("integer" if integral else "real"), labels
+    if labels.dtype.kind not in "OSU":
+        raise DataError(f"labels must be numbers or text, not {labels.dtype}; write them differently")
     return "text", labels
 
 
 def _as_kind(values: np.ndarray, kind: str) -> np.ndarray:
     if kind != "text":
         return values.astype(np.int64 if kind == "integer" else np.float64)
-    if values.dtype.kind == "f":
-        values = np.array([f"{v:.17g}" for v in values.tolist()])
-    return np.array([v.decode() if isinstance(v, bytes) else str(v) for v in values.tolist()], object)
+    return np.array([_as_text(value) for value in values.tolist()], object)
+
+
+def _as_text(value: object) -> str:
+    """Numbers among text in one spelling: 1, 1.0 and "1.0" are one class wherever a piece of the input ended."""
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    try:
+        number = strict_number(text)
+        return f"{number + 0.0:.17g}" if abs(number) < EXACT else str(int(text))
+    except ValueError:
+        return text
 
 
 class RowWriter:
@@ -189,24 +205,42 @@ def writing(path: str, force: bool, dtype: Any, sparse: bool, features: int | No
     features: d; None (sparse only) for the largest index met. Raises OutputError, ReadWriteError, and
     DataError when no row was written.
     """
-    with replacing(path, force) as name:
-        file = None
-        try:
-            file = h5py.File(name, "w", libver=("v108", "latest"), rdcc_nbytes=0)
-            writer = RowWriter(file, dtype, sparse, features)
-            yield writer
-            if writer.rows == 0:
-                raise DataError(f"there are no rows to write to {path}; check the input")
-            writer.close()
-            file.close()
-        except (OSError, RuntimeError) as error:
-            if hasattr(error, "exit_code"):
-                raise
-            raise ReadWriteError(f"cannot write {path} ({_short(error)}); free some space") from error
-        finally:
-            if file is not None:
-                with contextlib.suppress(Exception):  # after a full disk, closing fails once more
-                    file.close()
+    with replacing(path, force) as name, filling(name, path, dtype, sparse, features) as writer:
+        yield writer
+
+
+@contextlib.contextmanager
+def filling(name: str, path: str, dtype: Any, sparse: bool, features: int | None) -> Iterator[RowWriter]:
+    """A RowWriter of the file `name`, which messages call `path`; complete and on disk when the block ends well."""
+    file = None
+    try:
+        file = h5py.File(name, "w", libver=("v108", "latest"), rdcc_nbytes=0)
+        writer = RowWriter(file, dtype, sparse, features)
+        yield writer
+        if writer.rows == 0:
+            raise DataError(f"there are no rows to write to {path}; check the input")
+        writer.close()
+        file.close()
+        with open(name, "rb+") as done:
+            os.fsync(done.fileno())
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, StreamMarginError):
+            raise
+        raise ReadWriteError(f"cannot write {path} ({_short(error)}); free some space") from error
+    finally:
+        if file is not None:
+            with contextlib.suppress(Exception):  # after a full disk, closing fails once more
+                file.close()
+
+
+def check_space(path: str, nbytes: int) -> None:
+    """OutputError when the disk of `path` has less than nbytes free."""
+    folder = os.path.dirname(os.path.realpath(path))
+    free = shutil.disk_usage(folder).free
+    if nbytes > free:
+        raise OutputError(
+            f"{path} would take {format_size(nbytes)} and {folder} has {format_size(free)} free; free some space"
+        )
 
 
 def _short(error: Exception) -> str:

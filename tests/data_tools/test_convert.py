@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from data_tools import svmlight
 from data_tools.convert import convert
+from data_tools.textfile import PIECE, Text
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 
 
@@ -59,7 +61,7 @@ def test_svmlight_float32_is_the_default_and_features_widens(tmp_path):
 
 
 def test_labels_widen_as_they_come(tmp_path, monkeypatch):
-    monkeypatch.setattr(svmlight, "pieces", lambda path: iter([(1, b"1 1:1\n"), (2, b"2.5 1:1\n"), (3, b"-3 1:1\n")]))
+    monkeypatch.setattr(Text, "pieces", lambda text: iter([(1, b"1 1:1\n"), (2, b"2.5 1:1\n"), (3, b"-3 1:1\n")]))
     (tmp_path / "a").write_text("1 1:1\n")
     convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
     y = stored(tmp_path / "a.h5")[1]
@@ -95,12 +97,11 @@ def test_a_line_that_does_not_parse_is_named(tmp_path, line, message):
 
 
 def test_line_numbers_go_on_over_pieces(tmp_path, monkeypatch):
-    from data_tools import textfile
-
     lines = ["1 1:1"] * 500
     lines[321] = "1 1:x"
     (tmp_path / "a").write_text("\n".join(lines))
-    monkeypatch.setattr(svmlight, "pieces", lambda path: textfile.pieces(path, 64))
+    whole = Text.pieces
+    monkeypatch.setattr(Text, "pieces", lambda text: whole(text, 64))
     with pytest.raises(DataError, match="line 322: "):
         convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
 
@@ -141,8 +142,6 @@ rows = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(rows=rows, size=st.integers(5, 400))
 def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
-    from data_tools import textfile
-
     folder = tmp_path_factory.mktemp("round")
     lines, dense = [], np.zeros((len(rows), 30))
     for i, (label, entries, gap, end, rising) in enumerate(rows):
@@ -156,16 +155,13 @@ def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
     X = sp.vstack([sp.csr_matrix(p, shape=(len(p[2]) - 1, 30)) for p in parts])
     assert same(X, dense)
     assert np.concatenate([b.labels for b in batches]).tolist() == [r[0] for r in rows]
-    assert textfile.PIECE > 400  # or the pieces above were not cut
+    assert PIECE > 400  # or the pieces above were not cut
 
 
 def read_in_pieces(path, size):
-    from unittest import mock
-
-    from data_tools import textfile
-
-    with mock.patch.object(svmlight, "pieces", lambda p: textfile.pieces(p, size)):
-        yield from svmlight.read_svmlight(str(path))
+    whole = Text.pieces
+    with mock.patch.object(Text, "pieces", lambda text: whole(text, size)), Text(str(path)) as text:
+        yield from svmlight.read_svmlight(text)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
@@ -247,7 +243,7 @@ def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
     from data_tools import matrices
 
     monkeypatch.setattr(matrices, "_ENTRIES", 100)
-    monkeypatch.setattr(matrices, "buckets_for", lambda nbytes, memory: 7)
+    monkeypatch.setattr(matrices, "buckets_for", lambda *sizes: 7)
     X = random_matrix(2)
     sp.save_npz(tmp_path / "a.npz", X.tocsc())
     convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))
@@ -370,3 +366,11 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     assert done.returncode == 74, done.stderr
     assert "cannot write" in done.stderr and "free some space" in done.stderr
     assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_classes_do_not_depend_on_where_a_piece_of_the_text_ends(tmp_path):
+    many = 600_000  # labels of several pieces, then the first that is no number
+    with open(tmp_path / "in.csv", "w") as file:
+        file.write("y,x\n" + "1.0,0\n2.0,1\n" * (many // 2) + "a,2\n1,0\n1.0,3\n")
+    convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="y")
+    assert set(stored(tmp_path / "out.h5")[1].tolist()) == {"1", "2", "a"}

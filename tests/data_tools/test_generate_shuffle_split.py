@@ -93,7 +93,7 @@ def test_shuffle_is_a_permutation(tmp_path, monkeypatch, kind, buckets):
     import importlib
 
     module = importlib.import_module("data_tools.shuffle")
-    monkeypatch.setattr(module, "buckets_for", lambda nbytes, memory: buckets)
+    monkeypatch.setattr(module, "buckets_for", lambda *sizes: buckets)
     given = numbered(tmp_path, kind)
     orders = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
@@ -140,11 +140,38 @@ def test_split_refuses_an_empty_part_and_leaves_nothing(tmp_path, blobs_file):
 
 
 def test_the_commands(tmp_path):
-    for arguments in (
-        ["generate", "g.h5", "--rows", "1000", "--sparse", "--features", "300"],
-        ["shuffle", "g.h5", "s.h5", "--seed", "3"],
-        ["split", "s.h5", "a.h5", "b.h5", "--test-size", "0.25"],
+    for line, *arguments in (
+        ["g.h5: 1000 rows, 300 columns\n", "generate", "g.h5", "--rows", "1000", "--sparse", "--features", "300"],
+        ["", "shuffle", "g.h5", "s.h5", "--seed", "3", "-q"],
+        ["a.h5: 750 rows, b.h5: 250 rows\n", "split", "s.h5", "a.h5", "b.h5", "--test-size", "0.25"],
     ):
         done = call(*arguments, module="data_tools", cwd=tmp_path)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", line)
     assert stored(tmp_path / "a.h5")[0].shape == (750, 300) and stored(tmp_path / "b.h5")[0].shape == (250, 300)
+
+
+def test_both_parts_need_a_file_of_their_own(tmp_path):
+    path = write_h5(tmp_path / "in.h5", np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(UsageError, match="two files"):
+        split(path, str(tmp_path / "a.h5"), str(tmp_path / "." / "a.h5"))
+    with pytest.raises(UsageError, match="seed"):
+        split(path, str(tmp_path / "a.h5"), str(tmp_path / "b.h5"), seed=-1)
+    with pytest.raises(UsageError, match="seed"):
+        shuffle(path, str(tmp_path / "a.h5"), seed=-1)
+    assert os.listdir(tmp_path) == ["in.h5"]
+
+
+def test_a_missing_label_file_is_not_the_outputs_fault(tmp_path):
+    path = write_h5(tmp_path / "in.h5", np.eye(4))
+    done = call("split", path, "a.h5", "b.h5", "--y", "none.npy", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 66 and "none.npy" in done.stderr and "space" not in done.stderr
+
+
+def test_large_compressed_chunks_are_split_and_shuffled(tmp_path):
+    path, X = tmp_path / "in.h5", np.random.default_rng(0).random((700_000, 4)).astype(np.float32)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, chunks=X.shape, compression="gzip", compression_opts=1)
+        file["y"] = np.arange(len(X)) % 2
+    split(str(path), str(tmp_path / "a.h5"), str(tmp_path / "b.h5"))
+    shuffle(str(path), str(tmp_path / "c.h5"), memory="64M")
+    assert len(stored(tmp_path / "c.h5")[0]) == len(X)

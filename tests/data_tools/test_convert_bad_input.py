@@ -1,0 +1,215 @@
+"""Input that is nearly right: refused in one sentence that names the place, or read for what it is; never misread."""
+
+import gzip
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import call, write_h5
+from test_convert import random_matrix, same, stored
+
+from data_tools.convert import convert
+from data_tools.shuffle import shuffle
+from data_tools.split import split
+from streammargin.errors import DataError, UsageError
+
+
+def converted(tmp_path, content, name="in.csv", **options):
+    """(X, y) of a file of this content."""
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    convert(str(tmp_path / name), str(tmp_path / "out.h5"), dtype="float64", **options)
+    X, y = stored(tmp_path / "out.h5")
+    return (X.toarray() if sp.issparse(X) else X).tolist(), y.tolist()
+
+
+REFUSED_CSV = [
+    ("1,2,0\n3, ,1\n", "line 2, column 1: the value is missing"),
+    ("1,2,0\n3,\t,1\n", "line 2, column 1: the value is missing"),
+    ("1,2,0\n3,4, \n", "line 2: the label is missing"),
+    ("1,2,0\n ,4,1\n", "line 2, column 0: the value is missing"),
+    ("1,2,0\n1_0,4,1\n", "line 2, column 0: '1_0' is not a finite number"),
+    ("1,2,0\n3,4,1_0\n", "line 2: the label 1_0 is neither"),
+    ("1,2,0\n\u0663,4,1\n", "line 2, column 0: '\u0663' is not a finite number"),
+    ("1,2,0\n3,4,nan\n", "line 2: the label is nan"),
+    ("1,2,0\n3,4,inf\n", "line 2: the label is inf"),
+    ("1,2,9007199254740993\n3,4,1\n", "line 1: the label 9007199254740993 is too large"),
+    ("1,2,cat\n3,4,9007199254740993\n", "line 2: the label 9007199254740993 is too large"),
+    ("1,2,0\r3,4,1\r", "line 1: lines end in carriage returns"),
+    ("1,2,0\n3\r,4,x\n", "line 2: .*new-line"),
+    ("a," + "x" * 200_000 + ",y\n1,2,0\n", "line 1: field larger"),
+    ("1,2,0\n1," + "x" * 200_000 + ",1\n", "line 2: field larger"),
+    ("1\t2\t0\n3\t4\t1\n", "line 1: fields are separated by tabs"),
+    ("1;2;0\n3;4;1\n", "line 1: fields are separated by semicolons"),
+    ("5.1,NA,0\n4.9,3,1\n", "line 1, column 1: 'NA' is not a finite number"),
+]
+
+
+@pytest.mark.parametrize("text, message", REFUSED_CSV)
+def test_csv_is_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        converted(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", ["in.tsv", "in"])
+def test_other_separators_are_seen_without_the_name(tmp_path, name):
+    with pytest.raises(DataError, match="separated by tabs"):
+        converted(tmp_path, "1\t2\t0\n", name)
+
+
+@pytest.mark.parametrize(
+    "text, options, X, y",
+    [
+        ("1,2,3,label\n4,5,6,0\n", {}, [[4, 5, 6]], [0]),
+        ("label,0,1\n7,8,9\n", {}, [[8, 9]], [7]),
+        ("x,1,2\n4,5,6\n", {}, [[4, 5]], [6]),
+        ("1,2,name\n4,5,cat\n", {"label_column": "name"}, [[4, 5]], ["cat"]),
+        ("1,2,y\n3,4,n\n", {}, [[1, 2], [3, 4]], ["y", "n"]),  # labels of text are no names
+        ("1,2,a\n3,4,5\n", {}, [[1, 2], [3, 4]], ["a", "5"]),
+        ("a,1,2\n5,3,4\n", {"label_column": "0"}, [[1, 2], [3, 4]], ["a", "5"]),
+        (" 1, 2 ,0\n\n3,\t4,1\n", {}, [[1, 2], [3, 4]], [0, 1]),
+        ("\ufeff1,2,0\n", {}, [[1, 2]], [0]),
+    ],
+)
+def test_csv_is_read_for_what_it_is(tmp_path, text, options, X, y):
+    assert converted(tmp_path, text, **options) == (X, y)
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("1 1_0:1", "'1_0:1' is not index:value"),
+        ("1 1:1_0", "'1:1_0' is not index:value"),
+        ("1_0 1:1", "the label '1_0' is not a number"),
+        ("1 1e1:1", "'1e1:1' is not index:value"),
+        ("1 1.0:1", "'1.0:1' is not index:value"),
+        ("1 \u0661:1", ".* is not index:value"),
+        ("9007199254740993 1:1", "the label 9007199254740993 is too large"),
+        ("-9007199254740992 1:1", "the label -9007199254740992 is too large"),
+    ],
+)
+def test_svmlight_is_refused(tmp_path, line, message):
+    with pytest.raises(DataError, match=f"line 2: {message}"):
+        converted(tmp_path, f"1 1:1\n{line}\n", "in.svm")
+
+
+@pytest.mark.parametrize("wrap", [bytes, gzip.compress])
+def test_content_decides_not_the_name(tmp_path, wrap):
+    assert converted(tmp_path, wrap(b"\xef\xbb\xbf1 1:2\n-1 2:3\n"), "in.txt") == ([[2, 0], [0, 3]], [1, -1])
+    (tmp_path / "out.h5").unlink()
+    assert converted(tmp_path, wrap(b"1,2\n3,4\n"), "in") == ([[1], [3]], [2, 4])
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    rows = 30_000  # more than is looked at to tell the format
+    text = "".join(f"{i % 2} 1:{i}\n" for i in range(rows))
+    command = [sys.executable, "-m", "data_tools", "convert", "/dev/stdin", "out.h5", "--dtype", "float64"]
+    done = subprocess.run(command, cwd=tmp_path, input=gzip.compress(text.encode()), capture_output=True)
+    assert done.returncode == 0 and done.stderr.startswith(b"out.h5: 30000 rows")
+    X, y = stored(tmp_path / "out.h5")
+    assert X.data.tolist() == list(range(rows)) and y.tolist() == [i % 2 for i in range(rows)]
+    with open(write_h5(tmp_path / "x.h5", np.eye(3)), "rb") as file:
+        command = [sys.executable, "-m", "data_tools", "convert", "/dev/stdin", "o.h5"]
+        done = subprocess.run(command, cwd=tmp_path, input=file.read(), capture_output=True)
+    assert done.returncode == 65 and b"pipe" in done.stderr
+
+
+LARGE = np.array([2**63, 2**63 + 1, 2**64 - 1, 1] * 50, np.uint64)
+
+
+@pytest.mark.parametrize("verb", ["convert", "shuffle", "split"])
+def test_large_labels_stay_exact(tmp_path, verb):
+    X = np.arange(200.0)[:, None]
+    path, out = write_h5(tmp_path / "in.h5", X, LARGE), str(tmp_path / "out.h5")
+    if verb == "split":
+        split(path, out, str(tmp_path / "test.h5"))
+    else:
+        {"convert": convert, "shuffle": shuffle}[verb](path, out)
+    values, labels = stored(out)
+    assert [int(label) for label in labels] == [int(LARGE[int(i)]) for i in values.ravel()]
+
+
+def test_shards_of_different_label_types_are_shuffled_exactly(tmp_path):
+    kinds = [np.arange(10) % 3, (np.arange(10) % 3).astype(np.float64), (np.arange(10) % 3).astype(np.int8)]
+    paths = [write_h5(tmp_path / f"{k}.h5", np.arange(10.0)[:, None] + 10 * k, y) for k, y in enumerate(kinds)]
+    shuffle(paths, str(tmp_path / "out.h5"))
+    X, y = stored(tmp_path / "out.h5")
+    assert y.tolist() == [int(x) % 10 % 3 for x in X.ravel()]
+
+
+def test_complex_labels_are_refused(tmp_path):
+    sp.save_npz(tmp_path / "in.npz", sp.csr_matrix(np.eye(3)))
+    np.save(tmp_path / "y.npy", np.array([1j, 0, 1]))
+    with pytest.raises(DataError, match="not complex128"):
+        convert(str(tmp_path / "in.npz"), str(tmp_path / "out.h5"), y=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"shape": np.array([300])}, "the shape of the matrix is"),
+        ({"shape": np.array(["300", "40"])}, "shape holds"),
+        ({"shape": np.array([300, -40])}, "the shape of the matrix is"),
+        ({"shape": np.array([300, 2**40])}, "the shape of the matrix is"),
+        ({"format": np.array([b"csr", b"csr"])}, "of format"),
+        ({"format": np.array(7)}, "format holds int64"),
+        ({"indices": np.full(2400, 0.5)}, "indices holds float64 but must hold integers"),
+        ({"data": np.full(2400, 1j)}, "data holds complex128 but must hold real numbers"),
+    ],
+)
+def test_npz_is_refused(tmp_path, kind, change, message):
+    X = random_matrix(1).asformat(kind)
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape, "format": kind.encode()}
+    np.savez(tmp_path / "in.npz", **(parts | change))
+    with pytest.raises(DataError, match=message):
+        convert(str(tmp_path / "in.npz"), str(tmp_path / "out.h5"))
+
+
+def test_npz_of_something_else_than_arrays(tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("format.npy", b"junk, no header")
+    with pytest.raises(DataError, match="format is no array"):
+        convert(str(tmp_path / "in.npz"), str(tmp_path / "out.h5"))
+
+
+def old_csc(path, X, **attributes):
+    """A csc group as anndata wrote it before 0.7, or with other attributes."""
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs.update(attributes or {"h5sparse_format": "csc", "h5sparse_shape": X.shape})
+        group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr
+    return str(path)
+
+
+def test_csc_of_old_anndata_is_converted(tmp_path):
+    X = random_matrix(3).tocsc()
+    convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
+    assert same(stored(tmp_path / "out.h5")[0], X)
+
+
+def test_broken_csc_groups_are_named(tmp_path):
+    X, out = random_matrix(3).tocsc(), str(tmp_path / "out.h5")
+    with pytest.raises(DataError, match="the shape of the matrix is None"):
+        convert(old_csc(tmp_path / "a.h5", X, **{"encoding-type": "csc_matrix"}), out)
+    path = old_csc(tmp_path / "b.h5", X)
+    with h5py.File(path, "r+") as file:
+        del file["X/indices"]
+    with pytest.raises(DataError, match="no 1-dimensional dataset indices"):
+        convert(path, out)
+
+
+def test_too_small_a_budget_names_the_least(tmp_path):
+    path = old_csc(tmp_path / "in.h5", random_matrix(3).tocsc())
+    with pytest.raises(UsageError, match="use --memory 1M or more"):
+        convert(path, str(tmp_path / "out.h5"), memory=1)
+    convert(path, str(tmp_path / "out.h5"), memory="1M")
+    path = write_h5(tmp_path / "dense.h5", np.eye(4))
+    done = call("shuffle", path, "s.h5", "--memory", "1", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 2 and "use --memory " in done.stderr
+    least = done.stderr.split("use --memory ")[1].split()[0]
+    shuffle(path, str(tmp_path / "s.h5"), memory=least)

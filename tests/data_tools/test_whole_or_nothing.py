@@ -1,0 +1,133 @@
+"""However a command ends, its outputs are whole or not there, and what it cannot do it refuses before it starts."""
+
+import errno
+import os
+import signal
+import threading
+
+import h5py
+import numpy as np
+import pytest
+from conftest import write_h5
+from test_convert import random_matrix
+from test_convert_bad_input import old_csc
+
+from data_tools import main as command
+from data_tools.generate import generate
+from data_tools.split import split
+from data_tools.writer import RowWriter
+from streammargin.errors import OutputError, ReadWriteError, UsageError
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """in.h5 (dense) and csc.h5 in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    write_h5(tmp_path / "in.h5", np.eye(40), np.arange(40) % 2)
+    old_csc(tmp_path / "csc.h5", random_matrix(2).tocsc())
+
+
+VERBS = [
+    ["generate", "out.h5", "--rows", "50"],
+    ["shuffle", "in.h5", "out.h5"],
+    ["split", "in.h5", "out.h5", "test.h5"],
+    ["convert", "csc.h5", "out.h5"],
+]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("arguments", VERBS, ids=lambda arguments: arguments[0])
+def test_a_signal_leaves_nothing(inputs, monkeypatch, capsys, arguments, number):
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread gets signals")
+    before = signal.signal(number, signal.SIG_DFL)
+    seen = []
+
+    def append(self, batch):
+        seen.extend(name for name in os.listdir() if name.endswith(".part"))
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(RowWriter, "append", append)
+    try:
+        assert command.main(arguments) == 128 + number
+        assert signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+    assert seen and sorted(os.listdir()) == ["csc.h5", "in.h5"]
+    assert "terminated" in capsys.readouterr().err
+
+
+def test_an_ignored_signal_stays_ignored(inputs, monkeypatch):
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("only the main thread gets signals")
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        real = RowWriter.append
+        monkeypatch.setattr(RowWriter, "append", lambda *a: (signal.raise_signal(signal.SIGTERM), real(*a)))
+        assert command.main(VERBS[0]) == 0 and os.path.exists("out.h5")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("place", ["import_module", "build_parser"])
+def test_an_interrupt_while_starting_is_no_traceback(monkeypatch, capsys, place):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.importlib if place == "import_module" else command, place, interrupted)
+    assert command.main(["convert", "a", "b"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("force", [False, True])
+def test_split_writes_both_parts_or_none(inputs, monkeypatch, failing, force):
+    if force:
+        for name in ("a.h5", "b.h5"):
+            with open(name, "w") as file:
+                file.write("old")
+    real, closed = RowWriter.close, []
+
+    def close(self):
+        closed.append(self)
+        if len(closed) == failing + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(self)
+
+    monkeypatch.setattr(RowWriter, "close", close)
+    with pytest.raises(ReadWriteError, match="free some space"):
+        split("in.h5", "a.h5", "b.h5", force=force)
+    assert sorted(os.listdir()) == (["a.h5", "b.h5"] if force else []) + ["csc.h5", "in.h5"]
+    for name in ("a.h5", "b.h5") if force else ():
+        with open(name) as file:
+            assert file.read() == "old"
+
+
+def test_generate_looks_at_the_free_space_first(tmp_path):
+    with pytest.raises(OutputError, match=r"out.h5 would take .*T and .* has .* free"):
+        generate(str(tmp_path / "out.h5"), rows=99999999999999999999)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ({"features": 99999999999}, "features must be at most 2147483647"),
+        ({"features": 99999999999, "sparse": True}, "features must be at most 2147483647"),
+        ({"features": 2**30}, "a row of 4G is too long"),
+        ({"features": 2**30, "nonzeros": 2**30, "sparse": True}, "a row of 8G is too long"),
+        ({"features": 2**31 - 1, "classes": 32767, "sparse": True}, "lower --features or --classes"),
+        ({"classes": 40_000}, "at most 32767"),
+    ],
+)
+def test_generate_refuses_what_memory_cannot_hold(tmp_path, wrong, message):
+    with pytest.raises(UsageError, match=message):
+        generate(str(tmp_path / "out.h5"), rows=10, **wrong)
+    assert os.listdir(tmp_path) == []
+
+
+def test_many_classes_keep_their_labels(tmp_path):
+    generate(str(tmp_path / "a"), rows=3000, features=3, classes=1000, noise=1.0)
+    with h5py.File(tmp_path / "a") as file:
+        assert file["y"][:].min() >= 0 and 900 < file["y"][:].max() < 1000

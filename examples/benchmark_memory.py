@@ -27,21 +27,21 @@ def size_of(text):
     return int(float(text[:-1]) * UNITS[text[-1]])
 
 
-def run(module, *arguments, limit=None):
+def run(module, *arguments, limit=None, seconds=30):
     """(exit code, peak resident bytes) of a command of ours; this parent stays small, so its peak is not inherited."""
     command = [sys.executable, "-m", module, *arguments]
     if limit is not None:
         # OpenBLAS spins for ever when it gets no memory
-        command = ["timeout", "20", "prlimit", f"--data={limit}", *command]
+        command = ["timeout", "-s", "KILL", str(seconds), "prlimit", f"--data={limit}", *command]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     return child.returncode, usage.ru_maxrss * 1024
 
 
-def train(data, memory, limit=None):
+def train(data, memory, **limits):
     code, peak = run("streammargin", "train", data, "-o", data + ".npz", "--force",
-                     "--memory", memory, "--passes", "2", limit=limit)  # fmt: skip
+                     "--memory", memory, "--passes", "2", **limits)  # fmt: skip
     return code, peak
 
 
@@ -50,6 +50,7 @@ def main():
     parser.add_argument("--dir")
     parser.add_argument("--sizes", default="1G,4G")
     parser.add_argument("--memory", default="256M")
+    parser.add_argument("--only", default=",".join(KINDS))
     options = parser.parse_args()
     budget = size_of(options.memory)
     folder = tempfile.mkdtemp(dir=options.dir)
@@ -57,7 +58,8 @@ def main():
     print(f"budget {options.memory}; all figures in MiB")
     print(f"{'rows':<12} {'file':>6} {'peak':>8} {'100 rows':>9} {'difference':>11} {'kept':>5}")
     try:
-        for kind, shape in KINDS.items():
+        for kind in options.only.split(","):
+            shape = KINDS[kind]
             small, large = os.path.join(folder, "small.h5"), os.path.join(folder, "large.h5")
             run("data_tools", "generate", small, "--rows", "100", "--force", *shape)
             train(small, options.memory)  # compiles and caches
@@ -72,8 +74,8 @@ def main():
             low, high = 64 << 20, 4 << 30  # the least limit under which 100 rows are trained on
             while high - low > 4 << 20:
                 middle = (low + high) // 2
-                low, high = (low, middle) if train(small, options.memory, middle)[0] == 0 else (middle, high)
-            code, _ = train(large, options.memory, high + budget)
+                low, high = (low, middle) if train(small, options.memory, limit=middle)[0] == 0 else (middle, high)
+            code, _ = train(large, options.memory, limit=high + budget, seconds=1800)
             failed |= code != 0
             print(f"{kind:<12} {size:>6} under prlimit --data={(high + budget) >> 20}M "
                   f"(100 rows need {high >> 20}M): exit code {code}", flush=True)  # fmt: skip

@@ -8,6 +8,9 @@ class StreamMarginError(Exception):
 
     exit_code = 1
 
+    def __str__(self) -> str:  # OSError, another base of some, would put a number before the sentence
+        return str(self.args[0]) if self.args else ""
+
 
 class UsageError(StreamMarginError, ValueError):
     """An option, or a combination of options, that cannot work."""
@@ -26,23 +29,14 @@ class InputMissingError(StreamMarginError, FileNotFoundError):
 
     exit_code = 66
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
 
 class OutputError(StreamMarginError, OSError):
     """An output that cannot be created, or exists and may not be overwritten."""
 
     exit_code = 73
 
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
-
 
 class ReadWriteError(StreamMarginError, OSError):
     """The disk failed while reading or writing (full, unplugged, ...)."""
 
     exit_code = 74
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""

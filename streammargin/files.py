@@ -1,30 +1,91 @@
-"""Writing outputs so that there is either the old file or the whole new one, never half of it."""
+"""Inputs that can be read again and again, and outputs of which there is the old file or the whole new one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from streammargin.errors import OutputError, ReadWriteError
+from streammargin.errors import InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
+
+
+def check_input(path: str, kind: str = "file") -> None:
+    """Raise InputMissingError unless `path` is a regular file: a pipe would be waited for and cannot be read twice."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError as error:
+        link = f" (a link to {os.readlink(path)})" if os.path.islink(path) else ""
+        raise InputMissingError(f"{path}: no such {kind}{link}") from error
+    except OSError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    if stat.S_ISDIR(mode):
+        raise InputMissingError(f"{path} is a directory; name the {kind} in it")
+    if not stat.S_ISREG(mode):
+        raise InputMissingError(f"{path} is a device, a pipe or a socket; write it to a regular {kind} and name that")
 
 
 def check_output(path: str, force: bool = False) -> None:
-    """Raise OutputError unless `path` can be created (or replaced, with force). Writes nothing."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        raise OutputError(f"{path} is a directory; name a file")
+    """Raise OutputError unless `path` can be created (or replaced, with force). Leaves nothing behind."""
+    if not path or path.endswith(os.sep) or os.path.isdir(path):
+        raise OutputError(f"{path or 'an empty name'} is a directory or no name; name a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OutputError(f"{path} is a device or a pipe, which a file cannot replace; name a file")
     if os.path.exists(path) and not force:
-        raise OutputError(f"{path} exists; use --force to replace it, or -o to name another file")
+        raise OutputError(f"{path} exists; use --force to replace it, or name another output")
+    folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise OutputError(f"cannot create {path}: there is no directory {folder}")
-    try:  # asked by doing: the superuser passes os.access on a read-only file system
-        descriptor, name = tempfile.mkstemp(prefix=".streammargin-", dir=folder)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(os.path.realpath(path))  # asks the file system about the length of the name
+        os.unlink(_temporary(folder))  # asked by doing: the superuser passes os.access on a read-only file system
     except OSError as error:
         raise OutputError(f"cannot create {path}: {error.strerror}") from error
-    os.close(descriptor)
-    os.unlink(name)
+
+
+def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
+    """Raise UsageError where an output (what it is -> its path) is one of the inputs or another output."""
+    seen: dict[str, str] = {}
+    for what, path in outputs.items():
+        if path is None:
+            continue
+        for other in inputs:
+            if other is not None and same_file(path, other):
+                raise UsageError(f"{what} {path} is an input as well ({other}); name another file")
+        for other, before in seen.items():
+            if same_file(path, before):
+                raise UsageError(f"{what} {path} and {other} are the same file; name two")
+        seen[what] = path
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two names, of files that may not exist yet, lead to one file."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
+def short_reason(error: BaseException) -> str:
+    """What went wrong with a file, without the addresses and descriptors that HDF5 adds."""
+    text = getattr(error, "strerror", None) or str(error)
+    _, found, rest = text.partition("error message = '")
+    return rest.split("'")[0] if found else text
+
+
+def _temporary(folder: str) -> str:
+    """A new file with a short name, whatever the output's name; the rights of the umask, as any new file."""
+    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+    try:
+        umask = os.umask(0)
+        os.umask(umask)
+        with contextlib.suppress(OSError):  # a file system without rights
+            os.fchmod(descriptor, 0o666 & ~umask)
+    finally:
+        os.close(descriptor)
+    return name
 
 
 @contextlib.contextmanager
@@ -34,22 +95,19 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
     Raises OutputError where the file cannot be created, ReadWriteError when the disk fails.
     """
     check_output(path, force)
-    folder, base = os.path.split(os.path.abspath(path))
-    descriptor, name = tempfile.mkstemp(prefix=f".{base}.", suffix=".part", dir=folder)
-    os.close(descriptor)
+    target = os.path.realpath(path)  # a link stays a link
+    folder = os.path.dirname(target)
+    name = _temporary(folder)
     try:
         try:
             yield name
             with open(name, "rb+") as file:
                 os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, path)
+            os.replace(name, target)
         except OSError as error:
-            if isinstance(error, (OutputError, ReadWriteError)):
+            if isinstance(error, StreamMarginError):
                 raise
-            raise ReadWriteError(f"cannot write {path}: {error.strerror or error}; free some space") from error
+            raise ReadWriteError(f"cannot write {path}: {short_reason(error)}; free some space") from error
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
             os.fsync(handle)

@@ -80,7 +80,8 @@ def _call(module: str, *arguments: str, silent: bool = False) -> tuple[int, int]
     child = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=output, stderr=output)
     try:
         _, status, usage = os.wait4(child.pid, 0)
-    except KeyboardInterrupt:  # the child has got the signal too
+    except KeyboardInterrupt:  # the child has got the signal too, if it came from the terminal
+        child.terminate()
         child.wait()
         raise
     child.returncode = os.waitstatus_to_exitcode(status)

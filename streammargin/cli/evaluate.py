@@ -29,6 +29,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0
+    if "accuracy" not in figures:  # a model of numbers
+        print(f"mean squared error  {figures['mean_squared_error']:.6g}")
+        print(f"largest error       {figures['largest_error']:.6g}")
+        return 0
     print(f"accuracy  {figures['accuracy']:.6f}")
     print(f"mistakes  {figures['mistakes']} of {figures['rows']}")
     print(f"loss      {figures['loss']:.6g} (mean)")

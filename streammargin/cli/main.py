@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from streammargin import __version__
+from streammargin.cli import entry
 from streammargin.cli.options import Parser
 from streammargin.errors import StreamMarginError
+from streammargin.files import short_reason
 
 VERBS = {
     "train": "train a model; the main job",
@@ -27,7 +29,8 @@ def build_parser(verb: str | None = None) -> Parser:
         prog="streammargin",
         description="Linear large-margin classifiers on data larger than memory, with a certificate of the answer.",
         epilog="exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence), 65 bad data, "
-        "66 input missing,\n73 cannot create output, 74 I/O error, 130 interrupted, 143 terminated, 1 unexpected",
+        "66 input missing,\n73 cannot create output, 74 I/O error, 129 hung up, 130 interrupted, 143 terminated, "
+        "1 unexpected",
     )
     parser.add_argument("--version", action="version", version=f"streammargin {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -47,12 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
     try:
-        return importlib.import_module(f"streammargin.cli.{options.verb}").run(options)
+        code = importlib.import_module(f"streammargin.cli.{options.verb}").run(options)
+        sys.stdout.flush()  # a full disk is found now, while it can still be reported
+        return code
     except Exception as error:
         return report(error, options.debug)
     except KeyboardInterrupt:
-        print("streammargin: interrupted", file=sys.stderr)
-        return 130
+        return entry.interrupted("streammargin")
 
 
 def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
@@ -61,6 +65,8 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
         import traceback
 
         traceback.print_exception(error)
+    if entry.caught is not None:  # whatever this is, the signal caused it
+        return entry.interrupted(program)
     if isinstance(error, BrokenPipeError):
         # the reader of our output has gone; keep the interpreter from complaining at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -71,7 +77,7 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
     if isinstance(error, MemoryError):
         print(f"{program}: error: out of memory ({error}); lower --memory", file=sys.stderr)
     elif isinstance(error, OSError):
-        print(f"{program}: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {short_reason(error)}", file=sys.stderr)
         return 74
     elif not debug:
         print(f"{program}: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from typing import Any, NoReturn
 
 
@@ -14,6 +15,8 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+        # -1,1 and -1=2 and -inf are values: no option here looks like a number
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog.split()[0]}: error: {message}; see {self.prog} --help\n")
@@ -28,6 +31,29 @@ def number(text: str) -> float:
     if math.isnan(value):
         raise argparse.ArgumentTypeError("nan is not a number to choose")
     return value
+
+
+def whole(text: str) -> int:
+    """A whole number."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def name(text: str) -> str:
+    """A name of a file or a dataset: anything but nothing."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; leave the option out for its default")
+    return text
+
+
+def label_list(text: str) -> list[str]:
+    """Labels A,B,...; none of them empty."""
+    labels = text.split(",")
+    if not all(labels):
+        raise argparse.ArgumentTypeError(f"{text!r} names an empty label; write A,B,...")
+    return labels
 
 
 def numbers(text: str) -> float | list[float]:
@@ -56,8 +82,17 @@ def class_weights(text: str) -> str | dict[str, float]:
 
 def add_data_names(parser: argparse.ArgumentParser) -> None:
     """--x and --y."""
-    parser.add_argument("--x", metavar="NAME", help="dataset or group of the rows (default X)")
-    parser.add_argument("--y", metavar="NAME|FILE:NAME", help="dataset of the labels (default y); also a .npy file")
+    parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
+    parser.add_argument(
+        "--y", type=name, metavar="NAME|FILE:NAME", help="dataset of the labels (default y); also a .npy file"
+    )
+
+
+def labels_file(y: str | None) -> str | None:
+    """The file that --y names beside the rows', if any."""
+    if y is None or y.endswith(".npy"):
+        return y
+    return y.rpartition(":")[0] or None
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

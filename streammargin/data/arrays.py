@@ -42,6 +42,8 @@ def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name
 def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
     """Sample weights given by the user as float64, shape (rows,); DataError for anything else."""
     try:
+        if np.asarray(values).dtype.kind == "c":
+            raise TypeError("they are complex")
         weights = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(
@@ -79,9 +81,9 @@ class ArraySource(Source):
             raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
         self.rows, self.features = (int(size) for size in X.shape)
         if self.rows == 0 or self.features == 0:
-            raise DataError(f"{name} has {self.rows} rows and {self.features} columns; training needs both")
+            raise DataError(f"{name} has {self.rows} rows and {self.features} columns; rows need both")
         if np.ma.is_masked(X):
-            raise DataError(f"{name} has masked values; fill them, or drop their rows, before training")
+            raise DataError(f"{name} has masked values; fill them, or drop their rows")
         self.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features

@@ -68,6 +68,10 @@ class Source(ABC):
     def announce(self, start: int, stop: int) -> None:  # noqa: B027
         """A hint that rows start..stop are read next but one: the disk may begin with them now."""
 
+    def place(self, row: int) -> tuple[str, int]:
+        """(name, row there) of a row, for messages: of several files, the one that holds it."""
+        return self.name, row
+
     @abstractmethod
     def has_labels(self) -> bool:
         """Whether there are labels at all (right or wrong)."""

@@ -12,7 +12,8 @@ import numpy as np
 
 from streammargin.data.arrays import as_weights, sample
 from streammargin.data.base import Source
-from streammargin.data.hdf5_labels import open_column
+from streammargin.data.hdf5_labels import LABELS, WEIGHTS, open_column
+from streammargin.data.hdf5_nodes import decoding, look_up
 from streammargin.errors import DataError
 
 
@@ -26,10 +27,11 @@ class HDF5Source(Source):
 
     def _check_shape(self) -> None:
         if self.rows == 0 or self.features == 0:
-            raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; training needs both")
+            raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; rows need both")
 
-    def _column(self, name: str) -> Any:
-        column, other = open_column(name, self.file, self.path)
+    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Any:
+        with decoding(self.path):
+            column, other = open_column(name, self.file, self.path, what)
         if other is not None:
             self._others.append(other)
         if column.length != self.rows:
@@ -46,7 +48,8 @@ class HDF5Source(Source):
             raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
 
     def has_labels(self) -> bool:
-        return self._y is not None or "y" in self.file
+        with decoding(self.path):
+            return self._y is not None or "y" in self.file
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None or isinstance(self._y, str):
@@ -59,11 +62,11 @@ class HDF5Source(Source):
     def sample_weight(self) -> np.ndarray | None:
         given = self._weight
         if given is None:
-            if "sample_weight" not in self.file:
+            if look_up(self.file, "sample_weight", self.path) is None:
                 return None
             given = "sample_weight"
         if isinstance(given, str):
-            column = self._column(given)
+            column = self._column(given, WEIGHTS)
             weights = np.empty(self.rows)
             start = 0
             for part in column.chunks(1 << 16):

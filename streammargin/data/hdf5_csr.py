@@ -153,4 +153,8 @@ def _shape(group: h5py.Group, name: str) -> tuple[int, int]:
         shape = np.atleast_1d(group["shape"][()])[::-1]
     if np.shape(shape) != (2,):
         raise DataError(f"{name} has no shape; write it as the attribute shape = (rows, columns)")
-    return int(shape[0]), int(shape[1])
+    sizes = np.asarray(shape)
+    # int64 has room for all sizes that pass
+    if sizes.dtype.kind not in "iuf" or not np.all((sizes >= 0) & (sizes < 2**62) & (sizes == np.floor(sizes))):
+        raise DataError(f"{name} has the shape {sizes.tolist()}; it must be two whole numbers, rows and columns")
+    return int(sizes[0]), int(sizes[1])

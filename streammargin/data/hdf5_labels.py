@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, InputMissingError
+from streammargin.data.hdf5_nodes import children, look_up
+from streammargin.errors import DataError
+from streammargin.files import check_input, short_reason
+
+LABELS, WEIGHTS = ("labels", "--y"), ("weights", "--sample-weight")  # what they are called, and the option
 
 
 class Column:
@@ -43,8 +46,9 @@ class Column:
                 # NumPy's bytes are stored as ASCII, whatever they hold
                 part = self.data.asstr("utf-8")[start : start + size] if text else self.data[start : start + size]
                 missing = None if self.mask is None else self.mask[start : start + size]
-            except (OSError, UnicodeDecodeError) as error:
-                raise DataError(f"{self.name} cannot be read ({error}); the file may be damaged") from error
+            except (OSError, RuntimeError, ValueError, TypeError) as error:
+                reason = short_reason(error)
+                raise DataError(f"{self.name} cannot be read ({reason}); the file may be damaged") from error
             if self.categories is not None:
                 missing = (part < 0) | (part >= len(self.categories))
             if missing is not None and np.any(missing):
@@ -52,7 +56,10 @@ class Column:
                 raise DataError(f"{self.name}: row {row} has no value; drop the row or give it one")
             if self.categories is not None:
                 part = self.categories[part]
-            yield np.asarray(part)
+            part = np.asarray(part)
+            if part.dtype.metadata:  # the names of an enumeration, over which NumPy stumbles
+                part = part.view(np.dtype(part.dtype.str))
+            yield part
 
 
 def _all(node: Any, name: str) -> np.ndarray:
@@ -65,37 +72,39 @@ def _is_text(dataset: h5py.Dataset) -> bool:
     return h5py.check_string_dtype(dataset.dtype) is not None
 
 
-def open_column(name: str, home: h5py.File, path: str) -> tuple[Column, Any]:
+def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
     """The column called NAME in the file of the rows, or FILE:NAME, or FILE.npy; and what to close after it.
 
-    Raises InputMissingError for a missing file, DataError for a missing dataset.
+    what: LABELS or WEIGHTS, for messages. Raises InputMissingError for a missing file, DataError for a missing dataset.
     """
-    if name in home:
-        return Column(home[name], f"{path}: {name}"), None
+    node = look_up(home, name, path)
+    if node is not None:
+        return Column(node, f"{path}: {name}"), None
+    noun, option = what
     if name.endswith(".npy"):
-        if not os.path.exists(name):
-            raise InputMissingError(f"{name}: no such file")
+        check_input(name)
         try:
             return Column(np.load(name, mmap_mode="r", allow_pickle=False), name), None
         except (ValueError, EOFError) as error:
-            raise DataError(f"{name} is not an array of labels ({error}); write it with numpy.save") from error
+            raise DataError(f"{name} is not an array of {noun} ({error}); write it with numpy.save") from error
     file_name, colon, inner = name.rpartition(":")
     if colon:
-        if not os.path.exists(file_name):
-            raise InputMissingError(f"{file_name}: no such file (labels are named NAME or FILE:NAME)")
+        check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
         try:
             other = h5py.File(file_name, "r")
-        except OSError as error:
+        except (OSError, RuntimeError, KeyError) as error:
             raise DataError(
-                f"{file_name} cannot be opened as HDF5 ({error}); labels are named NAME or FILE:NAME"
+                f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
             ) from error
         try:
-            if not inner or inner not in other:
-                names = ", ".join(sorted(other)) or "none"
-                raise DataError(f"{file_name} has no dataset {inner}; it has {names}; name one as FILE:NAME")
-            return Column(other[inner], f"{file_name}: {inner}"), other
+            node = look_up(other, inner, file_name) if inner else None
+            if node is None:
+                raise DataError(f"{file_name} has no dataset {inner}; it has {children(other)}; name one as FILE:NAME")
+            return Column(node, f"{file_name}: {inner}"), other
         except BaseException:
             other.close()
             raise
-    names = ", ".join(sorted(home)) or "none"
-    raise DataError(f"{path} has no dataset {name} of labels; it has {names}; name one with --y NAME or --y FILE:NAME")
+    raise DataError(
+        f"{path} has no dataset {name} of {noun}; it has {children(home)}; "
+        f"name one with {option} NAME or {option} FILE:NAME"
+    )

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError, ReadWriteError
+from streammargin.files import short_reason
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
@@ -61,7 +62,7 @@ class RowReader:
         plist = dataset.id.get_create_plist()
         file = dataset.file
         # a type that NumPy lacks (a 3-byte integer, say) is widened by h5py
-        plain = not self.filtered and self.stored.kind in "biuf" and self.stored.isnative
+        plain = not self.filtered and self.stored.kind in "biuf" and self.stored.isnative and self.stored.itemsize <= 8
         plain = plain and dataset.id.get_type() == h5py.h5t.py_create(self.stored, logical=True)
         if not plain or file.userblock_size or plist.get_external_count() or dataset.is_virtual:
             return
@@ -72,7 +73,7 @@ class RowReader:
             if self._offset is None:  # never written, or stored in the object header
                 return
         else:
-            if dataset.ndim == 2 and dataset.chunks[1] < self.width:
+            if dataset.ndim == 2 and dataset.chunks[1] != self.width:  # wider ones pad every row
                 return
             count = -(-self.length // self.chunk_rows)
             table = np.full(count, -1, np.int64)
@@ -105,7 +106,7 @@ class RowReader:
 
     def announce(self, start: int, stop: int) -> None:
         """Let the system begin to read these entries while others are copied; nothing waits for it."""
-        if self._file is not None and stop > start:
+        if self._file is not None and stop > start and hasattr(os, "posix_fadvise"):  # macOS has none
             for offset, size in self._pieces(start, stop):
                 os.posix_fadvise(self._file, offset, size, os.POSIX_FADV_WILLNEED)
 
@@ -146,7 +147,9 @@ class RowReader:
                 else "; the file may be damaged"
             )
             kind = DataError if self._file is None else ReadWriteError
-            raise kind(f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({error}){hint}") from error
+            raise kind(
+                f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({short_reason(error)}){hint}"
+            ) from error
 
     def _lacking_filter(self) -> str | None:
         """Name of a filter of the dataset that is not installed."""

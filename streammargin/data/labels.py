@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -22,26 +23,55 @@ def as_values(chunk: np.ndarray) -> np.ndarray:
     return chunk
 
 
-def census(chunks: Iterable[np.ndarray], rows: int, name: str = "y") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def label_key(label: Any) -> str:
+    """One text for all ways to write a label: 1, 1.0, np.float32(1), True and "1" are one class."""
+    if isinstance(label, (bool, np.bool_)):
+        return str(int(label))
+    if isinstance(label, str) and "_" in label:  # Python would read "1_0" as 10
+        return label
+    for kind in (int, float):  # whole numbers first: those beyond 2^53 are no floats
+        try:
+            number = kind(label)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if isinstance(label, str) or number == label:
+            return str(int(number)) if float(number).is_integer() else f"{number:.17g}"
+    return str(label)
+
+
+def census(
+    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Callable[[int], tuple[str, int]] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
 
-    Raises DataError for a label that is NaN, for more than 32767 classes, or for another number of labels.
+    origin: where a row comes from, for messages (Source.place); without it, from `name`.
+    Raises DataError for a label that is NaN or infinite, for more than 32767 classes, or for another number of labels.
     """
+    origin = origin or (lambda row: (name, row))
     codes = np.empty(rows, np.int16)
-    seen: np.ndarray | None = None
+    kind: np.dtype | None = None
     order: list = []  # classes in the order of their first appearance, which numbers them for now
     number: dict = {}
     start = 0
     for raw in chunks:
         missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind == "O" else []
         if missing:
-            raise DataError(f"{name}: row {start + missing[0]} has no label; drop the row or give it one")
+            where, row = origin(start + missing[0])
+            raise DataError(f"{where}: row {row} has no label; drop the row or give it one")
         chunk = as_values(raw)
-        if chunk.dtype.kind == "f" and np.isnan(chunk).any():
-            row = start + int(np.flatnonzero(np.isnan(chunk))[0])
-            raise DataError(f"{name}: the label of row {row} is NaN; drop the row or give it a label")
+        if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
+            bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
+            what = "NaN" if np.isnan(chunk[bad]) else "infinite"
+            where, row = origin(start + bad)
+            raise DataError(f"{where}: the label of row {row} is {what}; drop the row or give it a label")
         if chunk.dtype.kind not in "biufU":
             raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
+        if kind is not None and (kind.kind == "U") != (chunk.dtype.kind == "U"):
+            # numbers in one chunk and text in another: all of them are text, wherever the chunks ended
+            chunk = chunk.astype(str)
+            order = [str(value) for value in order]
+            number = {value: place for place, value in enumerate(order)}
+        kind = chunk.dtype if kind is None else np.result_type(kind, chunk.dtype)
         values, inverse = np.unique(chunk, return_inverse=True)
         for value in values.tolist():
             if value not in number:
@@ -57,11 +87,10 @@ def census(chunks: Iterable[np.ndarray], rows: int, name: str = "y") -> tuple[np
             raise DataError(f"{name}: more labels than the {rows} rows")
         codes[start : start + len(chunk)] = here[inverse]
         start += len(chunk)
-        seen = values if seen is None else np.concatenate([seen[:0].astype(np.result_type(seen, values)), values[:0]])
     if start != rows:
         raise DataError(f"{name}: {start} labels for {rows} rows; X and y must have the same length")
-    assert seen is not None
-    unsorted = np.array(order, dtype=seen.dtype if seen.dtype.kind != "U" else None)
+    assert kind is not None
+    unsorted = np.array(order, dtype=kind if kind.kind != "U" else None)
     place = np.argsort(unsorted, kind="stable")
     rank = np.empty(len(order), np.int16)
     rank[place] = np.arange(len(order), dtype=np.int16)

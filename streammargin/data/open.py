@@ -9,6 +9,7 @@ from typing import Any
 
 from streammargin.data.base import Source
 from streammargin.errors import DataError, InputMissingError, ReadWriteError, UsageError
+from streammargin.files import check_input, short_reason
 
 _MAGIC = b"\x89HDF\r\n\x1a\n"
 _CONVERT = "convert it with: streammargin-data convert {} OUT.h5"
@@ -21,6 +22,9 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
     sample_weight (n,). Raises InputMissingError, DataError or UsageError.
     """
     if isinstance(data, Source):
+        given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
+        if given:
+            raise UsageError(f"a Source has its own {given[0]}; name it in open_source instead")
         return data
     if isinstance(data, (str, os.PathLike)):
         return _open_file(os.fspath(data), x, y, sample_weight)
@@ -67,10 +71,7 @@ def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) ->
 
 
 def _check_file(path: str) -> None:
-    if not os.path.exists(path):
-        raise InputMissingError(f"{path}: no such file")
-    if os.path.isdir(path):
-        raise InputMissingError(f"{path} is a directory; name the HDF5 file in it")
+    check_input(path)
     try:
         with open(path, "rb") as file:
             start = file.read(8)
@@ -83,6 +84,14 @@ def _check_file(path: str) -> None:
 
         if not h5py.is_hdf5(path):  # a user block may stand before the signature
             raise DataError(f"{path} is not an HDF5 file; if it is svmlight text, CSV or NPZ, {_CONVERT.format(path)}")
+
+
+def encoding_of(group: Any) -> str:
+    """How an HDF5 group says that its rows are stored: csr (also if it says nothing), csc, or another word."""
+    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr_matrix"))
+    if isinstance(encoding, bytes):
+        encoding = encoding.decode(errors="replace")
+    return str(encoding).removesuffix("_matrix")
 
 
 def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
@@ -98,9 +107,14 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         if "unable to lock" in str(error):
             raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
         what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
-        raise DataError(f"{path} {what} ({error}); copy or convert it again") from error
+        raise DataError(f"{path} {what} ({short_reason(error)}); copy or convert it again") from error
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise DataError(f"{path} cannot be opened as HDF5 ({error}); copy or convert it again") from error
     try:
-        return _open_rows(file, path, x, y, sample_weight)
+        from streammargin.data.hdf5_nodes import decoding
+
+        with decoding(path):
+            return _open_rows(file, path, x, y, sample_weight)
     except BaseException:
         file.close()
         raise
@@ -109,24 +123,23 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
 def _open_rows(file: Any, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     import h5py
 
+    from streammargin.data.hdf5_nodes import children, look_up
+
     if x is None:
         x = "X" if "X" in file or "matrix" not in file else "matrix"
-    if x not in file:
-        names = ", ".join(sorted(file)) or "nothing"
-        raise DataError(f"{path} has no dataset {x} of rows; it has {names}; name the rows with --x NAME")
-    node = file[x]
+    node = look_up(file, x, path)
+    if node is None:
+        raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with --x NAME")
     if isinstance(node, h5py.Dataset):
         from streammargin.data.hdf5_dense import DenseHDF5Source
 
         return DenseHDF5Source(file, path, x, y, sample_weight)
     if not isinstance(node, h5py.Group):
         raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use --x NAME")
-    encoding = node.attrs.get("encoding-type", node.attrs.get("h5sparse_format", "csr_matrix"))
-    if isinstance(encoding, bytes):
-        encoding = encoding.decode()
-    if encoding in ("csc_matrix", "csc"):
+    encoding = encoding_of(node)
+    if encoding == "csc":
         raise DataError(f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {_CONVERT.format(path)}")
-    if encoding not in ("csr_matrix", "csr"):
+    if encoding != "csr":
         raise DataError(
             f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with --x NAME"
         )

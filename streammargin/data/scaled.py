@@ -44,6 +44,9 @@ class ScaledSource(Source):
             scale_sparse(block.data, block.indices, self.factor)
         return block
 
+    def place(self, row: int) -> tuple[str, int]:
+        return self.source.place(row)
+
     def has_labels(self) -> bool:
         return self.source.has_labels()
 

@@ -39,8 +39,18 @@ class ShardedSource(Source):
         self.features, self.dtype, self.sparse = first.features, first.dtype, first.sparse
 
     def bounds(self, max_bytes: int) -> np.ndarray:
+        bounds = self._bounds(max_bytes)
+        needed = 0 if self._whole(bounds) else self.buffer_bytes(bounds)
+        # where shards of many rows and of many values share a buffer, it takes more than any of them does
+        return bounds if needed <= max_bytes else self._bounds(max(1, max_bytes * max_bytes // needed))
+
+    def _bounds(self, max_bytes: int) -> np.ndarray:
         parts = [s.bounds(max_bytes)[1:] + start for s, start in zip(self.sources, self.starts, strict=False)]
         return np.concatenate([[0], *parts]).astype(np.int64)
+
+    def place(self, row: int) -> tuple[str, int]:
+        shard = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.sources[shard].place(row - int(self.starts[shard]))
 
     def _pieces(self, bounds: np.ndarray) -> Iterator[tuple[Source, np.ndarray]]:
         """Each shard with the bounds of its own part of every block, numbered from its own row 0."""
@@ -53,12 +63,15 @@ class ShardedSource(Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         sizes = [source.buffer_bytes(own) for source, own in self._pieces(bounds)]
-        # all rows in one block: the shards are put together in a buffer of their own
-        return 2 * sum(sizes) if self._whole(bounds) else max(sizes)
+        if self._whole(bounds):  # the shards are put together in a buffer of their own
+            return 2 * sum(sizes)
+        # one shard's buffer serves others; what each read takes beside it (row ends, say) is its own
+        held = [_bytes(source.allocate(own)) for source, own in self._pieces(bounds)]
+        return max(held) + max(size - part for size, part in zip(sizes, held, strict=True))
 
     def allocate(self, bounds: np.ndarray) -> Any:
-        """Buffers are made on first use, one shard's at a time."""
-        return {"bounds": bounds, "shard": None, "buffer": None}
+        """The buffer of one shard at a time, kept for every shard that it is large enough for."""
+        return _Shared(list(self._pieces(bounds)))
 
     def announce(self, start: int, stop: int) -> None:
         shard = int(np.searchsorted(self.starts, start, side="right")) - 1
@@ -69,12 +82,8 @@ class ShardedSource(Source):
         shard = int(np.searchsorted(self.starts, start, side="right")) - 1
         if stop > self.starts[shard + 1]:
             return self._join(start, stop)
-        if buffer["shard"] != shard:
-            buffer["buffer"] = None  # let go before the next is allocated
-            own = list(self._pieces(buffer["bounds"]))[shard][1]
-            buffer["buffer"], buffer["shard"] = self.sources[shard].allocate(own), shard
         low = int(self.starts[shard])
-        return self.sources[shard].read(start - low, stop - low, buffer["buffer"])
+        return self.sources[shard].read(start - low, stop - low, buffer.of(shard))
 
     def _join(self, start: int, stop: int) -> Block:
         blocks = []
@@ -118,3 +127,40 @@ class ShardedSource(Source):
     def close(self) -> None:
         for source in self.sources:
             source.close()
+
+
+class _Shared:
+    """One buffer for blocks of all shards: replaced only when a shard needs a larger one, or one of other types."""
+
+    def __init__(self, pieces: list[tuple[Source, np.ndarray]]) -> None:
+        self.pieces = pieces
+        self.held: Any = None
+        self.served: set[int] = set()  # shards that the buffer held is known to fit
+
+    def of(self, shard: int) -> Any:
+        """A buffer that fits every block of this shard."""
+        if shard not in self.served:
+            source, own = self.pieces[shard]
+            fresh = source.allocate(own)  # takes no memory before it is written to
+            if not _fits(self.held, fresh):
+                self.held, self.served = fresh, set()
+            self.served.add(shard)
+        return self.held
+
+
+def _arrays(buffer: Any) -> list[Any]:
+    return list(buffer) if isinstance(buffer, tuple) else [buffer]
+
+
+def _bytes(buffer: Any) -> int:
+    return sum(part.nbytes for part in _arrays(buffer) if part is not None)
+
+
+def _fits(held: Any, wanted: Any) -> bool:
+    """Whether a buffer has the arrays of another, of the same types and at least as long."""
+    pairs = list(zip(_arrays(held), _arrays(wanted), strict=False))
+    return len(pairs) == len(_arrays(wanted)) and all(
+        a is b is None or (a is not None and b is not None and a.dtype == b.dtype and len(a) >= len(b)
+                           and a.shape[1:] == b.shape[1:])
+        for a, b in pairs
+    )  # fmt: skip

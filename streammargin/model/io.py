@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import zipfile
 from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import replacing
+from streammargin.files import check_input, replacing
 from streammargin.model.linear import LinearModel
 from streammargin.plain import from_plain, to_plain
+from streammargin.specs.losses import LOSSES
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
-# liblinear's numbers for primal or dual solvers of the same model
+# liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
 
@@ -30,20 +31,64 @@ def save_model(model: LinearModel, path: str, force: bool = False) -> None:
 def load_model(path: str | os.PathLike) -> LinearModel:
     """The model in a file that `save_model` wrote. Raises InputMissingError, DataError."""
     path = os.fspath(path)
-    if not os.path.exists(path):
-        raise InputMissingError(f"{path}: no such model file")
+    check_input(path, "model file")
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            header: dict[str, Any] = from_plain(json.loads(str(arrays["header"])))
-            if header.pop("format") != FORMAT:
-                raise KeyError("format")
+            header = from_plain(json.loads(str(arrays["header"])))
+            if not isinstance(header, dict) or header.pop("format") != FORMAT:
+                raise ValueError("another format")
             schema = header.pop("schema")
-            model = LinearModel(arrays["coef"], arrays["intercept"], arrays["classes"], header)
-    except (KeyError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+            if not isinstance(schema, int):
+                raise TypeError("schema")
+            if schema > SCHEMA:
+                raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
+            coef, intercept, classes = (arrays[name] for name in ("coef", "intercept", "classes"))
+    except PermissionError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    except DataError:
+        raise
+    except Exception as error:  # zip, NumPy and JSON fail in many ways on bytes that are none of theirs
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
-    if schema > SCHEMA:
-        raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
-    return model
+    fault = _array_fault(coef, intercept, classes) or _header_fault(header)
+    if fault:
+        raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup")
+    return LinearModel(coef, intercept, classes, header)
+
+
+def _array_fault(coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray) -> str | None:
+    """What makes these arrays no model, if anything does."""
+    if coef.dtype.kind not in "fiu" or intercept.dtype.kind not in "fiu":
+        return f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers"
+    if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
+        return f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
+    if classes.ndim != 1 or classes.dtype.kind not in "biufU":
+        return f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
+    expected = len(classes) if len(classes) > 2 else 1  # two classes have one row, a regressor has no class
+    if len(coef) != expected or len(classes) == 1:
+        return f"it has {len(coef)} rows of weights for {len(classes)} classes"
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        return "its weights are not all finite"
+    if len(set(classes.tolist())) != len(classes) or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
+        return "its classes are not all different and finite"
+    return None
+
+
+def _header_fault(header: dict[str, Any]) -> str | None:
+    """What of the header could not be used, if anything: only what prediction and evaluation ask for."""
+    loss = header.get("loss", "hinge")
+    if not isinstance(loss, str) or loss not in LOSSES:
+        return f"its loss is {loss!r}"
+    for key, default in (("p", 2.0), ("width", 1.0), ("epsilon", 0.0)):
+        value = header.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
+            return f"its {key} is {value!r}"
+    if not 1.0 < header.get("p", 2.0) <= 2.0:
+        return f"its p is {header['p']!r}"
+    if header.get("width", 1.0) == 0.0 or not isinstance(header.get("positive"), (str, int, float, type(None))):
+        return f"its width is {header.get('width')!r} and its positive class {header.get('positive')!r}"
+    if not isinstance(header.get("certificate", {}), dict):
+        return "its certificate is no table"
+    return None
 
 
 def export_liblinear(model: LinearModel, path: str, force: bool = False) -> None:
@@ -59,7 +104,7 @@ def export_liblinear(model: LinearModel, path: str, force: bool = False) -> None
         if any(str(label) != str(number) and float(label) != number
                for label, number in zip(model.classes_.tolist(), labels, strict=True)):  # fmt: skip
             raise ValueError
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported") from None
     coef, intercept = model.coef_, model.intercept_
     if len(coef) == 1:  # liblinear's first label is the one of positive scores

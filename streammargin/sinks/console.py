@@ -9,6 +9,7 @@ import time
 from typing import Any, TextIO
 
 _EVERY = 1.0  # seconds between lines
+_FORESEEABLE = 100 * 3600.0  # seconds; a guess beyond is no guess
 
 
 def relative(value: float | None) -> str:
@@ -31,7 +32,7 @@ class Console:
     """
 
     def __init__(self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None) -> None:
-        self.stream = stream or sys.stderr
+        self.stream = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
         self.verbosity = verbosity
         self.bar = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color = self.bar and "NO_COLOR" not in os.environ
@@ -40,24 +41,25 @@ class Console:
         self._open = False
         self._gap = ""
         self._valid = ""
-        self._speed = ""
         self._passes: list[tuple[float, float]] = []
         self._tol = 1e-3
 
     def _line(self, text: str, passing: bool = False) -> None:
         if self.bar and passing:
-            self.stream.write("\r\x1b[K" + text[: self._columns() - 1])
+            room = self._columns() - 1
+            if len(text) > room:  # without its last parts, rather than with half of one
+                text = text[:room].rpartition("  ")[0] or text[:room]
+            self.stream.write("\r\x1b[K" + text)
             self._open = True
         else:
             self.stream.write(("\r\x1b[K" if self._open else "") + text + "\n")
             self._open = False
         self.stream.flush()
 
-    @staticmethod
-    def _columns() -> int:
+    def _columns(self) -> int:
         try:
-            return os.get_terminal_size(2).columns
-        except OSError:
+            return os.get_terminal_size(self.stream.fileno()).columns or 100  # 0: the terminal does not say
+        except (OSError, ValueError):
             return 100
 
     def _paint(self, text: str, code: str) -> str:
@@ -103,7 +105,7 @@ class Console:
                 guess = (t1 - t0) * max(0.0, math.log(g1 / max(self._tol, 1e-300)) / math.log(g0 / g1))
         if self.max_seconds is not None:
             guess = min(guess, self.max_seconds - elapsed)
-        return f"~{duration(max(0.0, guess))} left" if math.isfinite(guess) else ""
+        return f"~{duration(max(0.0, guess))} left" if guess < _FORESEEABLE else ""
 
     def _on_pass_end(self, event: dict[str, Any]) -> None:
         self._passes = [*self._passes[-4:], (time.monotonic(), event["estimate"])]
@@ -118,15 +120,20 @@ class Console:
     def _on_certificate(self, event: dict[str, Any]) -> None:
         kind, value = ("gap", event["gap"]) if event["gap"] is not None else ("margin gap", event["margin_gap"])
         self._gap = f"{kind} {relative(value)}"
+        if event["residual"] is not None:
+            self._gap = f"residual {relative(event['residual'])}"
         self._valid = "" if event["valid_error"] is None else f"valid error {event['valid_error']:.4f}"
         if self.verbosity >= 1:
-            self._line(f"pass {event['pass']}  exact {self._gap}  {event['mistakes']} mistakes  {self._valid}".rstrip())
+            mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
+            self._line(f"pass {event['pass']}  exact {self._gap}  {mistakes}  {self._valid}".rstrip())
 
     def _on_warning(self, event: dict[str, Any]) -> None:
         self._line(self._paint("warning: ", "33") + event["message"])
 
     def _on_run_end(self, event: dict[str, Any]) -> None:
         if event["status"] != "ok":
+            if self._open:  # the error message gets a line of its own
+                self._line("")
             return
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         parts = [f"{verdict} ({event['reason']}) after {event['passes']} passes in {duration(event['seconds'])}"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from typing import Any, TextIO
 
@@ -27,6 +29,14 @@ class JsonLines:
             return
         self.file.write(json.dumps(to_plain(event), allow_nan=False) + "\n")
         self.file.flush()
+
+    def abandon(self) -> None:
+        """Write no more: the disk is full, or the reader of standard output has gone."""
+        if self.file is sys.stdout:  # what is still buffered would fail once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            with contextlib.suppress(OSError):
+                self.file.close()
 
     def close(self) -> None:
         if self.file is not sys.stdout:

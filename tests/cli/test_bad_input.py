@@ -9,9 +9,10 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import call, write_h5
 
 from streammargin.cli.main import main
+from streammargin.driver.plan import SLACK_BYTES
 
 
 def fails(capsys, code, *words, arguments):
@@ -183,10 +184,32 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--class-weight", "1=-2"], ["must be a positive number"]),
         (["--loss", "logistic", "-c", "inf"], ["hard margin"]),
         (["--seed", "-1"], ["seed must be"]),
+        (["--passes", "1.5"], ["--passes: '1.5' is not a whole number"]),
+        (["--memory", "9" * 400], ["size must be positive and less than"]),
+        (["--memory", "0.1"], ["size must be positive"]),
+        (["-c", "-inf"], ["C must be positive"]),
+        (["--classes", "-1,7"], ["there is no label '7'"]),
+        (["--class-weight", "-1=2,7=3"], ["there is no label '7'"]),
+        (["--classes", ""], ["empty label"]),
+        (["--classes", "1,"], ["empty label"]),
+        (["--y", ""], ["the name is empty"]),
+        (["-o", ""], ["the name is empty"]),
+        (["--log-json", "blobs.h5"], ["the log blobs.h5 is an input as well"]),
+        (["--log-json", "link.h5"], ["the log link.h5 is an input as well"]),
+        (["-o", "blobs.h5", "--force"], ["the model blobs.h5 is an input as well"]),
+        (["-o", "v.h5", "--force", "--valid", "v.h5"], ["the model v.h5 is an input as well"]),
+        (["--log-json", "y.npy", "--y", "y.npy"], ["the log y.npy is an input as well"]),
+        (["--log-json", "v.h5", "--y", "v.h5:y"], ["the log v.h5 is an input as well"]),
+        (["-o", "new", "--log-json", "./new"], ["the log ./new and the model are the same file"]),
     ],
 )
-def test_usage(trains_not, blobs_file, options, words):
+def test_usage(trains_not, blobs, blobs_file, tmp_path, options, words):
+    write_h5(tmp_path / "v.h5", *blobs)
+    np.save(tmp_path / "y.npy", blobs[1])
+    (tmp_path / "link.h5").symlink_to("blobs.h5")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     trains_not(blobs_file, 2, *words, options=options)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_negative_weights(trains_not, blobs, tmp_path):
@@ -198,8 +221,18 @@ def test_negative_weights(trains_not, blobs, tmp_path):
 
 def test_output_exists(trains_not, blobs_file, tmp_path):
     (tmp_path / "m.npz").write_text("precious")
-    trains_not(blobs_file, 73, "m.npz exists; use --force", options=["-o", "m.npz"])
+    trains_not(
+        blobs_file, 73, "m.npz exists; use --force to replace it, or name another output", options=["-o", "m.npz"]
+    )
     assert (tmp_path / "m.npz").read_text() == "precious"
+
+
+def test_long_names_fail_before_the_training_or_not_at_all(trains_not, blobs_file, tmp_path):
+    longest = os.pathconf(tmp_path, "PC_NAME_MAX")
+    trains_not(blobs_file, 73, "cannot create", options=["-o", "m" * (longest + 1)])
+    trains_not("none.h5", 73, "new/ is a directory", options=["-o", "new/"])
+    assert main(["train", blobs_file, "-q", "-o", "m" * longest]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["blobs.h5", "m" * longest]
 
 
 @pytest.mark.parametrize("place", ["no/m.npz", "/proc/m.npz"])
@@ -261,3 +294,73 @@ def test_a_full_disk_while_the_model_is_written(tmp_path):
     assert done.returncode == 74, done.stderr
     assert "cannot write m.npz" in done.stderr and "free some space" in done.stderr
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "m.npz"] and (tmp_path / "m.npz").read_text() == "precious"
+
+
+def test_a_log_that_fails_costs_neither_the_model_nor_the_exit_code(blobs_file, tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    done = call("train", blobs_file, "-o", "m.npz", "--log-json", "/dev/full", cwd=tmp_path)
+    assert done.returncode == 0 and "the log ends here" in done.stderr and (tmp_path / "m.npz").exists()
+
+
+def test_a_reader_that_leaves_costs_nothing(blobs_file, tmp_path):
+    command = (
+        f"{sys.executable} -m streammargin train {blobs_file} -o m.npz --log-json - -q | true; echo ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == "0" and (tmp_path / "m.npz").exists() and "Error" not in done.stderr
+
+
+def test_devices_and_pipes_are_not_replaced_and_links_stay(blobs_file, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = call("train", blobs_file, "-o", "pipe", "--force", cwd=tmp_path)
+    assert done.returncode == 73 and "pipe" in done.stderr and not (tmp_path / "pipe").is_file()
+    (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
+    assert call("train", blobs_file, "-o", "link.npz", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "link.npz").is_symlink() and (tmp_path / "real.npz").is_file()
+
+
+def test_predictions_never_replace_their_input(capsys, blobs_file, tmp_path):
+    assert main(["train", blobs_file, "-q", "-o", "m.npz"]) == 0
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for output in ("m.npz", blobs_file):
+        fails(capsys, 2, "an input as well", arguments=["predict", "m.npz", blobs_file, "-o", output, "--force"])
+    fails(capsys, 2, "is an input as well", arguments=["info", "m.npz", "--liblinear", "m.npz", "--force"])
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_rights_of_an_output_are_those_of_any_new_file(blobs_file, tmp_path):
+    assert main(["train", blobs_file, "-q", "-o", "m.npz"]) == 0
+    (tmp_path / "other").touch()
+    assert (tmp_path / "m.npz").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_info_shows_shards_many_labels_and_no_plan(capsys, tmp_path):
+    X = np.ones((60, 3))
+    write_h5(tmp_path / "1.h5", X, np.arange(60))
+    write_h5(tmp_path / "2.h5", X, np.arange(60) % 50)
+    assert main(["info", "1.h5", "2.h5", "--memory", "1K"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    facts = {line[:12].strip(): line[13:] for line in lines}
+    assert facts["rows"] == "120" and "shards: 2" in facts["layout"]
+    assert facts["labels"].startswith("0: 3, 1: 3,") and facts["labels"].endswith("19: 2, ... (60 in all)")
+    assert facts["reading plan"].startswith("none (a memory budget of 1K is too small")
+    assert main(["info", "1.h5"]) == 0
+    assert f"memory: {SLACK_BYTES / 2**20:.1f} MiB" in capsys.readouterr().out
+    assert main(["train", "1.h5", "--classes", "1,2", "-q", "-o", "m.npz"]) == 0
+    capsys.readouterr()
+    assert main(["info", "m.npz"]) == 0
+    shown = capsys.readouterr().out
+    assert "None" not in shown and "{" not in shown and "certificate  primal: " in shown
+    fails(capsys, 2, "one model at a time", arguments=["info", "m.npz", "m.npz"])
+
+
+def test_labels_of_several_lines_stay_one_line(capsys, blobs, tmp_path):
+    X, y = blobs
+    write_h5(tmp_path / "a.h5", X, np.where(y > 0, "up\nand\x1b[31m", "d\u00f6wn\u2028").astype(object))
+    assert main(["train", "a.h5", "-q", "-o", "m.npz"]) == 0
+    assert main(["predict", "m.npz", "a.h5", "-o", "p.txt"]) == 0
+    lines = (tmp_path / "p.txt").read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 201 and set(lines[:-1]) == {"up\\nand\\x1b[31m", "d\u00f6wn\\u2028"}
+    assert main(["info", "a.h5"]) == 0
+    assert "up\\nand\\x1b[31m: " in capsys.readouterr().out

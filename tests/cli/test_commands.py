@@ -115,7 +115,7 @@ def test_info_on_data_and_model(trained):
     data, model, _ = trained
     found = json.loads(call("info", data, "--json").stdout)
     assert found["rows"] == 200 and found["features"] == 10 and sum(found["labels"].values()) == 200
-    assert found["plan"]["blocks"] == 1 and found["dtype"] == "float32"
+    assert found["reading_plan"]["blocks"] == 1 and found["dtype"] == "float32"
     found = json.loads(call("info", model, "--json").stdout)
     assert found["kind"] == "model" and found["classes"] == ["-1", "1"] and found["converged"] is True
     assert "rows" in call("info", data).stdout
@@ -143,7 +143,7 @@ def test_positive_classes_scale_bias_weights_and_valid(tmp_path):
         assert np.mean(model.predict(file["X"][:]) != file["y"][:]) == min(errors)
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_leave_the_model_so_far(tmp_path, number, code):
     generate(str(tmp_path / "a.h5"), rows=100_000, features=50)
     child = subprocess.Popen(

@@ -36,7 +36,7 @@ def test_other_kinds_of_file(tmp_path, content, match):
 
 
 def test_files_that_are_not_there(tmp_path):
-    for path, match in ((tmp_path / "gone.h5", r"gone\.h5: no such file"), (tmp_path, "is a directory; name the HDF5")):
+    for path, match in ((tmp_path / "gone.h5", r"gone\.h5: no such file"), (tmp_path, "is a directory; name the file")):
         with pytest.raises(sm.InputMissingError, match=match) as caught:
             open_source(path)
         assert caught.value.exit_code == 66

@@ -172,3 +172,13 @@ def test_datasets_that_are_no_rows(tmp_path, X, match):
         file["X"] = X
     with pytest.raises(sm.DataError, match=match):
         check_all(tmp_path / "d.h5")
+
+
+def test_chunks_wider_than_the_rows(tmp_path):
+    path, rows = tmp_path / "wide.h5", np.arange(250.0).reshape(50, 5)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=rows, maxshape=(None, None), chunks=(16, 8))
+        file["y"] = two_labels(50)
+    with open_source(path) as source:
+        block = source.read(3, 40, source.allocate(np.array([0, 50])))
+        np.testing.assert_array_equal(block.X, rows[3:40])

@@ -8,6 +8,7 @@ from source_checks import all_labels, check_all, two_labels, write_dense
 import streammargin as sm
 from streammargin.data.labels import census
 from streammargin.data.open import open_source
+from streammargin.errors import UsageError
 
 ROWS = 10
 X = np.random.default_rng(0).normal(size=(ROWS, 3))
@@ -187,3 +188,16 @@ def test_sample_weights_that_are_none(tmp_path):
     ):
         with pytest.raises(sm.DataError, match=match):
             sm.train(path, sample_weight=name)
+
+
+def test_numbers_and_text_mix_wherever_the_chunks_end():
+    labels = np.array([1, 2, 1, "1", "a", 2, "2"], object)
+    for cut in range(len(labels)):
+        chunks = [part for part in (labels[:cut], labels[cut:]) if len(part)]
+        classes, codes, _ = census(chunks, len(labels))
+        assert classes.tolist() == ["1", "2", "a"] and classes[codes].tolist() == [str(v) for v in labels]
+
+
+def test_a_source_has_its_own_names():
+    with pytest.raises(UsageError, match="its own sample_weight"):
+        sm.train(open_source((X, two_labels(ROWS))), sample_weight=np.ones(ROWS))

@@ -184,7 +184,7 @@ def test_values_of_dense_rows_that_are_not_finite(kind, value, what):
     [
         ((X[0], Y), {}, r"X has 1 dimension\(s\); rows must be a 2-dimensional array"),
         ((X[None], Y), {}, "X has 3 dimension"),
-        ((X[:0], Y[:0]), {}, "X has 0 rows and 6 columns; training needs both"),
+        ((X[:0], Y[:0]), {}, "X has 0 rows and 6 columns; rows need both"),
         ((X[:, :0], Y), {}, "X has 30 rows and 0 columns"),
         ((X.astype(complex), Y), {}, "X holds values of type complex128; rows must be real numbers"),
         ((X.astype(str), Y), {}, "X holds values of type <U"),

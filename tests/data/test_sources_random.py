@@ -91,7 +91,7 @@ def test_sparse_arrays(X, data):
     kept = S.data.copy(), S.indices.copy(), S.indptr.copy()
     source = open_source((S, two_labels(len(X))))
     assert_rows(source, X, cuts(data.draw, len(X)))
-    ((_, _, block),) = read_blocks(source)
+    ((_, _, block),) = read_blocks(source, 1 << 30)
     np.testing.assert_array_equal(as_array(block), X.astype(source.dtype))
     for part, before in zip((S.data, S.indices, S.indptr), kept, strict=True):
         np.testing.assert_array_equal(part, before)

@@ -6,11 +6,14 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import write_h5
 from source_checks import all_labels, assert_rows, edit, random_sparse, two_labels, write_csr, write_dense
 
 import streammargin as sm
 from streammargin.data.open import open_source
 from streammargin.driver.prefetch import read_blocks
+from streammargin.driver.setup import check_weights, make_target
+from streammargin.errors import DataError
 
 SIZES = (11, 1, 20)
 ENDS = np.cumsum(SIZES).tolist()
@@ -44,7 +47,7 @@ def test_planned_blocks_stay_within_a_shard(tmp_path, write, rows):
             bounds = source.bounds(budget)
             assert set(ENDS) <= set(bounds.tolist()) and np.all(np.diff(bounds) > 0)
             assert_rows(source, X, bounds)
-        assert sum(stop - start for start, stop, _ in read_blocks(source)) == 32
+        assert sum(stop - start for start, stop, _ in read_blocks(source, 1 << 30)) == 32
 
 
 @pytest.mark.parametrize("write, rows", [(write_dense, X), (write_csr, S)])
@@ -86,13 +89,13 @@ def test_shards_that_do_not_fit(tmp_path):
             open_source([first, first], **{name: Y})
 
 
-def test_faults_name_the_row_of_the_whole(tmp_path):
+def test_faults_name_the_shard_and_its_row(tmp_path):
     paths = parts(tmp_path, write_csr, S)
     with h5py.File(paths[2]) as file:
         data, row = file["X/data"][:], int(np.flatnonzero(np.diff(file["X/indptr"][:]))[0])
     data[0] = np.nan
     edit(paths[2], data=data)
-    with pytest.raises(sm.DataError, match=rf"part-0\.h5 and 2 more: row {12 + row}, column"):
+    with pytest.raises(sm.DataError, match=rf"part-2\.h5: row {row}, column"):
         sm.train(paths)
 
 
@@ -131,3 +134,67 @@ def test_fingerprint_follows_files(tmp_path):
     assert len(seen) == 13
     with pytest.raises(sm.DataError):
         fingerprint(write_csr(tmp_path / "wide.h5", sp.csr_matrix((2, 2**31))))
+
+
+def shards_of(tmp_path, rows, kind="dense"):
+    """Files of so many rows each, as one source, and all rows."""
+    random = np.random.default_rng(3)
+    parts = [random.standard_normal((n, 40)).astype(np.float32) for n in rows]
+    if kind == "sparse":  # some shards have many rows of few values, others the reverse
+        parts = [p * (random.random(p.shape) < 1.0 / (1 + 30 * (k % 2))) for k, p in enumerate(parts)]
+    paths = [
+        write_h5(tmp_path / f"{k}.h5", p if kind == "dense" else sp.csr_matrix(p), np.arange(len(p)) % 2)
+        for k, p in enumerate(parts)
+    ]
+    return open_source(paths), np.vstack(parts)
+
+
+def test_messages_name_the_shard_and_its_own_row(tmp_path):
+    first = write_h5(tmp_path / "1.h5", np.ones((30, 2)), np.zeros(30))
+    second = write_h5(tmp_path / "2.h5", np.where(np.arange(40).reshape(20, 2) == 11, np.nan, 1.0), np.ones(20))
+    with open_source([first, second]) as source:
+        assert source.place(29) == (first, 29) and source.place(30) == (second, 0) and source.place(49) == (second, 19)
+        with pytest.raises(DataError, match=r"2\.h5: row 5, column 1 is NaN"):
+            list(read_blocks(source, 1 << 30))
+    third = write_h5(tmp_path / "3.h5", np.ones((9, 2)), np.where(np.arange(9) == 4, np.nan, 1.0))
+    with (
+        open_source([first, third]) as source,
+        pytest.raises(DataError, match=r"3\.h5: the label of row 4 is NaN"),
+    ):
+        make_target(source)
+    fourth = write_h5(tmp_path / "4.h5", np.ones((9, 2)), np.ones(9), sample_weight=np.where(np.arange(9) == 8, -1, 1))
+    with (
+        open_source([first, fourth]) as source,
+        pytest.raises(DataError, match=r"4\.h5: the sample weight of row 8 is -1"),
+    ):
+        check_weights(source.sample_weight(), source)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_one_buffer_serves_all_shards_in_any_order(tmp_path, kind):
+    source, X = shards_of(tmp_path, [90, 200, 60, 150], kind)
+    with source:
+        bounds = source.bounds(4000)
+        counted = source.buffer_bytes(bounds)
+        made = []
+        for shard in source.sources:
+
+            def allocate(own, real=shard.allocate):
+                made.append(real(own))
+                return made[-1]
+
+            shard.allocate = allocate
+        buffer = source.allocate(bounds)
+        order = np.random.default_rng(4).permutation(len(bounds) - 1)
+        for _ in range(3):
+            for index in order:
+                start, stop = int(bounds[index]), int(bounds[index + 1])
+                block = source.read(start, stop, buffer)
+                rows = block.X if kind == "dense" else sp.csr_matrix(
+                    (block.data, block.indices, block.indptr), (stop - start, 40)
+                ).toarray()  # fmt: skip
+                assert np.array_equal(rows, X[start:stop])
+                held = buffer.held if isinstance(buffer.held, tuple) else (buffer.held,)
+                beside = 0 if kind == "dense" else 16 * (stop - start + 1)
+                assert sum(part.nbytes for part in held if part is not None) + beside <= counted
+        assert len(bounds) > 20 and len(made) <= 2 * len(source.sources)

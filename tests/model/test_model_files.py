@@ -109,3 +109,91 @@ def test_the_archive_is_an_ordinary_zip(model, tmp_path):
     assert set(zipfile.ZipFile(tmp_path / "m.npz").namelist()) == {
         "coef.npy", "intercept.npy", "classes.npy", "header.npy",
     }  # fmt: skip
+
+
+def write_parts(path, model, **changes):
+    """The model's archive with some arrays, or keys of its header, changed."""
+    arrays = {"coef": model.coef_, "intercept": model.intercept_, "classes": model.classes_}
+    header = {"format": "streammargin-model", "schema": 1, "loss": "hinge", "p": 2.0}
+    for key, value in changes.items():
+        (arrays if key in arrays else header)[key] = value
+    np.savez(path, **arrays, header=json.dumps(header))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"coef": np.ones(6)},
+        {"coef": np.ones((3, 6, 1))},
+        {"coef": np.ones((3, 0))},
+        {"coef": np.ones((1, 6)), "intercept": np.ones(1)},
+        {"coef": np.ones((3, 6)) * 1j},
+        {"coef": np.full((3, 6), np.nan)},
+        {"coef": np.full((3, 6), "a")},
+        {"intercept": np.ones(2)},
+        {"intercept": np.full(3, np.inf)},
+        {"classes": np.array(["a", "b"])},
+        {"classes": np.array(["a", "b", "b"])},
+        {"classes": np.array([1.0, 2.0, np.nan])},
+        {"classes": np.array([["a", "b", "c"]])},
+        {"classes": np.array([1j, 2, 3])},
+        {"p": None},
+        {"p": 1.0},
+        {"p": [2]},
+        {"width": "foo"},
+        {"width": -1.0},
+        {"loss": "cake"},
+        {"loss": {}},
+        {"positive": []},
+        {"certificate": 5},
+        {"schema": "1"},
+        {"schema": None},
+        {"format": None},
+    ],
+)
+def test_models_that_are_not_consistent_are_refused(model, tmp_path, changes):
+    write_parts(tmp_path / "m.npz", model, **changes)
+    with pytest.raises(DataError, match=r"is a damaged model|is not a model"):
+        load_model(tmp_path / "m.npz")
+
+
+def test_the_model_that_they_were_made_of_is_fine(model, tmp_path):
+    write_parts(tmp_path / "m.npz", model)
+    assert np.array_equal(load_model(tmp_path / "m.npz").coef_, model.coef_)
+
+
+@pytest.mark.parametrize("header", ["[]", "5", "null", "[" * 100_000, "{", '"' + "a" * 10 + '"'])
+def test_headers_that_are_none(model, tmp_path, header):
+    np.savez(
+        tmp_path / "m.npz", coef=model.coef_, intercept=model.intercept_, classes=model.classes_, header=header
+    )  # fmt: skip
+    with pytest.raises(DataError, match="is not a model"):
+        load_model(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("field, value", [("method", 77), ("encrypted", 1)])
+def test_archives_that_cannot_be_unpacked(model, tmp_path, field, value):
+    path = tmp_path / "m.npz"
+    save_model(model, str(path))
+    raw = bytearray(path.read_bytes())
+    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # of a file and of the directory: flags, method
+        start = raw.find(signature)
+        while start >= 0:
+            raw[start + place + (2 if field == "method" else 0)] = value
+            start = raw.find(signature, start + 1)
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="is not a model"):
+        load_model(path)
+
+
+def test_pickles_are_never_opened(model, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "sprung"), "w"))
+
+    for number, name in enumerate(("coef", "classes")):
+        path = tmp_path / f"{number}.npz"
+        write_parts(path, model, **{name: np.array([Trap()], object)})
+        with pytest.raises(DataError, match="is not a model"):
+            load_model(path)
+    assert not (tmp_path / "sprung").exists()

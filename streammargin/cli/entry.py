@@ -1,0 +1,108 @@
+"""A command as a process: signals that unwind instead of killing, and standard streams that may be closed or full."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
+
+caught: int | None = None  # the first signal; whatever error follows is its consequence
+_when = 0.0
+
+
+def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
+    """Run the main function that `load` imports; the exit code, 128 + the number of the signal that ended it."""
+    try:
+        catch_signals()
+        repair_streams()
+        code = load()()
+        sys.stdout.flush()  # what --help wrote, say
+        return code
+    except KeyboardInterrupt:
+        return interrupted(program)
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if caught is not None:  # an import that a signal cut short fails in ways of its own
+            return interrupted(program)
+        if isinstance(error, OSError):
+            print(f"{program}: error: {error}", file=sys.stderr)
+            return 74
+        raise
+
+
+def interrupted(program: str) -> int:
+    """Say so in one line; the exit code."""
+    number = caught or signal.SIGINT
+    what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
+    with contextlib.suppress(OSError):
+        print(f"{program}: {what}", file=sys.stderr, flush=True)
+    return 128 + number
+
+
+def catch_signals() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that is ignored (nohup) stays so."""
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _raise)
+
+
+def _raise(number: int, frame: object) -> None:
+    global caught, _when
+    if caught is not None:
+        if time.monotonic() - _when > AGAIN:
+            os._exit(128 + number)
+        return
+    caught, _when = number, time.monotonic()
+    raise KeyboardInterrupt
+
+
+class _Messages(io.FileIO):
+    """Standard error: what it cannot take is lost, and nothing else is."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+class _Results(io.FileIO):
+    """Standard output: results that are lost are an error, raised once."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            # what is still buffered would fail once more at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if isinstance(error, BrokenPipeError):
+                raise
+            from streammargin.errors import ReadWriteError
+
+            raise ReadWriteError(f"cannot write to standard output ({error.strerror}); the results are lost") from error
+
+
+def repair_streams() -> None:
+    """Make the standard streams safe: closed ones exist, and text that their encoding lacks is escaped."""
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):  # results fail, messages vanish
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest free number, which is this one
+    for name, number, kind in (("stdout", 1, _Results), ("stderr", 2, _Messages)):
+        old = getattr(sys, name)
+        raw = kind(number, "w", closefd=False)
+        encoding, lines = (old.encoding, old.line_buffering) if old is not None else ("utf-8", False)
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines or number == 2
+        )
+        setattr(sys, name, stream)

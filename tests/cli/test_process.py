@@ -1,0 +1,115 @@
+"""The command as a process: standard streams that are closed, full or of another encoding, and signals."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.model.linear import LinearModel
+
+COMMAND = f"{sys.executable} -m streammargin"
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model file of two labels that are not ASCII, and the rows for it in rows.h5."""
+    LinearModel(np.array([[1.0, 0.0]]), np.zeros(1), np.array(["näh", "jå"]), {}).save(tmp_path / "m.npz")
+    write_h5(tmp_path / "rows.h5", np.array([[1.0, 2.0], [-1.0, 2.0]]), np.array([1, 2]))
+    return "m.npz"
+
+
+def shell(line, folder, **environment):
+    """A line for the shell, where COMMAND stands for the command."""
+    return subprocess.run(
+        ["bash", "-c", line.replace("COMMAND", COMMAND)], cwd=folder, capture_output=True, text=True, timeout=120,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["/dev/full", "&-"])
+@pytest.mark.parametrize("verb", ["info rows.h5", "predict m.npz rows.h5"])
+def test_results_that_are_lost_are_an_error(model, tmp_path, verb, where):
+    if where == "/dev/full" and not os.path.exists(where):
+        pytest.skip("needs /dev/full")
+    done = shell(f"COMMAND {verb} >{where}", tmp_path)
+    assert done.returncode == 74 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("streammargin: error: cannot write to standard output (")
+
+
+@pytest.mark.parametrize("where", ["/dev/full", "&-"])
+def test_messages_that_are_lost_cost_nothing(tmp_path, blobs_file, where):
+    if where == "/dev/full" and not os.path.exists(where):
+        pytest.skip("needs /dev/full")
+    assert shell(f"COMMAND train {blobs_file} -o m.npz 2>{where}", tmp_path).returncode == 0
+    assert sm.load_model(tmp_path / "m.npz").header["converged"]
+    done = shell(f"COMMAND train none.h5 2>{where}", tmp_path)
+    assert (done.returncode, done.stdout) == (66, "")
+
+
+def test_a_reader_that_has_enough_is_no_error(model, tmp_path):
+    done = shell("COMMAND info rows.h5 | head -1; echo ${PIPESTATUS[0]}", tmp_path)
+    assert done.stdout.split() == ["kind", "data", "0"] and done.stderr == ""
+
+
+def test_labels_that_the_encoding_lacks_are_escaped(model, tmp_path):
+    done = shell(f"COMMAND predict {model} rows.h5", tmp_path, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["j\\xe5", "n\\xe4h"], "")
+
+
+@pytest.mark.parametrize("output", ["p.npy", "p.h5", "p.txt"])
+def test_predictions_on_a_full_disk_leave_nothing(model, tmp_path, output):
+    with h5py.File(tmp_path / "many.h5", "w") as file:
+        file["X"] = np.zeros((40_000, 2), np.float32)
+    before = sorted(os.listdir(tmp_path))
+    done = shell(f"ulimit -f 60; COMMAND predict {model} many.h5 --decision -o {output}", tmp_path)
+    assert done.returncode == 74 and sorted(os.listdir(tmp_path)) == before, done.stderr
+    assert len(done.stderr.splitlines()) == 1 and "cannot write" in done.stderr and "free some space" in done.stderr
+    assert not re.search(r"0x[0-9a-f]+|file descriptor|fd = ", done.stderr)
+
+
+@pytest.mark.parametrize("number, what", [(signal.SIGTERM, "terminated"), (signal.SIGHUP, "hung up")])
+def test_signals_leave_no_half_predictions(model, tmp_path, number, what):
+    # kernels are compiled before: Python drops an exception that is raised inside a callback of the compiler
+    assert shell(f"COMMAND predict {model} rows.h5", tmp_path).returncode == 0
+    os.unlink(tmp_path / "rows.h5")
+    LinearModel(np.ones((20, 2)), np.zeros(20), np.arange(20), {}).save(tmp_path / "m.npz")
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", (3_000_000, 2), np.float32)
+    before = sorted(os.listdir(tmp_path))
+    child = subprocess.Popen(
+        [*COMMAND.split(), "predict", "m.npz", "rows.h5", "--decision", "-o", "p.txt"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while child.poll() is None and not any(name.endswith(".part") for name in os.listdir(tmp_path)):
+        time.sleep(0.01)
+    child.send_signal(number)
+    _, error = child.communicate(timeout=60)
+    assert (child.returncode, error) == (128 + number, f"streammargin: {what}\n")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_interrupts_while_modules_are_imported_are_one_line(model, tmp_path):
+    # the first line of the command's own code is reached long before the libraries are there
+    code = (
+        "import os, signal, sys, threading; from streammargin.__main__ import main; "
+        "sys.argv = ['streammargin', 'info', 'rows.h5']; import streammargin.cli.entry as entry; "
+        "real = entry.repair_streams; "
+        "entry.repair_streams = lambda: (real(), os.kill(os.getpid(), signal.SIGINT)); sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "streammargin: interrupted\n")
+
+
+def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
+    done = shell(
+        f"trap '' HUP; COMMAND predict {model} rows.h5 & sleep 0.3; kill -HUP $!; wait $!; echo $?", tmp_path
+    )  # fmt: skip
+    assert done.stdout.split()[-1] == "0", done.stderr

@@ -41,7 +41,7 @@ def toy(rows=200, seed=0):
     random = np.random.default_rng(seed)
     support = np.array([[0.5, 1.5], [1.5, 0.5], [-0.5, -1.5], [-1.5, -0.5]])
     y = np.where(np.arange(rows - 4) % 2 == 0, 1, -1)
-    across = 2.0 + random.exponential(1.0, rows - 4)  # x_1 + x_2 of the others lies beyond the support vectors'
+    across = 2.5 + random.exponential(1.0, rows - 4)  # x_1 + x_2; it is 2 for the support vectors
     along = random.uniform(-1.0, 1.0, rows - 4)
     others = y[:, None] * np.column_stack([(across + along) / 2, (across - along) / 2])
     return np.concatenate([support, others]), np.concatenate([[1, 1, -1, -1], y])

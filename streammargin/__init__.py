@@ -17,6 +17,7 @@ _HOME = {
     "LinearModel": "streammargin.model.linear",
     "open_source": "streammargin.data.open",
     "MarginClassifier": "streammargin.estimators",
+    "InterpolatingRegressor": "streammargin.regressor",
     "StreamMarginError": "streammargin.errors",
     "UsageError": "streammargin.errors",
     "DataError": "streammargin.errors",
@@ -24,11 +25,22 @@ _HOME = {
     "OutputError": "streammargin.errors",
     "ReadWriteError": "streammargin.errors",
 }
-# MarginClassifier needs an extra: `from streammargin import *` must not
-__all__ = ["__version__", *(name for name in _HOME if name != "MarginClassifier")]
+# the estimators need an extra: `from streammargin import *` must not
+__all__ = ["__version__", *(name for name in _HOME if name not in ("MarginClassifier", "InterpolatingRegressor"))]
 
 if TYPE_CHECKING:
+    from streammargin.api import TrainResult as TrainResult
+    from streammargin.api import train as train
     from streammargin.data.open import open_source as open_source
+    from streammargin.errors import DataError as DataError
+    from streammargin.errors import InputMissingError as InputMissingError
+    from streammargin.errors import OutputError as OutputError
+    from streammargin.errors import ReadWriteError as ReadWriteError
+    from streammargin.errors import StreamMarginError as StreamMarginError
+    from streammargin.errors import UsageError as UsageError
+    from streammargin.estimators import MarginClassifier as MarginClassifier
+    from streammargin.model.io import load_model as load_model
+    from streammargin.model.linear import LinearModel as LinearModel
 
 
 def __getattr__(name: str) -> Any:

@@ -18,14 +18,28 @@ from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.plan import make_plan, parse_size
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Limits, Outcome, certificate_event, run
-from streammargin.driver.setup import check_weights, class_factors, encode, make_target, scaled
+from streammargin.driver.setup import (
+    check_weights,
+    class_factors,
+    class_mass,
+    encode,
+    make_numbers,
+    make_target,
+    scaled,
+)
+from streammargin.driver.stream import Learner, learn_stream
 from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.solvers.auto import choose
 from streammargin.solvers.base import Options, Problem
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.losses import make_loss
+from streammargin.specs.losses import is_numeric, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
+
+TOL, PASSES = 1e-3, 1000
+_FIGURES = ("primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
+            "train_error", "valid_error", "per_class")  # fmt: skip
 
 
 @dataclass
@@ -33,9 +47,9 @@ class TrainResult:
     """What `train` returns.
 
     model : LinearModel
-    certificate : dict with primal, dual, gap, margin_lower, margin_upper, margin_gap, mistakes,
+    certificate : dict with primal, dual, gap, margin_lower, margin_upper, margin_gap, residual, mistakes,
         train_error, valid_error, per_class, converged; exact, for the weights in `model`. The figures
-        are None when a signal ended the run.
+        are None when a signal ended the run, or the rows were a stream.
     history : list of event dicts
     reason : tolerance | passes | seconds | signal | not_separable
     """
@@ -59,11 +73,13 @@ def train(
     solver: str = "sdca",
     loss: str | None = None,
     width: float = 1.0,
+    epsilon: float = 0.0,
     C: float | Sequence[float] | None = None,
     norm: float | str = 2,
-    tol: float = 1e-3,
-    passes: int = 1000,
+    tol: float = TOL,
+    passes: int = PASSES,
     max_seconds: float | None = None,
+    max_rows: int | None = None,
     memory: str | int = "1G",
     seed: int = 0,
     bias: float | None = None,
@@ -83,17 +99,21 @@ def train(
 
     Parameters
     ----------
-    data : path, list of paths (shards), (X, y), or Source
-        Rows (n, d). y: dataset name, FILE:NAME, or array (n,) of labels; x: dataset or group of rows.
+    data : path, list of paths (shards), (X, y), Source, or an iterator of batches (X, y) or (X, y, sample_weight)
+        Rows (n, d). y: dataset name, FILE:NAME, or array (n,) of labels; x: dataset or group of rows. See Streams.
     sample_weight : dataset name or array (n,), optional
         s_i >= 0, multiplies C for its row; 0 means that the row is absent.
-    solver : see `streammargin train --help`
-    loss, width : hinge, squared_hinge, smooth_hinge (of this width) or logistic; default: the solver's, hinge
+    solver : see `streammargin train --help`; auto: by C, norm and multiclass, and the model names the one taken
+    loss, width : hinge, squared_hinge, smooth_hinge (of this width) or logistic; default: the solver's, hinge.
+        Or interpolate: labels are numbers y, and w the smallest with |x_i.w - y_i| <= epsilon (C = inf only);
+        a sample weight of 0 is an absent row, any other changes nothing
     C : float, math.inf (hard margin), or several, trained from one read and chosen on `valid`; default 1,
         or inf for a solver that knows the hard margin alone
     norm : p in (1, 2], or "sparse" for 1 + 1/ln d
-    tol : relative duality gap; for the hard margin, relative margin gap
+    tol : relative duality gap; for the hard margin, relative margin gap; to interpolate: no violation beyond
+        tol max|y|, and a norm as near as tol (of 1/2 ||w||_p^2) to the bound below every interpolator's
     passes, max_seconds : other reasons to stop
+    max_rows : rows after which a stream ends
     memory : bytes, or text like "512M": bounds everything that grows with the data
     bias : value of a constant, regularised column; None for no such column
     scale : none, maxabs or std; folded into the weights
@@ -109,25 +129,62 @@ def train(
     ------
     UsageError, DataError, InputMissingError, ReadWriteError
 
+    Streams
+    -------
+    The solvers perceptron, mirror and pegasos learn each row of an iterator of batches once, in order, in memory that
+    the length of the stream does not change. They stop at the iterator's end or at max_rows (reason "passes"), or after
+    max_seconds ("seconds"). Nothing is proven of rows that are gone: the figures of the certificate are None, but for
+    margin_upper, which the steps of a hard margin prove. `classes` names all labels, where the first batch may lack
+    some. For pegasos the objective is that of max_rows rows, or else of as many as the first batch has. What needs
+    all rows (scale, class_weight="balanced", valid, tol, passes) is refused; the iterator's own errors pass unchanged.
+
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
+    if hasattr(data, "__next__"):
+        for name, given in (("x", x), ("y", y), ("sample_weight", sample_weight), ("valid", valid)):
+            if given is not None:
+                raise UsageError(f"{name} cannot be used with a stream: its batches hold all there is; leave it out")
+        for name, given in (("tol", tol != TOL), ("passes", passes != PASSES)):
+            if given:
+                raise UsageError(f"{name} cannot end a stream, whose rows pass by once; use max_rows or max_seconds")
+        params = {
+            "solver": solver, "loss": loss, "width": width, "C": C, "norm": norm, "bias": bias, "scale": scale,
+            "class_weight": class_weight, "classes": classes, "positive": positive, "multiclass": multiclass,
+            "average": average, "schedule": schedule, "stochastic": stochastic, "max_rows": max_rows,
+        }  # fmt: skip
+        if epsilon:
+            raise UsageError("epsilon belongs to --loss interpolate, which needs all rows; leave it out of a stream")
+        return _train_stream(data, params, max_seconds, History(listeners), should_stop)
+    if max_rows is not None:
+        raise UsageError("max_rows ends a stream of batches; files and arrays are read passes times")
+    if solver == "auto":
+        hard = np.isscalar(C) and C is not None and _number(C, "C") == math.inf
+        targets_given = loss is not None and is_numeric(make_loss(loss, width, 0.0))
+        solver = choose(hard, resolve_p(norm, 3), multiclass == "joint", targets_given)
     method = make_solver(solver)
-    C = method.default_C if C is None else C
     loss = method.default_loss if loss is None else loss
+    function = make_loss(loss, width, _number(epsilon, "epsilon"))
+    numeric = is_numeric(function)
+    if C is None:
+        C = math.inf if numeric else method.default_C
     values = _check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
-    function = make_loss(loss, width)
+    if numeric:
+        _check_numeric(values, class_weight, positive, classes, multiclass, valid)
     budget = parse_size(memory)
 
     with opened(data, x=x, y=y, sample_weight=sample_weight) as source:
         history = History(listeners)
-        target = make_target(source, positive, classes)
         weights = check_weights(source.sample_weight(), source)
-        present = target.codes >= 0
-        if weights.size:
-            present &= weights > 0.0
-        if len(np.unique(target.codes[present])) < 2:
+        targets = np.empty(0)
+        if numeric:
+            target, targets = make_numbers(source, weights)
+            weights = np.empty(0)  # they say who is absent, no more
+        else:
+            target = make_target(source, positive, classes)
+        present = class_mass(target.codes, weights, 1 if numeric else len(target.classes), rows=True)
+        if not numeric and np.count_nonzero(present) < 2:
             raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
-        factors = class_factors(class_weight, target, weights, source.name)
+        factors = np.ones((1, 1)) if numeric else class_factors(class_weight, target, weights, source.name)
         p = resolve_p(norm, source.features)
         per_trial = len(target.positive)
         problem = Problem(
@@ -144,17 +201,19 @@ def train(
             trials=len(values),
             tol=tol,
             seed=seed,
-            present=int(np.count_nonzero(present)),
+            present=int(present.sum()),
             joint=multiclass == "joint" and per_trial > 1,
             options=Options(average, schedule, stochastic),
+            targets=targets,
+            largest_target=float(np.abs(targets).max(initial=0.0)),
         )
-        del present
         method.check(problem)
         held_out = None if valid is None else _open_valid(valid, x, y, source)
 
         # weights of the certificate event and the model are further copies of (K, d+1)
         vectors = 3 * problem.count + 4
-        counted = method.memory(problem) + target.codes.nbytes + weights.nbytes + 8 * vectors * (source.features + 1)
+        own = target.codes.nbytes + weights.nbytes + targets.nbytes
+        counted = method.memory(problem) + own + 8 * vectors * (source.features + 1)
         working: Source = source
         center, factor = np.zeros(source.features), np.ones(source.features)
         if scale != "none":
@@ -168,15 +227,14 @@ def train(
             counted += validator.memory_bytes
         plan = make_plan(working, budget, counted)
 
-        params = {
-            "solver": solver, "loss": loss, "width": width, "C": values if len(values) > 1 else values[0],
-            "norm": norm, "p": p, "tol": tol, "passes": passes, "max_seconds": max_seconds, "memory": memory,
+        params = _plain_params({
+            "solver": solver, "loss": loss, "width": width, "epsilon": epsilon,
+            "C": values if len(values) > 1 else values[0], "norm": norm, "p": p, "tol": tol,
+            "passes": passes, "max_seconds": max_seconds, "memory": memory,
             "seed": seed, "bias": bias, "scale": scale, "positive": positive, "multiclass": multiclass,
-            "class_weight": class_weight if class_weight is None or isinstance(class_weight, str)
-            else {str(k): float(v) for k, v in class_weight.items()},
-            "average": average, "schedule": schedule, "stochastic": stochastic,
-            "classes": None if classes is None else [str(c) for c in classes],
-        }  # fmt: skip
+            "class_weight": class_weight, "average": average, "schedule": schedule, "stochastic": stochastic,
+            "classes": classes,
+        })  # fmt: skip
         history.publish(
             {
                 "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__, "params": params,
@@ -217,6 +275,88 @@ def train(
     )
 
 
+def stream_learner(
+    *, solver: str, loss: str | None = None, width: float = 1.0, C: Any = None, norm: float | str = 2,
+    bias: float | None = None, scale: str = "none", class_weight: Any = None, classes: Sequence[Any] | None = None,
+    positive: Any = None, multiclass: str = "ovr", average: bool | None = None, schedule: str | None = None,
+    stochastic: bool | None = None, tol: float = TOL, max_rows: int | None = None,
+) -> Learner:  # fmt: skip
+    """What learns from batches with these options of `train`. Raises UsageError for those that need all rows."""
+    if C is not None:
+        values = _check_options(C, tol, PASSES, None, 0, bias, scale, multiclass, None)
+        C = values[0]
+    else:
+        _check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
+    if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
+        raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")
+    if scale != "none":
+        raise UsageError(f"scale={scale} needs all rows before the first step; scale the batches before they come")
+    if isinstance(class_weight, str):
+        raise UsageError(f"class_weight={class_weight!r} needs all rows before the first step; give {{label: factor}}")
+    return Learner(
+        solver, loss=loss, width=width, C=C, norm=norm, bias=bias, class_weight=class_weight, classes=classes,
+        positive=positive, joint=multiclass == "joint", options=Options(average, schedule, stochastic), tol=tol,
+        horizon=max_rows,
+    )  # fmt: skip
+
+
+def stream_header(params: Mapping[str, Any], learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
+    """Header of a model that learned from a stream: options, how it ended, and what is known of it."""
+    assert learner.problem is not None and learner.target is not None
+    certificate = {**dict.fromkeys(_FIGURES), "margin_upper": learner.margin_upper(), "converged": False}
+    return {
+        **_plain_params(params), "loss": params["loss"] or learner.solver.default_loss, "C": learner.C,
+        "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
+        "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
+        "certificate": certificate,
+    }  # fmt: skip
+
+
+def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    factors, classes = params["class_weight"], params["classes"]
+    return {
+        **params,
+        "class_weight": {str(k): float(v) for k, v in factors.items()} if isinstance(factors, Mapping) else factors,
+        "classes": None if classes is None else [str(c) for c in classes],
+    }
+
+
+def _train_stream(
+    batches: Any, params: dict[str, Any], max_seconds: float | None, history: History,
+    should_stop: Callable[[], str | None] | None,
+) -> TrainResult:  # fmt: skip
+    if max_seconds is not None and not _number(max_seconds, "max_seconds") > 0.0:
+        raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
+    learner = stream_learner(**params)
+    params["max_seconds"] = max_seconds
+
+    def announce() -> dict[str, Any]:
+        assert learner.target is not None and learner.problem is not None
+        return {
+            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__,
+            "params": {**_plain_params(params), "tol": learner.tol, "p": learner.problem.p},
+            "data": {
+                "path": "stream", "rows": params["max_rows"], "features": learner.features, "nnz": None,
+                "fingerprint": None, "classes": [str(c) for c in learner.target.classes.tolist()],
+            },
+            "plan": {
+                "block_rows": learner.rows, "blocks": 1, "memory_bytes": learner.solver.memory(learner.problem)
+            },
+        }  # fmt: skip
+
+    reason, seconds = learn_stream(
+        batches, learner, params["max_rows"], max_seconds, history, announce, should_stop
+    )  # fmt: skip
+    header = stream_header(params, learner, reason, seconds)
+    end = {
+        "event": "run_end", "status": "ok", "converged": False, "reason": reason, "passes": 1, "seconds": seconds,
+        "exit_code": 0, "model": None,
+    }  # fmt: skip
+    history.events.append(end)
+    model = LinearModel(*learner.model_parts(), header)
+    return TrainResult(model, header["certificate"], history.events, reason, False, 1, seconds, end)
+
+
 def _check_options(
     C: float | Sequence[float], tol: float, passes: int, max_seconds: float | None, seed: int, bias: float | None,
     scale: str, multiclass: str, valid: Any,
@@ -246,6 +386,29 @@ def _check_options(
     return values
 
 
+def unmet(result: TrainResult) -> str:
+    """What to say of numbers that were not interpolated."""
+    certificate = result.certificate
+    return (
+        f"stopped by {result.reason} with a row {certificate['residual']:.3g} beyond its tolerance; every interpolator "
+        f"has a norm of at least {math.sqrt(2.0 * max(certificate['dual'], 0.0)):.3g}, and rows that contradict each "
+        "other have none; raise passes, tol or epsilon"
+    )
+
+
+def _check_numeric(
+    values: list[float], class_weight: Any, positive: Any, classes: Any, multiclass: str, valid: Any
+) -> None:
+    """UsageError for options of classes where the labels are numbers."""
+    if values != [math.inf]:
+        raise UsageError("to interpolate is to meet every target, C = inf; leave C out, or give epsilon")
+    given = {"class_weight": class_weight, "positive": positive, "classes": classes, "valid": valid}
+    given["multiclass"] = None if multiclass == "ovr" else multiclass
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} is for classes, and the loss interpolate takes numbers; leave it out")
+
+
 def _number(value: Any, name: str) -> float:
     try:
         return float(value)
@@ -267,9 +430,7 @@ def _open_valid(valid: Any, x: str | None, y: Any, source: Source) -> Source:
 def _choose(problem: Problem, outcome: Outcome) -> tuple[int, dict[str, Any]]:
     """The value of C with the smallest held-out error (the smallest such C), and its exact figures."""
     if outcome.figures is None:
-        keys = ("primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "mistakes", "train_error",
-                "valid_error", "per_class")  # fmt: skip
-        return 0, dict.fromkeys(keys)
+        return 0, dict.fromkeys(_FIGURES)
     errors = outcome.valid_errors
     trial = 0
     if errors is not None and problem.trials > 1:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.api import train
+from streammargin.api import stream_header, stream_learner, train
 from streammargin.data.base import Source
+from streammargin.driver.stream import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 except ImportError as error:
@@ -28,7 +30,7 @@ except ImportError as error:
 _ADVICE = {
     "passes": "raise passes or tol, or scale the data",
     "seconds": "raise max_seconds or tol, or scale the data",
-    "not_separable": "no hyperplane separates the classes; give a finite C",
+    "not_separable": "no hyperplane separates the classes; give a finite C (to a solver that takes one)",
 }
 
 
@@ -37,6 +39,13 @@ def _streams(X: Any) -> bool:
     if isinstance(X, (str, os.PathLike, Source)):
         return True
     return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
+
+
+def _learns_from_streams(estimator: MarginClassifier) -> bool:
+    solvers = streaming_solvers()
+    if estimator.solver not in solvers:
+        raise AttributeError(f"solver {estimator.solver!r} has no partial_fit; the solvers {', '.join(solvers)} have")
+    return True
 
 
 class MarginClassifier(ClassifierMixin, BaseEstimator):
@@ -51,7 +60,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     coef_ : (1, d) or (k, d) float64
     intercept_ : (1,) or (k,) float64
     classes_ : (k,) the labels
-    n_iter_ : int, passes over the rows
+    n_iter_ : int, passes over the rows; after partial_fit, the batches learned
+    t_ : int, rows learned by partial_fit
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
     certificate_ : dict of exact figures, see `streammargin.TrainResult`
     """
@@ -71,6 +81,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         bias: float = 1.0,
         scale: str = "none",
         class_weight: str | Mapping[Any, float] | None = None,
+        multiclass: str = "ovr",
+        average: bool | None = None,
+        schedule: str | None = None,
+        stochastic: bool | None = None,
         memory: str | int = "1G",
         random_state: Any = 0,
     ) -> None:
@@ -86,6 +100,10 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         self.bias = bias
         self.scale = scale
         self.class_weight = class_weight
+        self.multiclass = multiclass
+        self.average = average
+        self.schedule = schedule
+        self.stochastic = stochastic
         self.memory = memory
         self.random_state = random_state
 
@@ -125,10 +143,15 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
             bias=self.bias if self.fit_intercept else None,
             scale=self.scale,
             class_weight=self.class_weight,
+            multiclass=self.multiclass,
+            average=self.average,
+            schedule=self.schedule,
+            stochastic=self.stochastic,
             memory=self.memory,
             seed=int(seed),
         )
         model = result.model
+        self._learner: Learner | None = None
         self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
         self.n_features_in_ = model.coef_.shape[1]
         self.n_iter_ = result.passes
@@ -140,6 +163,44 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        return self
+
+    @available_if(_learns_from_streams)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MarginClassifier:
+        """Learn from each row of the batch X (m, d) once, in order; y (m,) labels, sample_weight (m,) >= 0.
+
+        For the solvers perceptron, mirror (which only tell weight 0, absence, from the others) and pegasos. classes:
+        all labels that may come; without them those of the first batch are all. Further batches go on from the state
+        of the last, with the parameters of the first; `fit` forgets it, and the first call after a `fit` starts
+        afresh. The sequence of batches is learned as `streammargin.train` learns an iterator of them.
+        """
+        learner: Learner | None = getattr(self, "_learner", None)
+        first = learner is None
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=first
+        )  # fmt: skip
+        check_classification_targets(y)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        params = {
+            "solver": self.solver, "loss": self.loss, "width": self.width, "C": self.C, "norm": self.norm,
+            "bias": self.bias if self.fit_intercept else None, "scale": self.scale, "class_weight": self.class_weight,
+            "classes": classes, "multiclass": self.multiclass, "average": self.average, "schedule": self.schedule,
+            "stochastic": self.stochastic, "tol": self.tol,
+        }  # fmt: skip
+        if learner is None:
+            learner = stream_learner(**params)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise UsageError(
+                f"classes are {np.unique(classes).tolist()}, but the first call of partial_fit set "
+                f"{self.classes_.tolist()}; leave them out, or fit a clone"
+            )
+        learner.learn(X, y, sample_weight)
+        self._learner = learner
+        self.coef_, self.intercept_, self.classes_ = learner.model_parts()
+        self.n_iter_, self.t_ = learner.batches, learner.rows
+        self._header = stream_header(params, learner, "passes", 0.0)
+        self.certificate_ = self._header["certificate"]
         return self
 
     def _model(self) -> LinearModel:

@@ -22,8 +22,8 @@ from streammargin.specs.losses import make_loss
 sums = np.zeros((1, SUMS))
 block = DenseBlock(np.full((2, 2), 0.25), 0.0)
 certify_block(block, make_loss("hinge", 1.0), 0, np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)),
-              np.empty(0), 1, np.ones((1, 3)), np.empty((1, 0)), np.zeros((1, 2), np.uint8), np.zeros((1, 3)),
-              sums, np.zeros(1, np.int64))
+              np.empty(0), np.empty(0), 1, np.ones((1, 3)), np.empty((1, 0)), np.zeros((1, 2), np.uint8),
+              np.zeros((1, 3)), sums, np.zeros(1, np.int64))
 stats = certify_block.stats
 print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """
@@ -101,3 +101,26 @@ def test_read_only_install_without_home_works_with_one_warning(tmp_path):
     done = run(KERNEL, tmp_path, HOME=nowhere, XDG_CACHE_HOME=nowhere, PYTHONDONTWRITEBYTECODE=1)
     assert done.stdout.split()[0] == "3.0"
     assert done.stderr.count("compiled kernels cannot be cached") == 1 and done.stderr.count("\n") == 1
+
+
+def test_a_cached_kernel_that_was_cut_short_is_compiled_again(tmp_path):
+    assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "1", "0"]
+    for ending in ("*.nbc", "*.nbi"):
+        for path in tmp_path.rglob(ending):
+            path.write_bytes(path.read_bytes()[:40])
+        done = run(KERNEL, NUMBA_CACHE_DIR=tmp_path)
+        assert done.stdout.split()[0] == "3.0" and "Traceback" not in done.stderr
+        assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "0", "1"]
+
+
+def test_processes_that_compile_side_by_side_leave_a_cache_that_works(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
+    code = """
+import sys, numpy as np
+from streammargin.kernels.check import first_not_finite
+assert first_not_finite(np.array([1, np.inf], sys.argv[1])) == 1
+"""
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):  # cold, side by side; then whatever they left
+        runs = [subprocess.Popen([sys.executable, "-c", code, kind], env=env, cwd=tmp_path) for kind in ("f4", "f8")]
+        assert [run.wait() for run in runs] == [0, 0]

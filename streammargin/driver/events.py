@@ -9,14 +9,13 @@ from typing import Any
 Listener = Callable[[dict[str, Any]], None]
 SCHEMA = 1
 KEPT = 10_000
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident_bytes() -> int | None:
     """Resident memory of this process, or None where the system does not tell."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * _PAGE
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return None
 

@@ -13,6 +13,7 @@ from streammargin.errors import UsageError
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
 LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
+LARGEST = 1 << 60  # bytes; more is no memory
 BUFFERS = 3  # one in the kernel, one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
 SLACK_BYTES = 12 << 20
@@ -23,15 +24,17 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 def parse_size(text: str | int | float) -> int:
     """Bytes of "512M", "1G", "1.5GiB" or a plain number. Raises UsageError for anything else."""
     if isinstance(text, str):
+        number: int | float
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
         if not match:
             raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
-        size = int(float(match[1]) * _UNITS[match[2].upper()])
+        number, unit = float(match[1]), _UNITS[match[2].upper()]
     else:
-        size = int(text)
-    if size <= 0:
-        raise UsageError(f"size must be positive, not {text!r}")
-    return size
+        number, unit = float(text), 1
+    if not 1 <= number * unit < LARGEST:  # nan neither
+        shown = text if len(str(text)) < 40 else f"{str(text)[:40]}..."
+        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown!r}")
+    return int(number * unit)
 
 
 def format_size(size: float) -> str:

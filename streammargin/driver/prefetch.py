@@ -39,15 +39,15 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
                 block = block._replace(data=block.data.copy(), indices=block.indices.copy())
             check.sort_rows(block.data, block.indices, block.indptr)
             code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
+        if code in (check.OUT_OF_RANGE, check.TWICE):
+            where, row = source.place(start + int(row))
         if code == check.OUT_OF_RANGE:
             raise DataError(
-                f"{source.name}: row {start + row} has the column index {int(np.uint32(index).view(np.int32))}, "
+                f"{where}: row {row} has the column index {int(np.uint32(index).view(np.int32))}, "
                 f"outside 0..{block.width - 1}; write the data again, with the right shape"
             )
         if code == check.TWICE:
-            raise DataError(
-                f"{source.name}: row {start + row} has column {index} twice; sum the duplicates before training"
-            )
+            raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
     values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
     bad = int(check.first_not_finite(values))
     if bad >= 0:
@@ -56,10 +56,8 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
         else:
             row, column = int(np.searchsorted(block.indptr, bad, side="right")) - 1, int(block.indices[bad])
         what = "NaN" if np.isnan(values[bad]) else "an infinite value"
-        raise DataError(
-            f"{source.name}: row {start + row}, column {column} is {what}; "
-            "drop the row or replace the value before training"
-        )
+        where, row = source.place(start + row)
+        raise DataError(f"{where}: row {row}, column {column} is {what}; drop the row or replace the value")
     return block
 
 
@@ -137,7 +135,7 @@ def _block_bytes(block: Block) -> int:
     return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
 
 
-def read_blocks(source: Source, memory: int = 96 << 20) -> Iterator[tuple[int, int, Block]]:
+def read_blocks(source: Source, memory: int) -> Iterator[tuple[int, int, Block]]:
     """All rows in file order, (start, stop, block), reading ahead in at most `memory` bytes."""
     from streammargin.driver.plan import make_plan
 

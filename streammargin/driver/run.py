@@ -42,6 +42,10 @@ class Outcome:
     valid_errors: np.ndarray | None
 
 
+class _Interrupted(Exception):
+    """A signal came between two blocks."""
+
+
 class _Run:
     """One training run; attributes are what the phases share."""
 
@@ -89,6 +93,8 @@ class _Run:
         bytes_before, wait_before = counts.bytes_read, counts.wait_seconds
         rows = 0
         for done, (start, stop, block) in enumerate(self.reader.stream(order)):
+            if self.should_stop is not None and self.should_stop() is not None:
+                raise _Interrupted
             yield start, block._replace(bias=self.bias)
             rows += stop - start
             if self.progress:
@@ -102,9 +108,6 @@ class _Run:
                     }
                 )  # fmt: skip
         self.longest_sweep = max(self.longest_sweep, self._elapsed() - started)
-
-    def _stop_requested(self) -> bool:
-        return self.should_stop is not None and self.should_stop() is not None
 
     def prologue(self) -> None:
         blocks = len(self.reader.bounds) - 1
@@ -125,11 +128,8 @@ class _Run:
         for first, block in sweep:
             self.solver.run_block(self.problem, self.state, self.active, block, first)
             rows += block.rows()
-            if self._stop_requested():
-                interrupted = "signal"
-            elif len(order) > 1 and self._out_of_time():
+            if len(order) > 1 and self._out_of_time():
                 interrupted = "seconds"
-            if interrupted:
                 break
         sweep.close()  # type: ignore[attr-defined]
         report = self.solver.end_pass(self.problem, self.state, self.active)
@@ -208,13 +208,18 @@ def run(
     Unless a signal ended it, the weights of the outcome are the ones whose figures it carries.
     """
     training = _Run(problem, solver, reader, bias, limits, validator, history, should_stop, progress)
-    stopping = Stopping(problem.count, limits.tol)
+    try:
+        return _passes(training)
+    except _Interrupted:
+        return training.finish("signal")
+
+
+def _passes(training: _Run) -> Outcome:
+    stopping = Stopping(training.problem.count, training.limits.tol)
     training.prologue()
     while True:
         report, reason = training.learn()
-        if reason == "signal":
-            return training.finish(reason)
-        if reason is None and training.number >= limits.passes:
+        if reason is None and training.number >= training.limits.passes:
             reason = "passes"
         if reason is None and training._out_of_time():
             reason = "seconds"
@@ -244,6 +249,7 @@ def certificate_event(
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
 
+    numeric = any(f.residual is not None for f in classes)
     smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
     return {
         "primal": float(sum(f.primal for f in classes)),
@@ -252,13 +258,15 @@ def certificate_event(
         "margin_lower": smallest.margin_lower,
         "margin_upper": smallest.margin_upper,
         "margin_gap": worst([f.margin_gap for f in classes]),
-        "mistakes": mistakes,
-        "train_error": mistakes / max(1, problem.present),
+        "residual": worst([f.residual for f in classes]),
+        "mistakes": None if numeric else mistakes,
+        "train_error": None if numeric else mistakes / max(1, problem.present),
         "valid_error": valid_error,
         "per_class": [
             {
                 "primal": f.primal, "dual": f.dual, "gap": f.gap, "margin_lower": f.margin_lower,
-                "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "mistakes": f.mistakes,
+                "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "residual": f.residual,
+                "mistakes": None if numeric else f.mistakes,
             }
             for f in classes
         ],

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streammargin.data.base import Source
-from streammargin.data.labels import census
+from streammargin.data.labels import as_values, census, label_key
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.plan import least_budget
 from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import DenseBlock
+
+PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
+MOST_REAL_CLASSES = 100  # more labels like 0.37 are hardly classes
 
 
 @dataclass(frozen=True)
@@ -28,17 +31,16 @@ class Target:
     rest: Any = None  # the label that is set against all others, where one was named
 
 
+def same_label(one: Any, other: Any) -> bool:
+    """Whether two labels are one, given as they are or as text."""
+    return label_key(one) == label_key(other)
+
+
 def find_label(value: Any, classes: np.ndarray, name: str) -> int:
     """Position of a label given by the user (perhaps as text) among the classes. UsageError if absent."""
     for position, label in enumerate(classes.tolist()):
-        if label == value or str(label) == str(value):
+        if same_label(label, value):
             return position
-        if isinstance(label, (int, float)) and not isinstance(value, bool):
-            try:
-                if float(value) == float(label):
-                    return position
-            except (TypeError, ValueError):
-                continue
     listed = ", ".join(map(str, classes[:20].tolist()))
     raise UsageError(f"there is no label {value!r} in {name}; its labels are {listed}")
 
@@ -48,12 +50,17 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
 
     Raises DataError when fewer than two classes remain, UsageError for a label that does not occur.
     """
-    classes, codes, _ = census(source.labels(), source.rows, source.name)
+    classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
     if only is not None:
         kept = sorted({find_label(value, classes, source.name) for value in only})
         new_code = np.full(len(classes), -1, np.int16)
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
+    if classes.dtype.kind == "f" and len(classes) > MOST_REAL_CLASSES and np.any(classes != np.trunc(classes)):
+        raise DataError(
+            f"{source.name}: its labels are {len(classes)} different real numbers, hardly classes; name others with "
+            "--y, or predict the numbers with --loss interpolate"
+        )
     if positive is not None:
         chosen = find_label(positive, classes, source.name)
         label = classes[chosen].item()
@@ -69,17 +76,48 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))
 
 
+def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarray]:
+    """One read of the labels as numbers: (a target of one class, targets (n,) float64).
+
+    Rows of weight 0 are absent: code -1, target 0. Raises DataError for a label that is no finite number.
+    """
+    targets = np.empty(source.rows)
+    start = 0
+    for raw in source.labels():
+        chunk = as_values(raw)
+        if chunk.dtype.kind not in "biuf":
+            raise DataError(f"{source.name}: the labels are no numbers; name numbers to interpolate with --y")
+        if start + len(chunk) > source.rows:
+            raise DataError(f"{source.name}: more labels than the {source.rows} rows")
+        part = targets[start : start + len(chunk)]
+        part[:] = chunk
+        bad = np.flatnonzero(~np.isfinite(part))
+        if bad.size:
+            where, row = source.place(start + int(bad[0]))
+            raise DataError(f"{where}: the label of row {row} is {part[bad[0]]}; drop the row or replace it")
+        start += len(chunk)
+    if start != source.rows:
+        raise DataError(f"{source.name}: {start} labels for {source.rows} rows; X and y must have the same length")
+    codes = np.zeros(source.rows, np.int16)
+    if weights.size:
+        codes[weights <= 0.0] = -1
+        targets[weights <= 0.0] = 0.0
+    if not np.any(codes == 0):
+        raise DataError(f"{source.name}: no row has a positive weight; training needs one")
+    return Target(np.empty(0), codes, np.array([0])), targets
+
+
 def encode(source: Source, target: Target) -> np.ndarray:
     """Codes (n,) int16 of a held-out source; labels that were not trained on count as absent."""
-    classes, codes, _ = census(source.labels(), source.rows, source.name)
+    classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
     if target.rest is not None:
-        return np.array([_same(label, target.rest) for label in classes.tolist()], np.int16)[codes]
-    known = {str(label): k for k, label in enumerate(target.classes.tolist())}
-    return np.array([known.get(str(label), -1) for label in classes.tolist()], np.int16)[codes]
-
-
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other or str(one) == str(other))
+        return np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)[codes]
+    known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
+    found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
+    if np.all(found < 0):
+        listed = ", ".join(map(str, classes[:20].tolist()))
+        raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with --y")
+    return found[codes]
 
 
 def check_weights(weights: np.ndarray | None, source: Source) -> np.ndarray:
@@ -88,10 +126,22 @@ def check_weights(weights: np.ndarray | None, source: Source) -> np.ndarray:
         return np.empty(0)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
+        where, row = source.place(int(bad[0]))
         raise DataError(
-            f"{source.name}: the sample weight of row {bad[0]} is {weights[bad[0]]}; weights must be finite and >= 0"
+            f"{where}: the sample weight of row {row} is {weights[bad[0]]}; weights must be finite and >= 0"
         )
     return weights
+
+
+def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool = False) -> np.ndarray:
+    """Weight of the present rows of each class, (classes,) float64; their number where `rows` is true."""
+    mass = np.zeros(classes)
+    for start in range(0, len(codes), PIECE):  # no copies of length n
+        code, weight = codes[start : start + PIECE], weights[start : start + PIECE]
+        present = (code >= 0) & (weight > 0.0) if weights.size else code >= 0
+        each = weight[present] if weights.size and not rows else None
+        mass += np.bincount(code[present], each, minlength=classes)
+    return mass
 
 
 def class_factors(
@@ -105,30 +155,35 @@ def class_factors(
     if isinstance(class_weight, str):
         if class_weight != "balanced":
             raise UsageError(f"class_weight must be 'balanced' or LABEL=W,..., not {class_weight!r}")
-        present = target.codes >= 0
-        mass = np.bincount(target.codes[present], weights[present] if weights.size else None, minlength=size)
+        mass = class_mass(target.codes, weights, size)
         return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
     for label, factor in class_weight.items():
         if not (math.isfinite(factor) and factor > 0.0):
             raise UsageError(f"the class weight of {label!r} must be a positive number, not {factor!r}")
-        if target.rest is not None:
-            factors[1 if _same(label, target.rest) else 0] = factor
+        if target.rest is not None:  # the others share one weight, under the name "not LABEL"
+            factors[1 if same_label(label, target.rest) else find_label(label, target.classes, name)] = factor
         else:
             factors[find_label(label, target.classes, name)] = factor
     return factors
 
 
-def scaled(source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> ScaledSource:
+def scaled(
+    source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int,
+    should_stop: Callable[[], str | None] | None = None,
+) -> ScaledSource:  # fmt: skip
     """One pass over the columns of the present rows: x / max|x|, or (x - mean) / standard deviation.
 
     Sparse columns are divided only, never centred. A constant column keeps its scale. The pass reads
-    within `memory` bytes, or the least that can be read in.
+    within `memory` bytes, or the least that can be read in. A stop raises KeyboardInterrupt: there is no
+    model yet.
     """
     from streammargin.kernels.columns import dense_columns, sparse_columns
 
     d = source.features
     largest, total, squares, shift = (np.zeros(d) for _ in range(4))
     for start, stop, block in read_blocks(source, max(memory, least_budget(source))):
+        if should_stop is not None and should_stop() is not None:
+            raise KeyboardInterrupt
         here = weights[start:stop] if weights.size else weights
         if isinstance(block, DenseBlock):
             if start == 0:  # sums about a typical row do not cancel

@@ -13,18 +13,22 @@ PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMS = 0, 1, 2, 3, 4, 5
 
 @kernel
 def certify_block(
-    block, loss, first, codes, positive, caps, weights, trials, w, alpha, sleep, theta, sums, wrong
+    block, loss, first, codes, positive, caps, weights, targets, trials, w, alpha, sleep, theta, sums, wrong
 ):  # fmt: skip
     """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
-    w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals;
-    theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64 (MIN_MARGIN starts at inf).
+    w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals; sleep (K, n),
+    or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64
+    (MIN_MARGIN starts at inf: the smallest margin, or minus the largest violation of a target).
+    targets (n,) numbers to interpolate, or (0,) for classes.
     trials is the number of values of C; problem k belongs to trial k // (K // trials), and
     wrong[trial] counts the rows whose class is not the one with the largest score.
     Rows whose dual is not where a step would leave it are woken up.
     """
     weighted = weights.size > 0
     has_alpha = alpha.shape[1] > 0
+    sleeps = sleep.shape[1] > 0
+    numeric = targets.size > 0
     per_trial = w.shape[0] // trials
     scores = np.empty(w.shape[0])
     for i in range(block.rows()):
@@ -44,20 +48,26 @@ def certify_block(
                 continue
             sign = 1.0 if code == positive[k] else -1.0
             u = sign * score
-            sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], u)
-            if u <= 0.0:
+            slack = u
+            if numeric:
+                u -= targets[row]
+                slack = -loss.primal(u, 1.0)
+            elif u <= 0.0:
                 sums[k, MISTAKES] += 1.0
+            sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], slack)
             finite = np.isfinite(cap)
             if finite:
                 sums[k, PRIMAL] += loss.primal(u, cap)
             if has_alpha:
                 a = min(np.float64(alpha[k, row]), loss.bound(cap))
                 if a != 0.0:
-                    sums[k, DUAL] += loss.dual(a, cap)
+                    sums[k, DUAL] += loss.dual(a, cap) + (a * targets[row] if numeric else 0.0)
                     sums[k, SUM_ALPHA] += a
                     block.add(i, sign * a, theta[k])
-                if sleep[k, row] > 15 and ((a == 0.0 and u < 1.0) or (a > 0.0 and u > 1.0)):
-                    sleep[k, row] = 0
+                if sleeps and sleep[k, row] > 15:
+                    misplaced = slack < 0.0 if numeric else (a == 0.0 and u < 1.0) or (a > 0.0 and u > 1.0)
+                    if misplaced:
+                        sleep[k, row] = 0
         if per_trial > 1:
             for trial in range(trials):
                 best = trial * per_trial

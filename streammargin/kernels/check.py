@@ -7,7 +7,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels.jit import kernel
 
-FINE, NOT_FINITE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3, 4
+FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
 
 
 # reassociation lets LLVM use wide sums (16 times as fast); x - x is 0 for finite x only, and stays so

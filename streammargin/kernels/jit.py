@@ -6,6 +6,7 @@ operation would go unnoticed. Here the stamp is a digest of all of specs/ and ke
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import logging
 from collections.abc import Callable
@@ -60,8 +61,46 @@ class _Implementation(caching.CompileResultCacheImpl):
     _locator_classes: ClassVar[list] = [_UserProvided, _InTree, _UserWide]
 
 
+class _Files(caching.IndexDataCacheFile):
+    """Files named by their contents' signature and sources.
+
+    Numba numbers them, so that two processes that compile at the same time give one name to two kernels.
+    """
+
+    def _load_index(self) -> dict:
+        try:
+            return super()._load_index()
+        except Exception as error:  # cut short by a crash or a full disk
+            logger.info("the cache index %s cannot be read (%s)", self._index_path, error)
+            return {}
+
+    def save(self, key: Any, data: Any) -> None:
+        overloads = self._load_index()
+        base = self._index_name.removesuffix(".nbi")
+        if not overloads:  # the sources have changed, and nobody will look for the old files again
+            for old in Path(self._cache_path).glob(f"{glob.escape(base)}.*.nbc"):
+                old.unlink(missing_ok=True)
+        digest = hashlib.sha256(repr((self._source_stamp, self._version, key)).encode()).hexdigest()
+        overloads[key] = f"{base}.{digest[:16]}.nbc"
+        self._save_data(overloads[key], data)
+        self._save_index(overloads)
+
+
 class _Cache(caching.FunctionCache):
     _impl_class = _Implementation
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self._cache_file: Any = _Files(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # likewise; it is compiled and written again
+            logger.info("a cached kernel of %s cannot be read (%s)", self._name, error)
+            return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

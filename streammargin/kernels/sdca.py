@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 
 # columns of the running figures of a pass, one row per problem
@@ -14,7 +15,7 @@ LONGEST_SLEEP = 8
 
 @kernel
 def sdca_block(
-    block, loss, norm, first, order, group, problems, codes, positive, caps, weights,
+    block, loss, norm, first, order, group, problems, codes, positive, caps, weights, targets,
     alpha, sleep, curvature, theta, powers, power_sum, figures,
 ):  # fmt: skip
     """One visit of every row of the block that is awake, for every problem listed.
@@ -25,12 +26,15 @@ def sdca_block(
     problems  numbers k of the problems to update
     codes     (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
     caps      (K, classes) C times the class weight; weights (n,) or (0,) sample weights
-    alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until first needed
+    targets   (n,) numbers to interpolate, or (0,) for classes
+    alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
+              first needed, inf if it is no number
     theta     (K, d+1) A^T alpha, powers its mirrored powers (the same array at p = 2), power_sum (K,)
     figures   (K, FIGURES), added to
     """
     rows = block.rows()
     weighted = weights.size > 0
+    numeric = targets.size > 0
     for position in range(order.size):
         start = order[position] * group
         stop = min(start + group, rows)
@@ -58,14 +62,18 @@ def sdca_block(
                 sign = 1.0 if code == positive[k] else -1.0
                 old = np.float64(alpha_k[row])
                 u = sign * norm.scale(power_sum[k]) * np.float64(block.dot(i, powers_k))
+                slack = u
+                if numeric:
+                    u -= targets[row]
+                    slack = -loss.primal(u, 1.0)
                 if np.isfinite(cap):
                     gap += loss.gap(min(old, loss.bound(cap)), u, cap)
-                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], u)
-                if u <= 0.0:
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], slack)
+                if slack < 0.0 or (u <= 0.0 and not numeric):
                     figures[k, MISTAKES] += 1.0
                 L = curvature[row]
                 if L == 0.0:
-                    L = norm.curvature(block, i)
+                    L = row_curvature(block, norm, i)
                     curvature[row] = L
                 new = loss.step(old, u, L, cap)
                 alpha_k[row] = new

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor, as_values
+from streammargin.data.labels import LabelCursor, as_values, label_key
 from streammargin.data.open import opened
 from streammargin.errors import DataError
 
@@ -21,7 +21,7 @@ class LinearModel:
 
     coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64
     intercept_ : (1,) or (k,) float64
-    classes_ : (2,) or (k,) labels
+    classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
     """
 
@@ -30,6 +30,11 @@ class LinearModel:
         self.intercept_ = np.ascontiguousarray(intercept, np.float64)
         self.classes_ = np.asarray(classes)
         self.header = header
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it predicts numbers rather than labels."""
+        return len(self.classes_) == 0
 
     def score_blocks(self, source: Source, memory: int = _BUDGET) -> Iterator[tuple[int, int, np.ndarray]]:
         """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes.
@@ -54,7 +59,9 @@ class LinearModel:
                 yield start + low, start + high, scores
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """Labels (m,) for scores (m, k)."""
+        """Labels (m,) for scores (m, k); of a regressor the scores themselves."""
+        if self.numeric:
+            return scores[:, 0].copy()
         best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
         return self.classes_[best]
 
@@ -67,7 +74,7 @@ class LinearModel:
         return out[:, 0] if len(self.coef_) == 1 else out
 
     def predict(self, data: Any) -> np.ndarray:
-        """Labels (n,) of the rows."""
+        """Labels (n,) of the rows, or numbers."""
         with opened(data) as source:
             out = np.empty(source.rows, self.classes_.dtype)
             for start, stop, scores in self.score_blocks(source):
@@ -79,14 +86,17 @@ class LinearModel:
 
         loss is the mean of the loss the model was trained with (summed over the classes); margin the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
+        Of a regressor: rows, mean_squared_error and largest_error.
         """
+        if self.numeric:
+            return self._errors(data, x, y, memory)
         from streammargin.kernels.predict import total_loss
         from streammargin.specs.losses import make_loss
         from streammargin.specs.norms import dual_norm
 
         loss = make_loss(self.header.get("loss", "hinge"), float(self.header.get("width", 1.0)))
         rest = self.header.get("positive")
-        known = {str(label): k for k, label in enumerate(self.classes_.tolist())}
+        known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
         mistakes, total, smallest = 0, 0.0, np.inf
         counts = np.zeros(len(self.classes_), np.int64)
         correct = np.zeros(len(self.classes_), np.int64)
@@ -96,14 +106,15 @@ class LinearModel:
                 raw = as_values(labels.take(stop - start))
                 values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
-                    numbers = np.array([value == rest or str(value) == str(rest) for value in values.tolist()], np.intp)
+                    numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
                 else:
-                    numbers = np.array([known.get(str(value), -1) for value in values.tolist()], np.intp)
+                    numbers = np.array([known.get(label_key(value), -1) for value in values.tolist()], np.intp)
                 codes = numbers[inverse]
                 if np.any(codes < 0):
-                    row = start + int(np.flatnonzero(codes < 0)[0])
+                    bad = int(np.flatnonzero(codes < 0)[0])
+                    where, row = source.place(start + bad)
                     raise DataError(
-                        f"{source.name}: row {row} has the label {raw[row - start]}, unknown to the model; "
+                        f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
                         f"its labels are {', '.join(list(known)[:20])}"
                     )
                 if scores.shape[1] == 1:
@@ -133,6 +144,20 @@ class LinearModel:
                 for label, n, c in zip(self.classes_.tolist(), counts, correct, strict=True)
             ],
         }
+
+    def _errors(self, data: Any, x: str | None, y: Any, memory: int) -> dict[str, Any]:
+        squares, largest = 0.0, 0.0
+        with opened(data, x=x, y=y) as source:
+            labels = LabelCursor(source.labels())
+            for start, stop, scores in self.score_blocks(source, memory):
+                raw = as_values(labels.take(stop - start))
+                if raw.dtype.kind not in "biuf":
+                    raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
+                errors = np.abs(scores[:, 0] - raw)
+                squares += float(errors @ errors)
+                largest = float(np.maximum(largest, errors.max()))  # NaN stays
+            rows = source.rows
+        return {"rows": rows, "mean_squared_error": squares / rows, "largest_error": largest}
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""

@@ -16,6 +16,7 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.kernels.order import permutation
 from streammargin.specs.blocks import Block
+from streammargin.specs.losses import is_numeric
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Problem:
     sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
     weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
+    targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -57,6 +59,8 @@ class Problem:
     present: int
     joint: bool = False
     options: Options = field(default_factory=Options)
+    targets: np.ndarray = field(default_factory=lambda: np.empty(0))
+    largest_target: float = 0.0
 
     @property
     def count(self) -> int:
@@ -89,7 +93,10 @@ class State:
 
 @dataclass
 class Figures:
-    """Exact figures of one binary problem, for the weights in `w` (frozen while they were summed)."""
+    """Exact figures of one binary problem, for the weights in `w` (frozen while they were summed).
+
+    residual, of targets only: the largest violation (|x.w - y| - epsilon)_+; the gap is None unless it is 0.
+    """
 
     w: np.ndarray
     primal: float
@@ -99,6 +106,7 @@ class Figures:
     margin_upper: float | None
     margin_gap: float | None
     mistakes: int
+    residual: float | None = None
 
     def reached(self, tol: float) -> bool:
         """Whether these figures prove the relative accuracy tol."""
@@ -134,6 +142,7 @@ class Solver(ABC):
     joint: ClassVar[bool] = False  # serves --multiclass joint
     streams: ClassVar[bool] = False  # learns from batches that pass by once: keeps nothing per row
     options: ClassVar[tuple[str, ...]] = ()  # the fields of Options that it heeds
+    numeric: ClassVar[bool] = False  # serves targets that are numbers
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, norm, C or option that this method does not serve."""
@@ -141,6 +150,8 @@ class Solver(ABC):
             raise UsageError(f"{self.name} finds the maximum margin only; leave --C out, or use --solver sdca")
         if problem.joint and not self.joint:
             raise UsageError(f"{self.name} trains one class against the rest; for joint use --solver dual-momentum")
+        if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
+            raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use --solver sdca or asdca")
         for name, value in vars(problem.options).items():
             if value is not None and name not in self.options:
                 raise UsageError(f"{self.name} has no use for --{name.replace('_', '-')}; leave it out")

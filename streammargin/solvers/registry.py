@@ -8,7 +8,21 @@ from streammargin.errors import UsageError
 
 # name on the command line -> one line of help; a literal table, because --help must not import numba
 SOLVERS = {
+    "auto": "the one that suits C, norm and multiclass: active-set, sdca, asdca or dual-momentum; stops as that does",
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
+    "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
+    "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
+    "perceptron": "lp-norm perceptron, also on streams; C = inf, any norm; stops when no row is misclassified",
+    "pegasos": "falling subgradient steps, also on streams; finite C, hinge, norm 2; stops by the duality gap",
+    "diagonal": "projected gradient on all duals at once, --schedule; C = inf, norm 2; stops by the margin gap",
+    "inertial-diagonal": "diagonal with inertia, the faster one; C = inf, norm 2; stops by the margin gap",
+    "homotopic": "subgradient, falling penalty, --average, --stochastic; C = inf, norm 2; stops by the margin gap",
+    "dual-momentum": "gradient steps with momentum, a read each; C = inf, norm 2, also joint; stops by the margin gap",
+    "normalized-gd": "normalised gradient steps on a risk, one read each; C = inf, norm 2; stops by the margin gap",
+    "gd": "gradient descent on the exponential or logistic risk; C = inf, norm 2; stops by the margin gap",
+    "active-set": "exact on a few hundred rows, a read checks all; C = inf, norm 2; stops by the margin gap",
+    "adaptive": "rows drawn by exp(-margin), a Gram column each; C = inf, norm 2, also joint; stops by the margin gap",
+    "batch-perceptron": "a step along the worst row, --average; C = inf, norm 2; stops by the margin gap",
 }
 
 

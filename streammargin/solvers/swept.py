@@ -67,7 +67,7 @@ class Swept(Solver):
         alpha, sleep = self.duals(problem, state)
         sums.certify_block(
             block, problem.loss, first, problem.codes, problem.positive, problem.caps, problem.weights,
-            problem.trials, a["frozen"], alpha, sleep, a["rebuilt"], a["sums"], a["wrong"],
+            problem.targets, problem.trials, a["frozen"], alpha, sleep, a["rebuilt"], a["sums"], a["wrong"],
         )  # fmt: skip
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
@@ -79,18 +79,23 @@ class Swept(Solver):
             total = a["sums"][k]
             w = a["frozen"][k]
             size = dual_norm(w, problem.p)
-            lower = total[sums.MIN_MARGIN] / size if size > 0.0 else -math.inf
+            lower = self._lower(problem, total[sums.MIN_MARGIN], size)
             dual, upper = self.bounds(problem, state, k)
             if has_duals:
                 length = dual_norm(a["rebuilt"][k], problem.q)
-                gain = total[sums.SUM_ALPHA] if problem.hard else total[sums.DUAL]
+                gain = total[sums.SUM_ALPHA] if problem.hard and not problem.targets.size else total[sums.DUAL]
                 dual = max(dual, gain - 0.5 * length**2)
                 if total[sums.SUM_ALPHA] > 0.0:
                     upper = min(upper, length / total[sums.SUM_ALPHA])
                 self.rebuilt(problem, state, k, a["rebuilt"][k])
             a["best_dual"][k] = max(a["best_dual"][k], dual)
             a["best_upper"][k] = min(a["best_upper"][k], upper)
-            if problem.hard:
+            if problem.targets.size:
+                primal = 0.5 * size * size
+                better = self._amiss(problem, state, k, primal, lower) <= self._amiss(
+                    problem, state, k, float(a["best_primal"][k]), float(a["best_lower"][k])
+                )
+            elif problem.hard:
                 primal = math.inf
                 better = together or lower > a["best_lower"][k] or not np.isfinite(a["best_lower"][k])
             else:
@@ -105,10 +110,40 @@ class Swept(Solver):
             del a[name]
         return [self._figures(problem, state, k) for k in range(problem.count)], a.pop("wrong")
 
+    @staticmethod
+    def _lower(problem: Problem, slack: float, size: float) -> float:
+        """What is the better, the larger: the smallest margin, or minus the largest violation of a target."""
+        if problem.targets.size:
+            return slack
+        return slack / size if size > 0.0 else -math.inf
+
+    @staticmethod
+    def _amiss(problem: Problem, state: State, k: int, primal: float, slack: float) -> float:
+        """How far weights are from meeting the targets and from the best bound, each relative; inf for none yet."""
+        dual = float(state.arrays["best_dual"][k])
+        if not math.isfinite(primal):
+            return math.inf
+        return max(-slack, 0.0) / max(problem.largest_target, 1e-300) + abs(primal - dual) / max(primal, dual, 1e-300)
+
+    def reached(self, problem: Problem, figures: Figures) -> bool:
+        """Of targets: violations within tol of the largest target, and a norm within tol of the bound below it."""
+        if figures.residual is None:
+            return super().reached(problem, figures)
+        apart = abs(figures.primal - figures.dual) <= problem.tol * max(figures.primal, figures.dual)
+        return apart and figures.residual <= problem.tol * problem.largest_target
+
     def _figures(self, problem: Problem, state: State, k: int) -> Figures:
         a = state.arrays
         primal, dual = float(a["best_primal"][k]), float(a["best_dual"][k])
         common = {"w": a["best"][k].astype(np.float64), "mistakes": int(a["best_mistakes"][k])}
+        if problem.targets.size:
+            residual = max(0.0, -float(a["best_lower"][k]))
+            # only a point that meets all targets has a primal value, and a gap; there the dual, a sum of terms of
+            # both signs, may lie above it by rounding
+            return Figures(
+                primal=primal, dual=dual, gap=relative_gap(primal, min(dual, primal)) if residual == 0.0 else None,
+                margin_lower=None, margin_upper=None, margin_gap=None, residual=residual, **common,
+            )  # fmt: skip
         if not problem.hard:
             return Figures(
                 primal=primal, dual=dual, gap=relative_gap(primal, dual),
@@ -118,7 +153,7 @@ class Swept(Solver):
         if self.has_empty_row(problem, state):
             upper = 0.0  # a row of norm 0 has margin 0 under every w
         return Figures(
-            primal=0.5 / lower**2 if lower > 0.0 else math.inf, dual=dual, gap=None,
+            primal=0.5 / lower / lower if lower > 0.0 else math.inf, dual=dual, gap=None,
             margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper), **common,
         )  # fmt: skip
 

@@ -99,6 +99,22 @@ class DenseBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
+    def entries(self, i):
+        """Number of stored values of row i."""
+        return self.X.shape[1]
+
+    def combined_dot(self, i, theta, drift, share, q, length):
+        """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
+        x = self.X[i]
+        d = x.size
+        total = 0.0
+        for j in range(d + 1):
+            value = x[j] if j < d else self.bias
+            if value != 0.0:
+                v = theta[j] + share * drift[j]
+                total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
+        return length * total
+
     def prefetch_row(self, i):
         """Hint that row i comes soon. The hardware already follows the next cache lines of a dense row."""
         if i < self.X.shape[0]:
@@ -188,6 +204,22 @@ class CSRBlock(NamedTuple):
                 powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
                 change += theta[j] * powers[j]
         return change
+
+    def entries(self, i):
+        """Number of stored values of row i."""
+        return self.indptr[i + 1] - self.indptr[i]
+
+    def combined_dot(self, i, theta, drift, share, q, length):
+        """x_i . w for w = mirror(v), v = theta + share drift and ||v||_q = length, in float64."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        total = 0.0
+        for k in range(start, stop + 1):
+            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
+            value = self.data[k] if k < stop else self.bias
+            if value != 0.0:
+                v = theta[j] + share * drift[j]
+                total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
+        return length * total
 
     def prefetch_row(self, i):
         """Hint that row i comes soon."""

@@ -33,6 +33,14 @@ class L2(NamedTuple):
         block.add(i, t, theta)
         return power_sum
 
+    def score(self, block, i, theta, drift, share, square):
+        """x_i . mirror(theta + share drift); square is not needed."""
+        return np.float64(block.dot(i, theta)) + share * np.float64(block.dot(i, drift))
+
+    def combined_square(self, theta, drift, share):
+        """||theta + share drift||_q^2 (not needed here)."""
+        return 0.0
+
 
 class Lp(NamedTuple):
     """1 < p < 2: powers = sign(theta)|theta|^(q-1) is kept beside theta, so a dot needs no pow."""
@@ -50,6 +58,22 @@ class Lp(NamedTuple):
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i, its powers with it; returns the new sum |theta|^q."""
         return max(power_sum + block.add_mirrored(i, t, theta, powers, self.q), 0.0)
+
+    def score(self, block, i, theta, drift, share, square):
+        """x_i . mirror(theta + share drift), where square is (nearly) ||theta + share drift||_q^2."""
+        return block.combined_dot(i, theta, drift, share, self.q, math.sqrt(square)) if square > 0.0 else 0.0
+
+    def combined_square(self, theta, drift, share):
+        """||theta + share drift||_q^2."""
+        top = 0.0
+        for j in range(theta.size):
+            top = max(top, abs(theta[j] + share * drift[j]))
+        if top == 0.0:
+            return 0.0
+        total = 0.0
+        for j in range(theta.size):
+            total += (abs(theta[j] + share * drift[j]) / top) ** self.q
+        return (top * total ** (1.0 / self.q)) ** 2
 
 
 def resolve_p(norm: float | str, features: int) -> float:

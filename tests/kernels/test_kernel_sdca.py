@@ -16,6 +16,7 @@ from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
 
 BIAS = 0.5
+NO_TARGETS = np.empty(0)
 FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
 
 
@@ -53,8 +54,8 @@ def run_pass(s, order, group=1, problems=None):
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.sdca_block(
         s.block, s.loss, s.norm, 0, order, group, np.arange(len(s.positive)) if problems is None else problems,
-        s.codes, s.positive, s.caps, s.weights, s.alpha, s.sleep, s.curvature, s.theta, s.powers, s.power_sum,
-        s.figures,
+        s.codes, s.positive, s.caps, s.weights, NO_TARGETS, s.alpha, s.sleep, s.curvature, s.theta, s.powers,
+        s.power_sum, s.figures,
     )  # fmt: skip
 
 
@@ -63,8 +64,8 @@ def certify(s, w, trials=1, alpha=None):
     sums, wrong, rebuilt = np.zeros((K, certificate.SUMS)), np.zeros(trials, np.int64), np.zeros((K, 9))
     sums[:, certificate.MIN_MARGIN] = np.inf
     certificate.certify_block(
-        s.block, s.loss, 0, s.codes, s.positive, s.caps, s.weights, trials, w, s.alpha if alpha is None else alpha,
-        s.sleep, rebuilt, sums, wrong,
+        s.block, s.loss, 0, s.codes, s.positive, s.caps, s.weights, NO_TARGETS, trials, w,
+        s.alpha if alpha is None else alpha, s.sleep, rebuilt, sums, wrong,
     )  # fmt: skip
     return sums, wrong, rebuilt
 
@@ -148,7 +149,7 @@ def test_blocks_of_rows_find_their_place():
     for first, stop in ((0, 20), (20, 50)):
         kernel.sdca_block(
             parts.block._replace(X=X[first:stop]), parts.loss, parts.norm, first, np.arange(stop - first), 1,
-            np.array([0]), parts.codes, parts.positive, parts.caps, parts.weights, parts.alpha, parts.sleep,
+            np.array([0]), parts.codes, parts.positive, parts.caps, parts.weights, NO_TARGETS, parts.alpha, parts.sleep,
             parts.curvature, parts.theta, parts.powers, parts.power_sum, parts.figures,
         )  # fmt: skip
     np.testing.assert_array_equal(whole.alpha, parts.alpha)

@@ -1,17 +1,19 @@
 """Prints the kernels that had to be compiled although `warmup` ran, one a line."""
 
+import importlib
+import pkgutil
 from itertools import product
 
 import numpy as np
 from reference.datasets import as_form, noisy
 
 import streammargin as sm
-from streammargin.kernels import certificate, check, columns, predict, sdca
+from streammargin import kernels as folder
 from streammargin.kernels.warmup import warmup
 
 
 def kernels():
-    modules = (certificate, check, columns, predict, sdca)
+    modules = [importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__)]
     return {f for module in modules for f in vars(module).values() if hasattr(f, "signatures")}
 
 
@@ -23,8 +25,24 @@ def use_everything():
         for weights, *chosen in product((None, np.ones(30)), *options.values()):
             named = dict(zip(options, chosen, strict=True))
             model = sm.train(data, sample_weight=weights, passes=2, **named).model
+        for solver, norm in (("perceptron", 2), ("mirror", 1.5), ("pegasos", 2)):
+            sm.train(data, solver=solver, norm=norm, passes=2, average=True)
+            sm.train(iter([data]), solver=solver, norm=norm)
+        for solver in ("diagonal", "inertial-diagonal", "homotopic"):
+            sm.train(data, solver=solver, passes=2)
+        for average in (True, False):
+            sm.train(data, solver="homotopic", passes=2, average=average, stochastic=True)
+        for solver in ("dual-momentum", "batch-perceptron", "active-set", "adaptive"):
+            sm.train(data, solver=solver, passes=2)
+        sm.train(data, solver="adaptive", passes=2, multiclass="joint")
+        sm.train(data, solver="gd", loss="logistic", passes=2, multiclass="joint").model.evaluate(data)
+        sm.train(data, solver="gd", loss="exponential", passes=2).model.evaluate(data)
         model.evaluate(data)
         model.predict(data[0])
+        for tol, norm, loss in ((1e-2, 2, "hinge"), (1e-6, 2, "logistic"), (1e-2, 1.5, "smooth_hinge")):
+            sm.train(data, solver="asdca", loss=loss, norm=norm, tol=tol, passes=2, bias=1.0)
+        for solver, norm in (("sdca", 2), ("asdca", 1.5)):
+            sm.train((data[0], np.arange(30) * 0.5), solver=solver, norm=norm, loss="interpolate", passes=2)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ def situations(loss, count=150, seed=0):
 
 
 def test_every_loss_has_a_twin():
-    assert sorted(LOSSES) == sorted(twins.NAMES)
+    of_margins = [name for name, make in LOSSES.items() if hasattr(make(1.0), "step") and name != "interpolate"]
+    assert sorted(of_margins) == sorted(twins.NAMES)
 
 
 @pytest.mark.parametrize("name, width", CASES)
@@ -115,7 +116,7 @@ def test_logistic_survives_extreme_margins(u):
 
 
 def test_bad_names_and_widths_are_refused():
-    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are hinge"):
+    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are exponential, hinge"):
         make_loss("hindge")
     for width in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="width"):

@@ -11,11 +11,23 @@ name on the command line to a function of the width that makes the tuple:
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
     bound(cap)               the largest feasible alpha
     has_hard_margin()        whether C = inf makes sense
+
+A loss may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores
+s = -u, sums of phi and phi' that neither overflow nor vanish, because a running level is taken off:
+
+    level(s)                 log phi'(s), exact or rounded up to a factor of 2: what is taken off
+    share(s, level)          phi'(s) exp(-level), the row's part in the gradient
+    value(s, level)          phi(s) exp(-level)
+    divisor(total, value, level)  phi'(psi) exp(-level) at phi(psi) = sum of phi (dual acceleration paper, eq. (2.1),
+                             (2.2)), from the sums of share and value
+    steepness(rows)          rho, the smoothness of psi for the largest score (section 5.1)
+    curvature_bound()        bound of the second derivative of the mean loss on the way down from w = 0
 """
 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from typing import Any
 
@@ -32,8 +44,23 @@ def _load() -> dict[str, Any]:
 LOSSES = _load()
 
 
-def make_loss(name: str, width: float = 1.0) -> Any:
-    """The loss of this name; width is that of the smoothed hinge. Raises UsageError if unknown."""
+def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
+    """The loss of this name; width is that of the smoothed hinge, epsilon that of numbers to interpolate.
+
+    Raises UsageError for an unknown name, or a number that cannot be.
+    """
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
-    return LOSSES[name](width)
+    loss = LOSSES[name](width)
+    if not hasattr(loss, "epsilon"):
+        if epsilon != 0.0:
+            raise UsageError(f"epsilon is the tolerance of --loss interpolate; the loss {name} has no use for it")
+        return loss
+    if not (math.isfinite(epsilon) and epsilon >= 0.0):
+        raise UsageError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
+    return loss._replace(epsilon=float(epsilon))
+
+
+def is_numeric(loss: Any) -> bool:
+    """Whether the loss is one of numbers rather than classes."""
+    return hasattr(loss, "epsilon")

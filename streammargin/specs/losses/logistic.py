@@ -2,7 +2,7 @@
 
 -phi*(-alpha) = -alpha ln alpha - (1 - alpha) ln(1 - alpha) on [0, 1] (unit scale); the step is a
 safeguarded Newton search for the maximiser of the one-dimensional dual, kept inside (0, 1)
-(lp-norm perceptron paper, appendix C; Yu, Huang and Lin 2011).
+(lp-norm perceptron paper, appendix C; Yu, Huang and Lin 2011). Shares as in the dual acceleration paper, section 5.1.
 """
 
 from __future__ import annotations
@@ -62,6 +62,33 @@ class Logistic(NamedTuple):
 
     def gap(self, alpha, u, cap):
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
+
+    def level(self, score):
+        return min(score, 0.0)
+
+    def share(self, score, level):
+        if score > 0.0:
+            return math.exp(-level) / (1.0 + math.exp(-score))
+        shifted = math.exp(score - level)
+        return shifted / (1.0 + shifted * math.exp(level))
+
+    def value(self, score, level):
+        if score > 0.0:
+            return (score + math.log1p(math.exp(-score))) * math.exp(-level)
+        shifted = math.exp(score - level)
+        x = shifted * math.exp(level)
+        # log(1 + x) / x, by its series where that is exact: the logarithm costs as much as a short row
+        return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
+
+    def divisor(self, total, value, level):
+        risk = value * math.exp(level)
+        return value * (-math.expm1(-risk) / risk) if risk > 0.0 else value
+
+    def steepness(self, rows):
+        return rows
+
+    def curvature_bound(self):
+        return 0.25
 
 
 LOSSES = {"logistic": lambda width: Logistic(1e-12)}

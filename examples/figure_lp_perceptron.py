@@ -1,0 +1,129 @@
+"""Figures 1 and 2 of the lp-norm perceptron paper.
+
+    python examples/figure_lp_perceptron.py [--out FIGURE.png] [--passes 40] [--seeds 5]
+
+Mistakes on 1000 training and 1000 test rows of 2000 features against epochs, p = 2 above and p = 1 + 1/ln d (`sparse`)
+below, there 2.5 times as many epochs, as in the paper. Lines are means over the seeds, bands the least and the most.
+
+Not as in the paper, and why (measured):
+- (b) is not confirmed for p = 2. Between data sets test mistakes differ twofold (from 45 to 100 of 1000 in the
+  end), between methods on the same data by a few rows, and from epoch 20 on asdca is not the one with the fewest. The
+  paper shows one data set.
+- With p = 2 the perceptron is ahead of sdca in the last epochs, since it rests once it makes no mistake, while sdca
+  still moves towards margins of 1. The order of the visits is not the reason: with rows drawn with replacement, as in
+  the paper, instead of a permutation an epoch, all methods make 13 to 26 % more training mistakes, in a mean over the
+  epochs, in the same order.
+- With `sparse` the perceptron, which the paper's Figure 2 leaves out, makes the fewest training mistakes of all from
+  the first epoch on, but in the end more than asdca on the test rows.
+"""
+
+import numpy as np
+from figure_tools import arguments, table, verdict
+from matplotlib import pyplot as plt
+from paper_data import gaussian
+from trajectories import trajectory
+
+# the solver, and what the paper calls it
+METHODS = {
+    "asdca": "accelerated coordinate ascent", "sdca": "coordinate ascent", "perceptron": "perceptron",
+    "mirror": "SGD, fixed step",
+}  # fmt: skip
+
+
+def mistakes(name, seeds, epochs, sparse):
+    """Mistakes (seeds, 2, epochs) on the training and the test rows after every epoch."""
+    found = np.empty((seeds, 2, epochs))
+    for seed in range(seeds):
+        X, y, X_test, y_test = gaussian(seed, sparse)
+        for epoch, (w, _) in enumerate(trajectory(name, X, y, epochs, norm="sparse" if sparse else 2, seed=seed)):
+            found[seed, :, epoch] = np.sum(y * (X @ w) <= 0.0), np.sum(y_test * (X_test @ w) <= 0.0)
+    return found
+
+
+def standard_error(differences):
+    """Of their mean; nan for a single one."""
+    return differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else np.nan
+
+
+def linearity(values):
+    """R^2 of a straight line through log(values) over the epochs up to the last one with a mistake or more."""
+    epochs = np.flatnonzero(values >= 1.0)
+    logs = np.log(values[epochs])
+    rest = logs - np.polyval(np.polyfit(epochs, logs, 1), epochs)
+    return 1.0 - rest.var() / logs.var()
+
+
+def judge(figure, found, compared):
+    """The verdicts on one figure; found {solver: (seeds, 2, epochs)}, compared: the solvers that the paper shows."""
+    for part, where, claim in (
+        (0, "training", "(a) the accelerated method makes fewer training mistakes than any other"),
+        (1, "test", "(b) and fewer test mistakes"),
+    ):  # fmt: skip
+        counts = {name: found[name][:, part].mean(axis=1) for name in compared}
+        apart = {name: counts[name] - counts["asdca"] for name in compared if name != "asdca"}
+        errors = {name: standard_error(value) for name, value in apart.items()}
+        verdict(
+            all(apart[name].mean() > 2.0 * errors[name] for name in apart), f"Figure {figure}, {claim}",
+            f"asdca makes {counts['asdca'].mean():.1f} {where} mistakes in a mean over the epochs, compared to it "
+            + ", ".join(f"{name} {apart[name].mean():+.1f} (+-{errors[name]:.1f})" for name in apart)
+            + "; after the last epoch " + ", ".join(f"{n} {found[n][:, part, -1].mean():.1f}" for n in compared),
+        )  # fmt: skip
+    curves = {name: found[name][:, 0].mean(axis=0) for name in compared}
+    areas = {name: float(curve.mean()) for name, curve in curves.items()}
+    primal = [name for name in compared if name not in ("asdca", "sdca")]
+    ahead = {name: np.sum(curves[name] < curves["sdca"]) for name in primal}
+    verdict(
+        areas["asdca"] < areas["sdca"] < min(areas[name] for name in primal),
+        f"Figure {figure}, on the training rows asdca < sdca < {', '.join(primal)}",
+        "a mean over the epochs of " + ", ".join(f"{name} {area:.1f}" for name, area in areas.items()) + "; "
+        + ", ".join(f"{name} is ahead of sdca at {count}" for name, count in ahead.items())
+        + f" of {len(curves['sdca'])} epochs",
+    )  # fmt: skip
+    fits = {name: linearity(curves[name]) for name in ("asdca", "sdca")}
+    verdict(
+        min(fits.values()) > 0.9, f"Figure {figure}, (c) training mistakes of the dual methods fall exponentially",
+        "R^2 of a straight line through their logarithm: " + " ".join(f"{n} {value:.3f}" for n, value in fits.items()),
+    )  # fmt: skip
+
+
+def main():
+    """Run all methods on both kinds of data, draw, and compare with the paper."""
+    args = arguments("figure_lp_perceptron", __doc__, 40, seeds=5)
+    picture, axes = plt.subplots(2, 2, figsize=(12, 9))
+    results = []
+    for row, sparse in enumerate((False, True)):
+        epochs = args.passes * 5 // 2 if sparse else args.passes
+        norm = "sparse" if sparse else "p = 2"
+        found = {name: mistakes(name, args.seeds, epochs, sparse) for name in METHODS}
+        results.append(found)
+        for part, where in enumerate(("training", "test")):
+            means = {name: found[name][:, part].mean(axis=0) for name in METHODS}
+            table(f"{norm}: mistakes on the {where} rows after epochs, mean of {args.seeds}", means, epochs, "{:.1f}")
+            axis = axes[row, part]
+            for name, values in means.items():
+                shown = found[name][:, part]
+                axis.plot(np.arange(1, epochs + 1), values, label=f"{name}: {METHODS[name]}")
+                axis.fill_between(np.arange(1, epochs + 1), shown.min(axis=0), shown.max(axis=0), alpha=0.15)
+            if part == 0:  # down to no mistakes at all
+                axis.set_yscale("symlog", linthresh=1.0)
+                axis.set_ylim(0.0, None)
+            else:
+                axis.set_yscale("log")
+            axis.set(title=norm, xlabel="epoch", ylabel=f"mistakes, {where}")
+            axis.legend()
+    picture.tight_layout()
+    picture.savefig(args.out, dpi=120)
+    print(f"\n{args.out}\n")
+    judge(1, results[0], list(METHODS))
+    judge(2, results[1], ["asdca", "sdca", "mirror"])
+    print("beside the paper: the perceptron, which Figure 2 leaves out, on its data (asdca in brackets):")
+    for part, where in enumerate(("training", "test")):
+        other, asdca = (results[1][name][:, part].mean(axis=0) for name in ("perceptron", "asdca"))
+        print(
+            f"{where} mistakes in a mean over the epochs {other.mean():.1f} ({asdca.mean():.1f}), "
+            f"after the last {other[-1]:.1f} ({asdca[-1]:.1f})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The weights of a solver after every pass, for curves of single iterates: the driver's loop without certificates.
+
+`streammargin.train` reports the best weights so far, as a user wants them; a paper's figure shows every iterate.
+"""
+
+import math
+
+import numpy as np
+
+from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.registry import make_solver
+from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm, resolve_p
+
+
+def hard_margin(X, y, loss="hinge", norm=2, seed=0, **options):
+    """The hard-margin problem of the rows X (n, d) with labels y (n,) of -1 and 1, as the solvers are told of it."""
+    p = resolve_p(norm, X.shape[1])
+    return Problem(
+        rows=len(X), features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(p), p=p,
+        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(1, np.int64), caps=np.full((1, 2), math.inf),
+        weights=np.empty(0), trials=1, tol=0.0, seed=seed, present=len(X), options=Options(**options),
+    )  # fmt: skip
+
+
+def states(solver, X, y, passes, **problem):
+    """Yields (method, problem, state, report) after every pass. solver: a name, or an instance of a solver's class."""
+    method = make_solver(solver) if isinstance(solver, str) else solver
+    told = hard_margin(X, y, **{"loss": method.default_loss, **problem})
+    method.check(told)
+    state, active, block = method.start(told), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
+    for index in range(method.prologue):
+        method.prologue_block(told, state, index, block, 0)
+    for number in range(1, passes + 1):
+        method.begin_pass(told, state, number)
+        method.run_block(told, state, active, block, 0)
+        yield method, told, state, method.end_pass(told, state, active)
+
+
+def trajectory(solver, X, y, passes, **problem):
+    """Yields (w, report) after every pass: the solver's weights (d,) float64 and its PassReport."""
+    for method, told, state, report in states(solver, X, y, passes, **problem):
+        yield method.weights(told, state)[0, :-1], report
+
+
+def margin(A, w):
+    """The margin min_i a_i.w / ||w|| of the signed rows A (n, d); -inf for w = 0."""
+    size = np.linalg.norm(w)
+    return float((A @ w).min() / size) if size > 0.0 else -math.inf

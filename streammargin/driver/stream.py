@@ -1,0 +1,213 @@
+"""Learning from batches that pass by once: the loop that never sees a row again, and so proves nothing of all rows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.arrays import ArraySource
+from streammargin.data.labels import as_values, census, label_key
+from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.prefetch import check_block
+from streammargin.driver.setup import Target, check_weights, class_factors, same_label
+from streammargin.errors import DataError, UsageError
+from streammargin.solvers.base import Options, Problem, State
+from streammargin.solvers.registry import make_solver, names
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm, resolve_p
+
+
+def streaming_solvers() -> list[str]:
+    """Names of the solvers that keep nothing per row."""
+    return [name for name in names() if make_solver(name).streams]
+
+
+class Learner:
+    """Weights that learn from batches (X, y) in the order they come, in memory that depends on d and K alone.
+
+    The options are those of `streammargin.train`. horizon: how many rows make up the objective, for a method with a
+    finite C; None: as many as the first batch has. Can be pickled between two batches.
+
+    Attributes
+    ----------
+    target : Target, the classes; None before the first batch, like features
+    batches, rows, mistakes : int, learned so far; mistakes were made on rows not yet learned from
+    """
+
+    def __init__(
+        self, solver: str, *, loss: str | None = None, width: float = 1.0, C: float | None = None,
+        norm: float | str = 2, bias: float | None = None, class_weight: Mapping[Any, float] | None = None,
+        classes: Sequence[Any] | None = None, positive: Any = None, joint: bool = False,
+        options: Options | None = None, tol: float = 1e-3, horizon: int | None = None,
+    ) -> None:  # fmt: skip
+        self.solver = make_solver(solver)
+        if not self.solver.streams:
+            raise UsageError(
+                f"{solver} needs its rows more than once, but the batches of a stream pass by once; use "
+                f"{', '.join(streaming_solvers())}, or write the rows to a file with streammargin-data convert"
+            )
+        if positive is not None and classes is not None:
+            raise UsageError("of a stream, positive sets one class against all others; leave classes out")
+        self.loss = make_loss(self.solver.default_loss if loss is None else loss, width)
+        self.C = float(self.solver.default_C if C is None else C)
+        self.norm, self.bias, self.class_weight, self.tol = norm, bias, class_weight, tol
+        self.classes, self.positive, self.joint = classes, positive, joint
+        self.options, self.horizon = options or Options(), horizon
+        self.batches = self.rows = self.mistakes = 0
+        self.target: Target | None = None
+        self.problem: Problem | None = None  # without rows
+        self.state: State | None = None
+
+    @property
+    def features(self) -> int:
+        """d, the columns of every batch."""
+        assert self.problem is not None, "no batch was learned"
+        return self.problem.features
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None, limit: int | None = None) -> None:
+        """Learn from each of the first `limit` rows of X (m, d) once, in order, with labels y (m,).
+
+        Raises DataError, naming batch and row (both from 0), for values that are not finite, an unknown label or
+        another number of columns; then nothing was learned from the batch.
+        """
+        name = f"batch {self.batches}"
+        source = ArraySource(X, y, sample_weight, name)
+        rows = source.rows if limit is None else min(limit, source.rows)
+        if self.problem is not None and source.features != self.features:
+            raise DataError(
+                f"{name} has {source.features} columns but those before it had {self.features}; "
+                "all batches must have the same columns"
+            )
+        weights = check_weights(source.sample_weight(), source)[:rows]
+        labels = np.concatenate(list(source.labels()))[:rows]
+        values, numbers, _ = census([labels], rows, name)
+        target = self._first_target(values, name) if self.target is None else self.target
+        codes = self._codes(target, values, numbers, name)
+        whole = source.whole() if rows == source.rows else source.read(0, rows, source.allocate(np.array([0, rows])))
+        assert whole is not None
+        block = check_block(source, whole, 0, borrowed=True)
+        if self.problem is None:
+            self.problem = self._first_problem(target, source.features, rows, name)
+            self.state = self.solver.start(self.problem)
+            self.target = target
+        problem = replace(self.problem, rows=rows, codes=codes, weights=weights)
+        self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.bias or 0.0))
+        self.batches += 1
+        self.rows += rows
+
+    def _first_target(self, values: np.ndarray, name: str) -> Target:
+        known = values if self.classes is None else np.unique(as_values(np.asarray(self.classes)))
+        none = np.empty(0, np.int16)
+        if self.positive is not None:
+            return Target(np.array([f"not {self.positive}", str(self.positive)]), none, np.array([1]), self.positive)
+        if len(known) < 2:
+            raise DataError(
+                f"{name} holds the label {known[0]} only; name all labels beforehand, with classes=[...]"
+                if self.classes is None
+                else f"classes names {len(known)} class(es); training needs two"
+            )
+        return Target(known, none, np.array([1]) if len(known) == 2 else np.arange(len(known)))
+
+    @staticmethod
+    def _codes(target: Target, values: np.ndarray, numbers: np.ndarray, name: str) -> np.ndarray:
+        """Codes (m,) int16 of rows whose labels are values[numbers]."""
+        if target.rest is not None:
+            return np.array([same_label(value, target.rest) for value in values.tolist()], np.int16)[numbers]
+        known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
+        codes = np.array([known.get(label_key(value), -1) for value in values.tolist()], np.int16)[numbers]
+        if np.any(codes < 0):
+            row = int(np.argmax(codes < 0))
+            raise DataError(
+                f"{name}: row {row} has the label {values[numbers[row]]}, but those known are "
+                f"{', '.join(map(str, target.classes[:20].tolist()))}; name all labels beforehand, with classes=[...]"
+            )
+        return codes
+
+    def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
+        factors = class_factors(self.class_weight, target, np.empty(0), name)
+        p = resolve_p(self.norm, features)
+        problem = Problem(
+            rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
+            codes=np.empty(0, np.int16), positive=target.positive.astype(np.int64),
+            caps=np.full((len(target.positive), 1), self.C) * factors, weights=np.empty(0), trials=1, tol=self.tol,
+            seed=0, present=self.horizon or rows, joint=self.joint and len(target.positive) > 1, options=self.options,
+        )  # fmt: skip
+        self.solver.check(problem)
+        return problem
+
+    def weights(self) -> np.ndarray:
+        """The weights (K, d+1) float64 after the last batch; the last column belongs to the constant column."""
+        return self.solver.weights(self.problem, self.state)
+
+    def margin_upper(self) -> float | None:
+        """An upper bound of the smallest margin of the classes, from the steps; None where the method has none."""
+        assert self.problem is not None
+        if not self.problem.hard:
+            return None
+        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
+        return upper if upper < math.inf else None
+
+    def model_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Coefficients (K, d), intercepts (K,) and labels of a model."""
+        assert self.target is not None
+        w = self.weights()
+        return w[:, :-1], w[:, -1] * (self.bias or 0.0), self.target.classes
+
+
+def learn_stream(
+    batches: Iterator[Any],
+    learner: Learner,
+    max_rows: int | None,
+    max_seconds: float | None,
+    history: History,
+    announce: Callable[[], dict[str, Any]],
+    should_stop: Callable[[], str | None] | None = None,
+) -> tuple[str, float]:
+    """Learn until the iterator ends or max_rows is met ("passes"), time is up ("seconds"), or a "signal" comes.
+
+    Returns that reason and the seconds it took. announce: the run_start event, asked for after the first batch.
+    What the iterator raises is not touched.
+    """
+    started = time.perf_counter()
+    reason, waited, asked = "passes", 0.0, started
+    for batch in batches:
+        waited += time.perf_counter() - asked
+        X, y, weights = _parts(batch, learner.batches)
+        if getattr(X, "shape", (1,))[0] > 0:
+            first = not learner.batches
+            learner.learn(X, y, weights, None if max_rows is None else max_rows - learner.rows)
+            if first:
+                history.publish(announce())
+            history.progress({"event": "batch", "batch": learner.batches, "rows": learner.rows,
+                              "mistakes": learner.mistakes, "elapsed": time.perf_counter() - started})  # fmt: skip
+        if max_rows is not None and learner.rows >= max_rows:
+            break
+        if should_stop is not None and should_stop() is not None:
+            reason = "signal"
+            break
+        asked = time.perf_counter()
+        if max_seconds is not None and asked - started >= max_seconds:
+            reason = "seconds"
+            break
+    if not learner.batches:
+        raise DataError(f"the stream ended ({reason}) before its first row; give an iterator of batches (X, y)")
+    seconds = time.perf_counter() - started
+    history.publish(
+        {
+            "event": "pass_end", "pass": 1, "rows": learner.rows, "seconds": seconds, "read_seconds": waited,
+            "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": 0,
+            "mistakes": learner.mistakes, "rss_bytes": resident_bytes(), "estimate": None,
+        }
+    )  # fmt: skip
+    return reason, seconds
+
+
+def _parts(batch: Any, number: int) -> tuple[Any, Any, Any]:
+    if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+        raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
+    return batch[0], batch[1], batch[2] if len(batch) == 3 else None

@@ -1,0 +1,107 @@
+"""Accelerated dual coordinate ascent over one block (lp-norm perceptron paper, Algorithm 2, in two vectors).
+
+The extrapolated point is z = alpha + gamma^2 momentum, and its image theta + gamma^2 drift, so that a
+step touches one entry of alpha and momentum and the columns of one row (Fercoq and Richtarik 2015).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.curvature import row_curvature
+from streammargin.kernels.jit import kernel
+
+# columns of the running figures of a pass, one row per problem
+GAP, MIN_MARGIN, MISTAKES, FIGURES = 0, 1, 2, 3
+# columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
+# the values read since that was last summed
+GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
+
+
+@kernel
+def asdca_block(
+    block, loss, norm, first, order, group, problems, codes, positive, caps, weights, targets, steps, refresh,
+    alpha, momentum, curvature, theta, drift, pace, figures,
+):  # fmt: skip
+    """One visit of every row of the block, for every problem listed.
+
+    block, order, group, problems, codes, positive, caps, weights, curvature: as in `sdca_block`
+    targets   (n,) numbers to interpolate, or (0,) for classes
+    steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2
+    alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
+    theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum
+    pace      (K, PACE), GAMMA = 1/n after a restart
+    figures   (K, FIGURES), added to; GAP and MIN_MARGIN are those of z
+    """
+    rows = block.rows()
+    weighted = weights.size > 0
+    numeric = targets.size > 0
+    q = norm.q
+    for position in range(order.size):
+        start = order[position] * group
+        stop = min(start + group, rows)
+        for k in problems:
+            theta_k = theta[k]
+            drift_k = drift[k]
+            alpha_k = alpha[k]
+            momentum_k = momentum[k]
+            n = steps[k]
+            gamma = pace[k, GAMMA]
+            last = pace[k, LAST]
+            square = pace[k, SQUARE]
+            gap = 0.0
+            for i in range(start, stop):
+                row = first + i
+                code = codes[row]
+                if code < 0:
+                    continue
+                cap = caps[k, code]
+                if weighted:
+                    cap *= weights[row]
+                if not cap > 0.0:
+                    continue
+                block.prefetch_row(i + 2)
+                share = gamma * gamma
+                if q != 2.0:
+                    pace[k, READ] += block.entries(i)
+                    if pace[k, READ] >= refresh:
+                        square = norm.combined_square(theta_k, drift_k, share)
+                        pace[k, READ] = 0.0
+                sign = 1.0 if code == positive[k] else -1.0
+                score = sign * norm.score(block, i, theta_k, drift_k, share, square)
+                u = score - targets[row] if numeric else score
+                L = curvature[row]
+                if L == 0.0:
+                    L = row_curvature(block, norm, i)
+                    curvature[row] = L
+                old = np.float64(alpha_k[row])
+                speed = np.float64(momentum_k[row])
+                slack = -loss.primal(u, 1.0) if numeric else u
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], slack)
+                if slack < 0.0 or (u <= 0.0 and not numeric):
+                    figures[k, MISTAKES] += 1.0
+                if np.isfinite(cap):
+                    z = min(max(old + share * speed, 0.0), loss.bound(cap))
+                    gap += loss.gap(z, u, cap)
+                alpha_k[row] = loss.step(old, u, n * gamma * L, cap)
+                change = np.float64(alpha_k[row]) - old
+                if change != 0.0:
+                    block.add(i, sign * change, theta_k)
+                    back = max(1.0 - n * gamma, 0.0) / share
+                    if back > 0.0:
+                        momentum_k[row] = speed - back * change
+                        # the rounded move, so that drift stays the image of momentum
+                        block.add(i, sign * (np.float64(momentum_k[row]) - speed), drift_k)
+                    if q != 2.0:
+                        # along the row the square grows like that of p = 2, until it is summed again
+                        moved = n * gamma * change
+                        square = max(square + moved * (2.0 * score + moved * L / (q - 1.0)), 0.0)
+                last = gamma
+                gamma = 0.5 * gamma * (math.sqrt(share + 4.0) - gamma)
+            pace[k, GAMMA] = gamma
+            pace[k, LAST] = last
+            pace[k, SQUARE] = square
+            figures[k, GAP] += gap

@@ -1,0 +1,121 @@
+"""Primal steps along single rows: perceptron, mirror descent, and subgradients with a falling step, in one loop.
+
+All three add positive multiples of signed rows to theta and look at the rows through w = mirror(theta)
+(lp-norm perceptron paper, eq. (10) and its baselines; Pegasos: Shalev-Shwartz et al. 2007).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.jit import kernel
+
+# what a step adds: the row itself where it is misclassified; rate (1 - u)_+ of it; its cap where u < 1
+PERCEPTRON, MIRROR, PEGASOS = 0, 1, 2
+# columns carried along for ever: rows seen and the sum of their caps, sum of the multiples added to theta, sum of the
+# weights of the iterates seen, how much of that is in `mean` (p < 2), moves since theta's powers were taken afresh
+STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
+# columns of the running figures of a pass
+LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
+# powers of theta this far from 1 are on their way out of what a float64 can hold
+LARGE, SMALL = 1e100, 1e-100
+LEAST_AGE = 1024
+
+
+@register_jitable
+def renew(theta, powers, q):
+    """Divide theta by a power of two near max |theta|, take its powers afresh; (sum |theta|^q, the divisor)."""
+    top = 0.0
+    for j in range(theta.size):
+        top = max(top, abs(theta[j]))
+    factor = 2.0 ** np.floor(np.log2(top)) if top > 0.0 else 1.0
+    total = 0.0
+    for j in range(theta.size):
+        theta[j] /= factor
+        powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
+        total += theta[j] * powers[j]
+    return total, factor
+
+
+@kernel
+def primal_block(
+    block, norm, rule, rate, horizon, base, first, order, group, problems, codes, positive, caps, weights,
+    theta, powers, power_sum, unit, mean, carried, figures,
+):  # fmt: skip
+    """One visit of every row of the block, for every problem listed.
+
+    block      rows first .. first + m of the data
+    rule       PERCEPTRON, MIRROR (with this rate) or PEGASOS, for which w = (horizon / steps) theta
+    base       a power of two: the rows are taken as x / base, so that no square of theirs overflows
+    order      permutation of the groups of `group` consecutive rows
+    problems   numbers k of the problems to update
+    codes      (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
+    caps       (K, classes) C times the class weight; weights (n,) or (0,) sample weights
+    theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,)
+    mean       (K, d+1), or (K, 0) for no average: with the iterates' weights g_t and G_t = g_0 + ... + g_{t-1},
+               p = 2: the sum of the moves of theta times G, so that sum g_t w_t = CLOCK theta - mean takes no work of
+               O(d) a move; p < 2: sum g_t w_t itself, but for the current w
+    carried    (K, CARRIED), figures (K, FIGURES): added to
+    """
+    weighted = weights.size > 0
+    averaging = mean.shape[1] > 0
+    euclidean = norm.q == 2.0
+    for position in range(order.size):
+        start = order[position] * group
+        for i in range(start, min(start + group, block.rows())):
+            code = codes[first + i]
+            if code < 0:
+                continue
+            s = weights[first + i] if weighted else 1.0
+            if not s > 0.0:
+                continue
+            block.prefetch_row(i + 2)
+            for k in problems:
+                cap = caps[k, code] * s
+                if not cap > 0.0:
+                    continue
+                sign = 1.0 if code == positive[k] else -1.0
+                share = 1.0
+                if rule == PEGASOS:
+                    share = horizon / carried[k, STEPS] if carried[k, STEPS] > 0.0 else 0.0
+                scale = unit[k] * norm.scale(power_sum[k])
+                u = sign * share * scale * np.float64(block.dot(i, powers[k])) / base
+                carried[k, STEPS] += 1.0
+                carried[k, CLOCK] += share
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], u)
+                if u <= 0.0:
+                    figures[k, MISTAKES] += 1.0
+                if rule == PEGASOS:
+                    carried[k, CAPS] += cap
+                    if not u < 1.0:
+                        continue
+                    figures[k, LOSS] += cap * (1.0 - u)
+                    step = cap
+                elif rule == MIRROR:
+                    if not u < 1.0:
+                        continue
+                    step = rate * (1.0 - u)
+                else:
+                    if u > 0.0:
+                        continue
+                    step = 1.0
+                if averaging:
+                    if euclidean:
+                        block.add(i, sign * step * carried[k, CLOCK] / base, mean[k])
+                    else:
+                        pending = carried[k, CLOCK] - carried[k, COUNTED]
+                        for j in range(mean.shape[1]):
+                            mean[k, j] += pending * scale * powers[k, j]
+                        carried[k, COUNTED] = carried[k, CLOCK]
+                carried[k, TOTAL] += step
+                figures[k, UPDATES] += 1.0
+                power_sum[k] = norm.move(block, i, sign * step / (base * unit[k]), theta[k], powers[k], power_sum[k])
+                if not euclidean:
+                    carried[k, AGE] += 1.0
+                    old = carried[k, AGE] > max(theta.shape[1], LEAST_AGE)  # the running sum drifts
+                    if old or not SMALL < power_sum[k] < LARGE:
+                        power_sum[k], factor = renew(theta[k], powers[k], norm.q)
+                        unit[k] *= factor
+                        carried[k, AGE] = 0.0

@@ -1,0 +1,43 @@
+"""Norms of the rows, for methods that scale their steps by them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.jit import kernel
+
+# columns of the figures of all rows that are present
+LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
+
+
+@register_jitable
+def row_norm(block, i, q):
+    """||x_i||_q, or the next larger of ||x_i||_2 and ||x_i||_1 where its powers under- or overflow; 0 for 0 alone."""
+    size = block.sum_powers(i, q) ** (1.0 / q)
+    for r in (2.0, 1.0):
+        if not (size > 0.0 and np.isfinite(size)):
+            size = block.sum_powers(i, r) ** (1.0 / r)
+    return size
+
+
+@kernel
+def row_norms(block, first, q, codes, caps, weights, figures):
+    """figures (ROW_FIGURES,): largest ||x_i||_q, their sum, the rows present, and those of norm 0; added to."""
+    weighted = weights.size > 0
+    for i in range(block.rows()):
+        code = codes[first + i]
+        if code < 0 or (weighted and not weights[first + i] > 0.0):
+            continue
+        cap = 0.0
+        for k in range(caps.shape[0]):
+            cap = max(cap, caps[k, code])
+        if not cap > 0.0:
+            continue
+        size = row_norm(block, i, q)
+        figures[LARGEST] = max(figures[LARGEST], size)
+        figures[TOTAL] += size
+        figures[ROWS] += 1.0
+        if size == 0.0:
+            figures[EMPTY] += 1.0

@@ -1,0 +1,193 @@
+"""Passes with the weights frozen: what a gradient step needs and what certifies the weights, from one read.
+
+Dual acceleration paper, Algorithm 1 and sections 5.1, 5.2; for `perceptron_block`: Cotter, Shalev-Shwartz and
+Srebro 2012. A block is taken in chunks of rows that stay in the cache from their scores to their sums.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.jit import kernel
+
+# columns of the figures of a pass, one row per problem; the classes of one joint margin share the first row's
+# TOP, LEVEL, TOTAL and VALUE
+SMALLEST, MISTAKES, TOP, LEVEL, TOTAL, VALUE, FIGURES = 0, 1, 2, 3, 4, 5, 6
+# the level may lie this far below the largest score: exp(200) is far from overflow, and sums are rescaled seldom
+ROOM = 200.0
+ROOT = math.sqrt(0.5)
+
+
+def new_figures(problems: int) -> np.ndarray:
+    """Figures (problems, FIGURES) before a pass."""
+    figures = np.zeros((problems, FIGURES))
+    figures[:, SMALLEST] = math.inf
+    figures[:, [TOP, LEVEL]] = -math.inf
+    return figures
+
+
+@kernel
+def chunk_scores(block, start, codes, w, scores):
+    """scores (K, m or more): x_i.w_k of the rows from start that have a class; codes (m,)."""
+    for k in range(w.shape[0]):
+        w_k = w[k]
+        for r in range(codes.size):
+            if codes[r] >= 0:
+                if k == 0:
+                    block.prefetch_row(start + r + 2)
+                scores[k, r] = block.dot(start + r, w_k)
+
+
+@kernel
+def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures):
+    """margins (K, m or more) from scores, inf where a row is absent; adds to SMALLEST, MISTAKES, TOP of the figures.
+
+    weights (m,) or (0,). A joint row has the margins of its pseudo-rows x (e_own - e_k)/sqrt2, none for k = own.
+    """
+    for k in range(margins.shape[0]):
+        smallest = np.inf
+        mistakes = 0
+        for r in range(codes.size):
+            code = codes[r]
+            u = np.inf
+            if code >= 0 and caps[k, code] * (weights[r] if weights.size > 0 else 1.0) > 0.0:
+                if not joint:
+                    u = scores[k, r] if code == positive[k] else -scores[k, r]
+                elif code != k:
+                    u = (scores[code, r] - scores[k, r]) * ROOT
+            margins[k, r] = u
+            smallest = min(smallest, u)
+            mistakes += u <= 0.0
+        figures[k, SMALLEST] = min(figures[k, SMALLEST], smallest)
+        figures[k, MISTAKES] += mistakes
+        group = 0 if joint else k
+        figures[group, TOP] = max(figures[group, TOP], -smallest)
+
+
+@kernel
+def chunk_wrong(codes, positive, weights, scale, scores):
+    """Rows whose largest scale_k x.w_k is not their own class's."""
+    wrong = 0
+    for r in range(codes.size):
+        if codes[r] >= 0 and (weights.size == 0 or weights[r] > 0.0):
+            best = 0
+            for k in range(1, positive.size):
+                if scores[k, r] * scale[k] > scores[best, r] * scale[best]:
+                    best = k
+            wrong += codes[r] != positive[best]
+    return wrong
+
+
+@kernel
+def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
+    """Puts the coefficients of the rows in A^T q, times exp(-LEVEL), in the place of the margins."""
+    for k in active:
+        group = 0 if joint else k
+        level = figures[group, LEVEL]
+        floor = loss.level(figures[group, TOP]) - reach
+        total = 0.0
+        value = 0.0
+        for r in range(codes.size):
+            score = -margins[k, r]
+            margins[k, r] = 0.0
+            if score > -np.inf and loss.level(score) >= floor:
+                share = loss.share(score, level)
+                total += share
+                value += loss.value(score, level)
+                if joint:
+                    margins[k, r] = -ROOT * share
+                else:
+                    margins[k, r] = share if codes[r] == positive[k] else -share
+        figures[group, TOTAL] += total
+        figures[group, VALUE] += value
+    if joint:
+        for r in range(codes.size):
+            if codes[r] >= 0:
+                own = 0.0
+                for k in active:
+                    own -= margins[k, r]
+                margins[codes[r], r] = own
+
+
+@kernel
+def softmax_block(
+    block, loss, first, chunk, joint, active, codes, positive, caps, weights, w, scale, reach, pull, figures, wrong
+):  # fmt: skip
+    """Adds the rows first .. first + m to the gradient and to the figures of the pass.
+
+    chunk    rows of a chunk
+    joint    whether the problems are the classes of one margin
+    active   problems (int64) whose gradient is wanted (all of a joint margin's); the figures are those of all K
+    codes    (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
+    caps     (K, classes) C times the class weight; weights (n,) or (0,): what is not above 0 is absent
+    w        (K, d+1) weights; scale (K,): the largest scale_k x.w_k must be the own class's, or the row is `wrong`
+    reach    a row whose level lies this far below the largest is worth nothing to rounding, and is skipped
+    pull     (K, d+1), added to: sum_i share_i a_i, times exp(-LEVEL); shares that are skipped lack in TOTAL too,
+             so that pull / TOTAL is A^T q for a q of the simplex
+    figures  (K, FIGURES); wrong (1,)
+    """
+    K = w.shape[0]
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        here = codes[first + start : first + start + size]
+        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
+        chunk_scores(block, start, here, w, scores)
+        chunk_margins(here, positive, caps, worth, joint, scores, margins, figures)
+        if K > 1:
+            wrong[0] += chunk_wrong(here, positive, worth, scale, scores)
+        for group in active[:1] if joint else active:
+            level = loss.level(figures[group, TOP])
+            if level > figures[group, LEVEL] + ROOM:
+                factor = math.exp(figures[group, LEVEL] - level)
+                figures[group, LEVEL] = level
+                figures[group, TOTAL] *= factor
+                figures[group, VALUE] *= factor
+                for k in range(K):
+                    if joint or k == group:
+                        pull[k] *= factor
+        chunk_shares(loss, here, positive, joint, active, reach, margins, figures)
+        for k in active:
+            pull_k = pull[k]
+            for r in range(size):
+                if margins[k, r] != 0.0:
+                    block.add(start + r, margins[k, r], pull_k)
+
+
+@kernel
+def perceptron_block(
+    block, first, chunk, active, codes, positive, caps, weights, w, average, scale, nearest, figures, averaged, wrong
+):  # fmt: skip
+    """Finds the row of the smallest margin under w, and adds to the figures of w and of the average.
+
+    nearest  (K, d+1) the signed row a_i of the smallest a_i.w_k so far, that margin being figures[k, SMALLEST]
+    average  (K, d+1) weights with figures `averaged`; (0, d+1) where they are not asked for
+    scale    of the average where there is one, else of w, and so is `wrong`; the rest as in `softmax_block`
+    """
+    K = w.shape[0]
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    rows = np.full(K, -1)
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        here = codes[first + start : first + start + size]
+        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
+        chunk_scores(block, start, here, w, scores)
+        before = figures[:, SMALLEST].copy()
+        chunk_margins(here, positive, caps, worth, False, scores, margins, figures)
+        for k in active:
+            if figures[k, SMALLEST] < before[k]:
+                rows[k] = start + np.argmin(margins[k, :size])
+        if average.shape[0] > 0:
+            chunk_scores(block, start, here, average, scores)
+            chunk_margins(here, positive, caps, worth, False, scores, margins, averaged)
+        if K > 1:
+            wrong[0] += chunk_wrong(here, positive, worth, scale, scores)
+    for k in active:
+        if rows[k] >= 0:
+            nearest[k] = 0.0
+            block.add(rows[k], 1.0 if codes[first + rows[k]] == positive[k] else -1.0, nearest[k])

@@ -1,0 +1,245 @@
+"""Maximum margin by an active set: a few hundred rows solved exactly, then one read that checks all rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from streammargin.kernels import active_set as kernel
+from streammargin.kernels import row_norms as norms
+from streammargin.kernels.margins import margins_block
+from streammargin.solvers import row_store as store
+from streammargin.solvers import sdca
+from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.whole_pass import WholePass
+from streammargin.specs.blocks import Block
+from streammargin.specs.norms import dual_norm
+
+SIDE = 128  # rows of each sign that a pass adds
+LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
+ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
+PIECE = 1 << 16  # rows looked at together when the first ones are drawn
+
+# takes over where the support is too large; in float64, so that weights keep their certificates
+ASCENT = sdca.Method()
+
+
+class Method(WholePass):
+    """State per problem k: the rows of its small problem (`rows k`, `ids k`, `signs k`) and weights (`u k`) of them.
+
+    Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the
+    smallest margins. The maximum margin over the support so far and these rows, found exactly, bounds the one over
+    all rows from above and yields the next w. The first pass has no w yet and takes rows at random.
+    """
+
+    name = "active-set"
+    summary = "exact solutions of small problems"
+    prologue = 0
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        ASCENT.check(problem)
+
+    def memory(self, problem: Problem) -> int:
+        rows = _most_rows(problem)
+        # twice: joining the old rows and the new ones makes a copy
+        held = 2 * _most_entries(problem) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
+        heaps = 2 * SIDE * 16
+        return (
+            super().memory(problem)
+            + problem.count * (held + heaps + 8 * (problem.features + 1))
+            + 2 * 8 * rows * rows
+            + ASCENT.memory(_double(problem))
+        )
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        K = problem.count
+        state.arrays.update(
+            smallest=np.empty(K), mistakes=np.empty(K, np.int64), wrong=np.empty(1, np.int64),
+            filled=np.empty(2 * K, np.int64),
+        )  # fmt: skip
+        for k in range(K):
+            state.arrays.update({f"ids {k}": np.empty(0, np.int64), f"signs {k}": np.empty(0), f"u {k}": np.empty(0)})
+        state.numbers.update(ascent=False, full=False)
+        return state
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        if state.numbers["ascent"]:
+            ASCENT.begin_pass(_double(problem), state, number)
+            return
+        a, K = state.arrays, problem.count
+        a["smallest"][:], a["mistakes"][:], a["wrong"][:], a["filled"][:] = math.inf, 0, 0, 0
+        # a large support is still far from complete: as many again, where there is room
+        support = max(int(np.count_nonzero(a[f"u {k}"])) for k in range(K))
+        room = max(SIDE, min(support, (LIMIT - support) // 2)) if number > 1 else 0
+        a["keys"], a["heap ids"] = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64)
+        for k in range(K):
+            a[f"new ids {k}"] = np.empty(0, np.int64)
+            if number == 1:
+                a[f"drawn {k}"] = np.sort(np.concatenate([_draw(problem, k, positive) for positive in (True, False)]))
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        if state.numbers["ascent"]:
+            ASCENT.run_block(_double(problem), state, active, block, first)
+            return
+        self.saw(state, block)
+        drawing = state.numbers["pass"] == 1
+        if drawing:
+            norms.row_norms(block, first, 2.0, problem.codes, problem.caps, problem.weights, a["row_norms"])
+        margins_block(
+            block, first, problem.codes, problem.positive, problem.caps, problem.weights, False, a["w"],
+            a["smallest"], a["mistakes"], a["wrong"], a["keys"], a["heap ids"], a["filled"],
+        )  # fmt: skip
+        for k in active:
+            if drawing:
+                wanted = a[f"drawn {k}"]
+            else:
+                heaps = [a["heap ids"][line, : a["filled"][line]] for line in (2 * k, 2 * k + 1)]
+                wanted = np.setdiff1d(np.concatenate(heaps), a[f"ids {k}"])
+            self._collect(problem, state, k, block, first, wanted)
+
+    def _collect(self, problem: Problem, state: State, k: int, block: Block, first: int, wanted: np.ndarray) -> None:
+        """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
+        here = wanted[(wanted >= first) & (wanted < first + block.rows())]
+        ids, rows = state.arrays[f"new ids {k}"], store.get(state, f"new rows {k}")
+        kept = np.flatnonzero(np.isin(ids, wanted))
+        if not here.size and kept.size == ids.size:
+            return
+        rows = store.join(None if rows is None else store.take(rows, kept), store.take(block, here - first))
+        if store.entries(rows) > _most_entries(problem):
+            state.numbers["full"] = True
+            return
+        state.arrays[f"new ids {k}"] = np.concatenate([ids[kept], here])
+        store.put(state, f"new rows {k}", rows)
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        if state.numbers["ascent"]:
+            return ASCENT.end_pass(_double(problem), state, active)
+        a = state.arrays
+        upper = np.full(problem.count, math.inf)
+        following = a["w"].copy()
+        progress = True
+        for k in active:
+            size = dual_norm(a["w"][k], 2.0)
+            lower = a["smallest"][k] / size if size > 0.0 else -math.inf
+            if problem.count == 1:
+                lower = max(lower, float(a["best_lower"][k]))
+            if lower >= (1.0 - problem.tol) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
+                continue
+            # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
+            if self._worst(state, k) in a[f"ids {k}"] or not self._extend(problem, state, k):
+                progress = False
+                continue
+            upper[k], following[k] = self._solve(problem, state, k)
+            progress &= bool(upper[k] < (1.0 - 1e-3 * problem.tol) * a["best_upper"][k])
+        wrong = a["wrong"].copy() if problem.count > 1 else None
+        report = self.report(problem, state, a["w"], a["smallest"], upper, a["mistakes"], wrong)
+        a["w"] = following
+        if not progress:
+            self._hand_over(problem, state)
+        return report
+
+    def _worst(self, state: State, k: int) -> int:
+        """The row with the smallest margin; -1 in the first pass, which has none."""
+        a = state.arrays
+        keys, ids, filled = (a[name][2 * k : 2 * k + 2] for name in ("keys", "heap ids", "filled"))
+        found = [(keys[side, place], ids[side, place]) for side in (0, 1) for place in range(filled[side])]
+        return int(min(found)[1]) if found else -1
+
+    def _extend(self, problem: Problem, state: State, k: int) -> bool:
+        """Support of the last solution, and the new rows; False if there are none, or no room for them."""
+        a = state.arrays
+        new, new_ids = store.get(state, f"new rows {k}"), a[f"new ids {k}"]
+        support = np.flatnonzero(a[f"u {k}"] > 0.0)
+        if new is None or not new_ids.size or state.numbers["full"] or support.size + new_ids.size > LIMIT:
+            return False
+        old = store.get(state, f"rows {k}")
+        rows = store.join(None if old is None else store.take(old, support), new)
+        if store.entries(rows) > _most_entries(problem):
+            return False
+        signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)
+        added = {"ids": new_ids, "signs": signs, "u": np.zeros(new_ids.size)}
+        for name, values in added.items():
+            a[f"{name} {k}"] = np.concatenate([a[f"{name} {k}"][support], values])
+        store.put(state, f"rows {k}", rows)
+        store.drop(state, f"new rows {k}")
+        return True
+
+    def _solve(self, problem: Problem, state: State, k: int) -> tuple[float, np.ndarray]:
+        """A bound of the margin of problem k from its rows, and weights: both exact but for rounding."""
+        a = state.arrays
+        rows, signs, u = store.get(state, f"rows {k}"), a[f"signs {k}"], a[f"u {k}"]
+        assert rows is not None
+        R = self.largest_norm(state)
+        gram = np.empty((u.size, u.size))
+        kernel.gram_matrix(rows, signs, R, gram)
+        kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
+        v = np.zeros(problem.features + 1)
+        kernel.combine(rows, signs * u, R, v)
+        size, total = dual_norm(v, 2.0), float(u.sum())
+        if size > 0.0:
+            v /= size
+            v /= size / total * R  # the margins of the support become 1
+        return (size / total * R if total > 0.0 else math.inf), v
+
+    def _hand_over(self, problem: Problem, state: State) -> None:
+        """From here on coordinate ascent, from the duals of the small problems; bounds and best weights stay."""
+        a = state.arrays
+        ascent = ASCENT.start(_double(problem))
+        for k in range(problem.count):
+            u = a[f"u {k}"]
+            size = dual_norm(a["w"][k], 2.0)
+            total = float(u.sum())
+            if size > 0.0 and total > 0.0:
+                # w = sum alpha_i a_i, of length 1 / margin, while u belongs to rows divided by R
+                ascent.arrays["alpha"][k, a[f"ids {k}"]] = u / total * size * size
+                ascent.arrays["theta"][k] = a["w"][k]
+        kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
+        state.arrays = {**ascent.arrays, **{name: a[name] for name in kept}}
+        state.numbers = {"pass": state.numbers["pass"], "ascent": True}
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        ASCENT.begin_certificate(_double(problem), state, active)
+
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        ASCENT.certify_block(_double(problem), state, block, first)
+
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        return ASCENT.end_certificate(_double(problem), state)
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return ASCENT.weights(problem, state) if state.numbers["ascent"] else super().weights(problem, state)
+
+
+def _double(problem: Problem) -> Problem:
+    return replace(problem, dtype=np.dtype(np.float64))
+
+
+def _most_rows(problem: Problem) -> int:
+    return min(problem.rows, LIMIT)
+
+
+def _most_entries(problem: Problem) -> int:
+    return min(_most_rows(problem) * problem.features, ENTRIES // problem.count)
+
+
+def _draw(problem: Problem, k: int, positive: bool) -> np.ndarray:
+    """SIDE rows at random of those present with this sign in problem k; all of them if there are fewer."""
+    random = np.random.default_rng((problem.seed, k, int(positive)))
+    keys, ids = np.empty(0), np.empty(0, np.int64)
+    for first in range(0, problem.rows, PIECE):
+        codes = problem.codes[first : first + PIECE]
+        there = (codes == problem.positive[k]) if positive else (codes >= 0) & (codes != problem.positive[k])
+        if problem.weights.size:
+            there &= problem.weights[first : first + PIECE] > 0.0
+        here = np.flatnonzero(there)
+        keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
+        if keys.size > SIDE:
+            chosen = np.argpartition(keys, SIDE)[:SIDE]
+            keys, ids = keys[chosen], ids[chosen]
+    return ids

@@ -1,0 +1,177 @@
+"""Adaptive sampling (dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import adaptive as kernel
+from streammargin.kernels.margins import margins_block
+from streammargin.kernels.order import permutation
+from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.whole_pass import WholePass
+from streammargin.specs.blocks import Block, CSRBlock
+
+STEPS = 64  # per block and visit; a step on dense rows costs as much as reading them once from memory
+FULL = 4  # every so many passes all blocks are visited, in between the heaviest quarter
+STALE = 2.0  # log of what rows outside a block count for less: their margins have grown since they were seen
+INDEX_BYTES = 64 << 20  # of the columns of a sparse block; without them a step costs all of its entries
+
+
+class Method(WholePass):
+    """Rows drawn with a chance prop. to exp(-a_i.w), one Gram column a step, the rows divided by the longest.
+
+    A pass visits blocks and makes up to 64 steps in each: its scores A w and A g are computed when it is loaded, and
+    kept exact by the Gram columns; a draw that falls on the mass of the rows outside ends the visit. Data in memory
+    are one block, and the method is then the paper's. From several blocks a pass visits a quarter, drawn by their
+    share of the mass of exp(-A w) when they were last seen; every fourth pass visits all. What is proven comes from
+    sweeps and from w and g themselves: both are sums of rows with known non-negative weights, so their lengths over
+    the sums of these bound the margin.
+
+    schedule: "momentum" (beta = t / (t + 1), step 1) or "proven" (no momentum, step sqrt(ln n / T), Theorem 4.1;
+    T doubles: at its end the method starts again with 2 T steps).
+
+    State: w, g (K, d+1); figures (K, FIGURES) of kernels/adaptive.py, one line for a joint problem; mass (blocks,)
+    and order of the blocks.
+    """
+
+    name = "adaptive"
+    summary = "adaptive sampling"
+    joint = True
+    options = ("schedule",)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.options.schedule not in (None, "momentum", "proven"):
+            raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
+
+    def memory(self, problem: Problem) -> int:
+        K = problem.count
+        width = K if problem.joint else 1
+        scratch = 8 * problem.rows * (3 * width + 2)
+        entries = problem.rows * problem.features * (problem.dtype.itemsize + 8)
+        return super().memory(problem) + 2 * 8 * K * (problem.features + 1) + scratch + min(entries, INDEX_BYTES)
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        K = problem.count
+        lines = 1 if problem.joint else K
+        state.arrays.update(
+            g=np.zeros_like(state.arrays["w"]), figures=np.zeros((lines, kernel.FIGURES)), length=np.full(lines, STEPS),
+        )  # fmt: skip
+        return state
+
+    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+        a = state.arrays
+        lines = a["figures"].shape[0]
+        if number == 1:
+            a["mass"] = np.zeros((lines, blocks))
+        order = permutation(blocks, problem.seed, number)
+        if number % FULL != 1 and blocks > 1:
+            shares = np.zeros(blocks)
+            for mass in a["mass"]:
+                shares += np.exp(mass - mass.max())
+            # the largest of log share + Gumbel noise: a draw without replacement by the shares
+            noise = np.random.default_rng((problem.seed, number, 1)).gumbel(size=blocks)
+            with np.errstate(divide="ignore"):
+                order = np.argsort(-(np.log(shares) + noise))[: -(-blocks // FULL)]
+        a["order"] = order
+        return order
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        state.numbers["position"] = 0
+        state.arrays["figures"][:, kernel.SMALLEST] = math.inf
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        number = a["order"][state.numbers["position"]]
+        state.numbers["position"] += 1
+        inverted = _columns(block)
+        random = np.random.default_rng((problem.seed, state.numbers["pass"], first, 2))
+        momentum = problem.options.schedule != "proven"
+        R = self.largest_norm(state)
+        pairs = problem.present * (problem.count - 1 if problem.joint else 1)
+        for k in [0] if problem.joint else active:
+            figures, w, g = a["figures"][k], a["w"], a["g"]
+            if not momentum and figures[kernel.STEPS] >= a["length"][k]:
+                chosen = slice(None) if problem.joint else k
+                w[chosen], g[chosen] = 0.0, 0.0
+                figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
+                a["length"][k] *= 2
+            rate = 1.0 if momentum else math.sqrt(math.log(max(2, pairs)) / a["length"][k])
+            rows = block, inverted, first, problem.codes
+            steps = problem.weights, R, rate, momentum, random.random(STEPS), self._outside(a["mass"][k], number)
+            if problem.joint:
+                kernel.adaptive_joint_block(*rows, problem.positive, *steps, w, g, figures)
+            else:
+                kernel.adaptive_block(*rows, problem.positive[k], *steps, w[k], g[k], figures)
+            a["mass"][k, number] = figures[kernel.LOG_MASS]
+
+    def _outside(self, mass: np.ndarray, number: int) -> float:
+        """The log of what the mass of all other blocks counts for."""
+        others = np.delete(mass, number)
+        top = others.max(initial=-math.inf)
+        return top + math.log(float(np.exp(others - top).sum())) - STALE if math.isfinite(top) else -math.inf
+
+    def _upper(self, problem: Problem, state: State) -> np.ndarray:
+        """Bounds (K,) of the margin, from the lengths of w and g over the sums of their weights."""
+        a = state.arrays
+        bounds = np.full(problem.count, math.inf)
+        for name, mass in (("w", kernel.MASS_W), ("g", kernel.MASS_G)):
+            total = np.broadcast_to(a["figures"][:, mass], (problem.count,))
+            known = total > 0.0
+            bounds[known] = np.minimum(bounds[known], self.sizes(problem, a[name])[known] / total[known])
+        return bounds * self.largest_norm(state) * (math.sqrt(2.0) if problem.joint else 1.0)
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a = state.arrays
+        upper = self._upper(problem, state)
+        a["best_upper"][active] = np.minimum(a["best_upper"][active], upper[active])
+        sizes = self.sizes(problem, a["w"])
+        estimate = np.zeros(problem.count)
+        for k in active:
+            smallest = a["figures"][0 if problem.joint else k, kernel.SMALLEST] * self.largest_norm(state)
+            lower = smallest * (math.sqrt(2.0) if problem.joint else 1.0) / sizes[k] if sizes[k] > 0.0 else -math.inf
+            # seen before the steps of the pass, so it lags behind
+            estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k]) if a["best_upper"][k] > 0.0 else 0.0
+        return PassReport(estimate, 0)
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        a, K = state.arrays, problem.count
+        a["frozen"] = a["best"].copy()
+        a["frozen"][active] = a["w"][active]
+        a.update(smallest=np.full(K, math.inf), mistakes=np.zeros(K, np.int64), wrong=np.zeros(1, np.int64))
+
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        a, lines = state.arrays, 2 * problem.count
+        none = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
+        margins_block(
+            block, first, problem.codes, problem.positive, problem.caps, problem.weights, problem.joint, a["frozen"],
+            a["smallest"], a["mistakes"], a["wrong"], *none,
+        )  # fmt: skip
+
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        a = state.arrays
+        smallest, mistakes, wrong = (a.pop(name) for name in ("smallest", "mistakes", "wrong"))
+        if problem.joint:  # each class saw its own rows
+            smallest[:], mistakes[:] = smallest.min(), mistakes.sum()
+        report = self.report(problem, state, a.pop("frozen"), smallest, a["best_upper"], mistakes, wrong)
+        assert report.certificate is not None
+        return report.certificate, wrong
+
+
+def _columns(block: Block) -> CSRBlock:
+    """The columns of a sparse block, as rows; no rows at all for a dense block, or one that is too large."""
+    if isinstance(block, CSRBlock):
+        data, indices, indptr = block.data, block.indices, block.indptr
+        if data.size * (data.itemsize + 4) <= INDEX_BYTES:
+            starts, rows, values = np.empty(block.width + 1, np.int64), np.empty_like(indices), np.empty_like(data)
+            kernel.transpose(data, indices, indptr, block.width, starts, rows, values)
+            return CSRBlock(values, rows, starts, block.rows(), 0.0)
+        dtype = data.dtype
+    else:
+        dtype = block.X.dtype
+    return CSRBlock(np.empty(0, dtype), np.empty(0, np.uint32), np.zeros(1, np.int64), block.rows(), 0.0)

@@ -1,0 +1,79 @@
+"""Batch perceptron (Cotter, Shalev-Shwartz and Srebro 2012): ascent on the smallest margin over the unit ball."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import whole_pass as kernel
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
+from streammargin.specs.blocks import Block
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import dual_norm
+
+
+class Method(GradientPass):
+    """w <- project(w + a_i / (R sqrt(t))) for the row i of the smallest margin; shows the mean of the w_t.
+
+    `pull` is that row, and the length of the mean of these rows bounds the margin.
+    """
+
+    name = "batch-perceptron"
+    summary = "steps along the row of the smallest margin, one read each"
+    options = ("average",)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.loss != make_loss(self.default_loss):
+            raise UsageError("batch-perceptron looks at the smallest margin only and has no loss; leave --loss out")
+
+    def _averages(self, problem: Problem) -> bool:
+        return problem.options.average is not False
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        shape = (problem.count, problem.features + 1)
+        state.arrays["rows"] = np.zeros(shape)
+        state.arrays["average"] = np.zeros(shape if self._averages(problem) else (0, shape[1]))
+        state.arrays["averaged"] = kernel.new_figures(problem.count)
+        return state
+
+    def memory(self, problem: Problem) -> int:
+        return super().memory(problem) + (1 + self._averages(problem)) * 8 * problem.count * (problem.features + 1)
+
+    def shown(self, state: State) -> np.ndarray:
+        average = state.arrays["average"]
+        return average if len(average) else state.arrays["w"]
+
+    def shown_figures(self, state: State) -> np.ndarray:
+        return state.arrays["averaged" if len(state.arrays["average"]) else "figures"]
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        state.arrays["averaged"] = kernel.new_figures(problem.count)
+
+    def sum_block(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, chunk: int
+    ) -> None:
+        a = state.arrays
+        kernel.perceptron_block(
+            block, first, chunk, active, problem.codes, problem.positive, problem.caps, problem.weights, a["w"],
+            a["average"], a["scale"], a["pull"], a["figures"], a["averaged"], a["wrong"],
+        )  # fmt: skip
+
+    def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:
+        a = state.arrays
+        R = self.largest_norm(state)
+        upper = np.full(problem.count, math.inf)
+        for k in active:
+            row, w = a["pull"][k] / R, a["w"][k]
+            a["rows"][k] += row
+            w += row / math.sqrt(t + 1.0)
+            w /= max(1.0, dual_norm(w, 2.0))
+            if len(a["average"]):
+                a["average"][k] += (w - a["average"][k]) / (t + 1.0)
+            upper[k] = (dual_norm(a["rows"][k], 2.0) / (t + 1.0) + ROUNDING) * R
+        return upper

@@ -1,0 +1,107 @@
+"""What the methods that step along one dual variable at a time have in common."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import DataError, UsageError
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.swept import Swept
+from streammargin.specs.blocks import Block, DenseBlock
+
+# float32 weights move half the bytes; their rounding bounds the gap they can reach
+FLOAT32_TOL = 1e-5
+FLOAT32_CURVATURE = 1e34
+# a random run of neighbours costs one cache miss; runs of many rows would slow convergence
+GROUP_BYTES = 16384
+GROUP_ROWS = 16
+PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
+
+
+def group_of(block: Block) -> int:
+    """How many consecutive rows a random visit takes together."""
+    rows = block.rows()
+    bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / rows
+    return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
+
+
+class DualAscent(Swept):
+    """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it is no number."""
+
+    numeric = True
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if not hasattr(problem.loss, "step"):
+            raise UsageError(f"{self.name} needs a loss with a dual; use --loss hinge, squared_hinge or logistic")
+        if problem.hard and not problem.loss.has_hard_margin():
+            raise UsageError("C = inf is the hard margin, which the logistic loss has not; use --loss hinge")
+
+    def loop_dtype(self, problem: Problem) -> np.dtype:
+        """float32 where the rows are and the tolerance allows it."""
+        single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.p == 2.0
+        return np.dtype(np.float32 if single and not problem.targets.size else np.float64)
+
+    def estimate(self, problem: Problem, size: float, dual: float, total: float, gap: float, slack: float) -> float:
+        """The relative gap that the sums of a pass speak for.
+
+        size is ||A^T alpha||_q, dual the dual objective, total the sum of alpha; gap sums the losses' gaps and
+        slack is the smallest margin (of targets: minus the largest violation) that the pass met.
+        """
+        if problem.targets.size:
+            primal = 0.5 * size * size
+            apart = abs(primal - dual) / max(primal, abs(dual), 1e-300)
+            return max(apart, -slack / max(problem.largest_target, 1e-300))
+        if problem.hard:
+            lower = slack / size if size > 0.0 else -math.inf
+            return 1.0 - lower * total / size if size > 0.0 else math.inf
+        return gap / max(abs(dual + gap), abs(dual), 1e-300)
+
+    def check_scale(self, problem: Problem, state: State) -> None:
+        """DataError, after the first pass, for a row so large or so small that its curvature is no number."""
+        if state.numbers["pass"] != 1:
+            return
+        for start in range(0, problem.rows, PIECE):
+            L = state.arrays["curvature"][start : start + PIECE]
+            wrong = np.isinf(L)
+            if state.arrays["alpha"].dtype == np.float32:  # duals of the size 1/L are no float32 either
+                wrong |= L > FLOAT32_CURVATURE
+                if problem.hard:
+                    wrong |= (L > 0.0) & (L < 1.0 / FLOAT32_CURVATURE)
+            if not wrong.any():
+                continue
+            row = start + int(np.argmax(wrong))
+            raise DataError(
+                f"the values of row {row} are too large or too small for the norm p = {problem.p:.9g}: the sum of "
+                f"their powers {problem.q:.3g} leaves the range of numbers; divide the columns by their largest value "
+                "(--scale maxabs) or raise --norm"
+            )
+
+    def visit(self, state: State, rows: int) -> None:
+        """Count the rows of a block: until all were visited, a curvature of 0 may be one not yet needed."""
+        state.numbers["visited"] = state.numbers.get("visited", 0) + rows
+
+    def _visited_all(self, problem: Problem, state: State) -> bool:
+        return state.numbers.get("visited", 0) >= problem.rows
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        if not self._visited_all(problem, state):
+            return 0.0
+        curvature = state.arrays["curvature"]
+        pieces = (curvature[start : start + PIECE] for start in range(0, problem.rows, PIECE))
+        total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
+        return problem.tol * total / max(1, problem.present)
+
+    def has_empty_row(self, problem: Problem, state: State) -> bool:
+        if not self._visited_all(problem, state):
+            return False
+        for start in range(0, problem.rows, PIECE):
+            piece = slice(start, start + PIECE)
+            empty = (state.arrays["curvature"][piece] == 0.0) & (problem.codes[piece] >= 0)
+            if problem.weights.size:
+                empty &= problem.weights[piece] > 0.0
+            if empty.any():
+                return True
+        return False

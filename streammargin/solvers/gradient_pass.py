@@ -1,0 +1,191 @@
+"""What the whole-pass methods that learn from one vector a pass have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import DataError, UsageError
+from streammargin.kernels import row_norms as norms
+from streammargin.kernels import whole_pass as kernel
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.whole_pass import WholePass
+from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.norms import dual_norm
+
+# a chunk of rows should stay in the cache of one core
+CHUNK_BYTES = 1 << 18
+CHUNK_ROWS = 64
+# a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
+REACH = 40.0
+# sums in float64 leave the bounds uncertain by this, relative to the largest norm of the rows
+ROUNDING = 1e-14
+# squares of norms, and their products with the sums, must be numbers
+SMALLEST_NORM, LARGEST_NORM = 1e-200, 1e200
+
+
+class GradientPass(WholePass):
+    """The prologue is iteration 0, at w = 0; pass t certifies the weights w_t, and then moves them.
+
+    `w` holds the weights w_t / R for rows a_i / R of norm at most 1, R = max_i ||a_i||, so that a_i.w needs no factor.
+    `pull` collects a vector of the pass. What is reported has length 1: that is the scale in which the scores of
+    several classes are compared.
+    """
+
+    def start(self, problem: Problem) -> State:
+        K = problem.count
+        state = super().start(problem)
+        state.arrays.update(
+            pull=np.zeros((K, problem.features + 1)),
+            scale=np.ones(K),
+            figures=kernel.new_figures(K),
+            wrong=np.zeros(1, np.int64),
+            mass=np.zeros(K),
+        )
+        return state
+
+    def memory(self, problem: Problem) -> int:
+        # with `pull` and the weights as they are shown
+        return super().memory(problem) + 2 * 8 * problem.count * (problem.features + 1)
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        super().prologue_block(problem, state, index, block, first)
+        self.run_block(problem, state, np.arange(problem.count), block, first)
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        a = state.arrays
+        if number == 1:
+            if not SMALLEST_NORM <= self.largest_norm(state) <= LARGEST_NORM:
+                raise DataError(
+                    f"the largest row has the norm {self.largest_norm(state):.3g}, too far from 1 to compute with;"
+                    " multiply the data by a constant, or use --scale maxabs"
+                )
+            a["best_upper"] = self.advance(problem, state, np.arange(problem.count), 0)
+        a["scale"] = self._to_length_1(problem, state)
+        a["pull"][:] = 0.0
+        a["figures"] = kernel.new_figures(problem.count)
+        a["wrong"][:] = 0
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        self.saw(state, block)
+        for k in np.setdiff1d(np.arange(problem.count), active):  # a problem that is done keeps what was certified
+            self.shown(state)[k], a["scale"][k] = a["best"][k], 1.0
+        bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / max(1, block.rows())
+        chunk = int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
+        self.sum_block(problem, state, active, block, first, chunk)
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a = state.arrays
+        shown = self.shown(state) * a["scale"][:, None]
+        figures = self.shown_figures(state)
+        smallest = figures[:, kernel.SMALLEST] * a["scale"]
+        if problem.joint:
+            smallest[:] = math.sqrt(2.0) * smallest.min()
+        mistakes = figures[:, kernel.MISTAKES].astype(np.int64)
+        upper = np.full(problem.count, math.inf)
+        if self.complete(problem, state):
+            upper = self.advance(problem, state, active, state.numbers["pass"])
+        wrong = a["wrong"].copy() if problem.per_trial > 1 else None
+        return self.report(problem, state, shown, smallest, upper, mistakes, wrong)
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return self.shown(state) * self._to_length_1(problem, state)[:, None]
+
+    def _to_length_1(self, problem: Problem, state: State) -> np.ndarray:
+        sizes = self.sizes(problem, self.shown(state))
+        return 1.0 / np.where(sizes > 0.0, sizes, 1.0)
+
+    def shown(self, state: State) -> np.ndarray:
+        """The weights (K, d+1) that passes certify."""
+        return state.arrays["w"]
+
+    def shown_figures(self, state: State) -> np.ndarray:
+        """Their figures (K, FIGURES)."""
+        return state.arrays["figures"]
+
+    @abstractmethod
+    def sum_block(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, chunk: int
+    ) -> None:
+        """Add a block to `pull` and the figures."""
+
+    @abstractmethod
+    def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:
+        """Move the weights to w_(t+1); returns upper bounds (K,) on the margins, inf where nothing is known."""
+
+
+class SoftmaxPass(GradientPass):
+    """Gradient steps on psi(-A w) of a loss of exponential tail (dual acceleration paper, eq. (2.1), (2.2)).
+
+    The gradient is A^T q', q' = softmax(-A w) for the exponential loss. Every step adds a multiple of it to the
+    weights (and to the velocity), so that their length over the mass of the multiples bounds the margin.
+    For a joint problem A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own, and all classes are one vector.
+    """
+
+    default_loss = "exponential"
+    joint = True
+    momentum: ClassVar[bool] = False
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if not hasattr(problem.loss, "share"):
+            raise UsageError(f"{self.name} needs a loss with an exponential tail; use --loss exponential or logistic")
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        if self.momentum:
+            state.arrays["velocity"] = np.zeros_like(state.arrays["w"])
+        return state
+
+    def memory(self, problem: Problem) -> int:
+        return super().memory(problem) + self.momentum * 8 * problem.count * (problem.features + 1)
+
+    def sum_block(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, chunk: int
+    ) -> None:
+        a = state.arrays
+        kernel.softmax_block(
+            block, problem.loss, first, chunk, problem.joint, active, problem.codes, problem.positive, problem.caps,
+            problem.weights, a["w"], a["scale"], REACH + math.log(problem.rows * problem.count), a["pull"],
+            a["figures"], a["wrong"],
+        )  # fmt: skip
+
+    def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:
+        a = state.arrays
+        R = self.largest_norm(state)
+        rows = float(a["row_norms"][norms.ROWS]) * (problem.count - 1 if problem.joint else 1)
+        upper = np.full(problem.count, math.inf)
+        for k in active[:1] if problem.joint else active:
+            group = slice(None) if problem.joint else slice(k, k + 1)
+            total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
+            step, divisor = self.step(problem, rows, total, value, level)
+            pull, mass = a["pull"][group], total / divisor
+            pull /= divisor * R
+            bounds = [dual_norm(pull.ravel(), 2.0) / mass]
+            moved = pull
+            if self.momentum:
+                beta = t / (t + 1.0)
+                a["mass"][k] = beta * (a["mass"][k] + mass)
+                velocity = a["velocity"][group]
+                velocity += pull
+                velocity *= beta
+                bounds.append(self._ratio(velocity, a["mass"][k]))
+                moved = velocity + pull
+            a["w"][group] += moved * (step / R)
+            if not self.momentum:
+                a["mass"][k] += step * mass
+                bounds.append(self._ratio(a["w"][group] * R, a["mass"][k]))
+            upper[group] = (min(bounds) + ROUNDING) * R * (math.sqrt(2.0) if problem.joint else 1.0)
+        return upper
+
+    def _ratio(self, vectors: np.ndarray, mass: float) -> float:
+        return dual_norm(vectors.ravel(), 2.0) / mass if mass > 0.0 else math.inf
+
+    def step(self, problem: Problem, rows: float, total: float, value: float, level: float) -> tuple[float, float]:
+        """The step, and what the sums of the pass are divided by; total, value and level as in the kernel."""
+        return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)

@@ -1,0 +1,76 @@
+"""Whole-pass methods of the hinge loss in the Euclidean norm: what diagonal descent and homotopy share."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.whole_pass import WholePass
+from streammargin.specs.blocks import Block
+from streammargin.specs.losses.hinges import Hinge
+
+# the largest norm is taken for no less, so that its inverse is a number
+TINY = 1e-290
+
+
+class HingePass(WholePass):
+    """Rows are taken in units of their largest norm, so that any scale of the data works.
+
+    A pass sums up `pull` (K, d+1), `figures` (K, columns; the first is the smallest margin, the second the
+    mistakes) and `wrong` (1,).
+    """
+
+    columns: ClassVar[int]
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.loss != Hinge(0.0, 1.0):
+            raise UsageError(f"{self.name} has one loss of its own, the hinge; leave --loss and --width out")
+
+    def memory(self, problem: Problem) -> int:
+        return super().memory(problem) + 3 * 8 * problem.count * (problem.features + 1)
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        state.arrays.update(
+            pull=np.zeros((problem.count, problem.features + 1)),
+            figures=np.zeros((problem.count, self.columns)),
+            wrong=np.zeros(1, np.int64),
+        )
+        return state
+
+    def largest_norm(self, state: State) -> float:
+        return max(super().largest_norm(state), TINY)
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        for name in ("pull", "figures", "wrong"):
+            state.arrays[name][:] = 0
+        state.arrays["figures"][:, 0] = math.inf
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        self.saw(state, block)
+        moving = np.zeros(problem.count, bool)
+        moving[active] = True
+        self.visit(problem, state, moving, block, first)
+
+    def visit(self, problem: Problem, state: State, moving: np.ndarray, block: Block, first: int) -> None:
+        """One block; moving (K,): the problems that learn from it."""
+        raise NotImplementedError
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a = state.arrays
+        mistakes = a["figures"][:, 1].astype(np.int64)
+        shown = a["w"].copy()
+        upper = np.full(problem.count, math.inf)
+        if self.complete(problem, state):
+            upper = self.move(problem, state, active)
+        return self.report(problem, state, shown, a["figures"][:, 0], upper, mistakes, a["wrong"].copy())
+
+    def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
+        """The next weights, after a whole pass; returns an upper bound of each margin (K,), inf for none."""
+        raise NotImplementedError

@@ -1,0 +1,51 @@
+"""Primal stochastic mirror descent (lp-norm perceptron paper, eq. (10), Theorem 1 and Corollary 2)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.kernels import primal as kernel
+from streammargin.kernels import row_norms as norms
+from streammargin.solvers.base import Figures, Problem, State
+from streammargin.solvers.primal import Primal
+from streammargin.specs.blocks import Block
+from streammargin.specs.norms import dual_norm
+
+
+class Method(Primal):
+    """theta += gamma (1 - a_i.w)_+ a_i with gamma = (p-1) / R_q^2, R_q the largest ||a_i||_q.
+
+    A prologue pass finds R_q; in a stream it is the largest norm so far, the current batch included.
+    """
+
+    name = "mirror"
+    summary = "primal stochastic mirror descent"
+    prologue = 1
+    default_C = math.inf
+    rule = kernel.MIRROR
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        self.measure(problem, state, block, first)
+
+    def rate(self, problem: Problem, state: State) -> float:
+        largest = float(state.arrays["row_norms"][norms.LARGEST]) / self.base(state)
+        return (problem.p - 1.0) / largest**2 if largest > 0.0 else 0.0
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        # its end is a property of the latest weights and their length, not of the best direction so far
+        state.arrays["best_lower"][active] = -math.inf
+        super().begin_certificate(problem, state, active)
+
+    def estimate(self, problem: Problem, state: State, k: int) -> float:
+        # these are the margins of the last iterate; the average follows slowly, and exact figures come now and then
+        done = self.rests(problem) and state.arrays["figures"][k, kernel.MIN_MARGIN] >= 1.0 - problem.tol
+        return 0.0 if done else super().estimate(problem, state, k)
+
+    def reached(self, problem: Problem, figures: Figures) -> bool:
+        """The margin gap is within tol, or every a_i.w >= 1 - tol: the minimum of the objective."""
+        if figures.margin_lower is None or not figures.margin_lower > 0.0:
+            return False
+        smallest = figures.margin_lower * dual_norm(figures.w, problem.p)
+        return super().reached(problem, figures) or smallest >= 1.0 - problem.tol

@@ -1,0 +1,183 @@
+"""What the methods that keep nothing per row have in common: they also learn from rows that pass by once."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import primal as kernel
+from streammargin.kernels import row_norms as norms
+from streammargin.kernels.order import permutation
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.dual_ascent import group_of
+from streammargin.solvers.swept import Swept
+from streammargin.specs.blocks import Block
+from streammargin.specs.losses.hinges import Hinge
+from streammargin.specs.norms import dual_norm, mirror
+
+# row norms within these bounds have squares that are far from the ends of a float64
+PLAIN = (1e-50, 1e50)
+
+
+class Primal(Swept):
+    """State: theta (K, d+1), the sum of the rows with the multiples that the steps gave them; no number per row.
+
+    Rows are taken in units of `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
+    w = mirror(theta) are those of the rows x / base.
+    """
+
+    streams = True
+    options = ("average",)
+    rule: ClassVar[int]
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.loss != Hinge(0.0, 1.0):
+            raise UsageError(f"{self.name} has one loss of its own; leave --loss out, or use --solver sdca")
+
+    def memory(self, problem: Problem) -> int:
+        vectors = 1 + (problem.p != 2.0) + bool(problem.options.average)
+        return problem.count * (problem.features + 1) * 8 * vectors + self.certificate_memory(problem, 8)
+
+    def start(self, problem: Problem) -> State:
+        K, width = problem.count, problem.features + 1
+        theta = np.zeros((K, width))
+        state = State()
+        state.numbers["base"] = 0.0  # until a row is seen
+        state.arrays.update(
+            theta=theta,
+            powers=theta if problem.p == 2.0 else np.zeros((K, width)),
+            power_sum=np.zeros(K),
+            unit=np.ones(K),
+            mean=np.zeros((K, width if problem.options.average else 0)),
+            carried=np.zeros((K, kernel.CARRIED)),
+            figures=np.zeros((K, kernel.FIGURES)),
+            row_norms=np.zeros(norms.ROW_FIGURES),
+        )
+        self.start_certificates(problem, state, np.dtype(np.float64))
+        return state
+
+    def measure(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        """Take the rows of a block into the figures of the row norms, before anything is learned from them."""
+        figures = state.arrays["row_norms"]
+        norms.row_norms(block, first, problem.q, problem.codes, problem.caps, problem.weights, figures)
+        largest = float(figures[norms.LARGEST])
+        if state.numbers["base"] == 0.0 and largest > 0.0:
+            plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
+            state.numbers["base"] = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))
+
+    def base(self, state: State) -> float:
+        """The unit of the rows."""
+        return state.numbers["base"] or 1.0
+
+    def length(self, state: State) -> float:
+        """Factor from w of the rows x / base to the weights that are reported."""
+        return 1.0 / self.base(state)
+
+    def rate(self, problem: Problem, state: State) -> float:
+        """The step size, for rows in units of the base."""
+        return 1.0
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        figures = state.arrays["figures"]
+        figures[:] = 0.0
+        figures[:, kernel.MIN_MARGIN] = math.inf
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        group = group_of(block)
+        order = permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], first)
+        self._learn(problem, state, active, block, first, order, group)
+
+    def stream_block(self, problem: Problem, state: State, block: Block) -> int:
+        """Learn from each row of the block once, in order, and count the mistakes made on the way.
+
+        The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
+        The figures of the row norms (step sizes, rows of norm 0) are those of all rows up to this block's last.
+        """
+        if problem.hard:
+            self.measure(problem, state, block, 0)
+        state.arrays["figures"][:] = 0.0
+        self._learn(problem, state, np.arange(problem.count), block, 0, np.zeros(1, np.int64), block.rows())
+        return int(state.arrays["figures"][:, kernel.MISTAKES].sum())
+
+    def _learn(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
+        group: int,
+    ) -> None:  # fmt: skip
+        a = state.arrays
+        kernel.primal_block(
+            block, problem.norm, self.rule, self.rate(problem, state), float(problem.present), self.base(state),
+            first, order, group, active, problem.codes, problem.positive, problem.caps, problem.weights, a["theta"],
+            a["powers"], a["power_sum"], a["unit"], a["mean"], a["carried"], a["figures"],
+        )  # fmt: skip
+
+    def margin_bound(self, problem: Problem, state: State, k: int) -> float:
+        """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step."""
+        a = state.arrays
+        total = float(a["carried"][k, kernel.TOTAL])
+        if self.has_empty_row(problem, state):
+            return 0.0
+        size = dual_norm(a["theta"][k], problem.q) * float(a["unit"][k])
+        return size / total * self.base(state) if total > 0.0 else math.inf
+
+    def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
+        upper = self.margin_bound(problem, state, k)
+        return 0.5 / upper / upper if upper > 0.0 else math.inf, upper
+
+    def scale(self, problem: Problem, state: State, k: int) -> float:
+        """Factor from mirror(theta) to the weights that the last step left."""
+        return 1.0
+
+    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        a = state.arrays
+        carried = a["carried"][k]
+        if not problem.options.average:
+            return self._current(problem, state, k) * (self.scale(problem, state, k) * self.length(state))
+        steps = max(float(carried[kernel.STEPS]), 1.0)
+        if problem.p == 2.0:
+            total = carried[kernel.CLOCK] * a["theta"][k] - a["mean"][k]
+        else:
+            total = (carried[kernel.CLOCK] - carried[kernel.COUNTED]) * self._current(problem, state, k) + a["mean"][k]
+        return total / steps * self.length(state)
+
+    def _current(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        return mirror(state.arrays["theta"][k], problem.q) * state.arrays["unit"][k]
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return np.stack([self.frozen(problem, state, k) for k in range(problem.count)])
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        figures = state.arrays["figures"]
+        estimate = np.zeros(problem.count)
+        for k in active:
+            estimate[k] = self.estimate(problem, state, k)
+        still = self.rests(problem) and not figures[active, kernel.UPDATES].any()
+        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()), still=still)
+
+    def rests(self, problem: Problem) -> bool:
+        """Whether the weights stay as they are while there are no updates."""
+        return not problem.options.average
+
+    def estimate(self, problem: Problem, state: State, k: int) -> float:
+        """The relative (margin) gap that problem k is believed to have after a pass; 0 once it is believed done."""
+        upper = self.margin_bound(problem, state, k)
+        if upper < self.smallest_margin(problem, state):
+            return 0.0
+        size = dual_norm(self._current(problem, state, k), problem.p)
+        if not (size > 0.0 and 0.0 < upper < math.inf):
+            return math.inf
+        lower = float(state.arrays["figures"][k, kernel.MIN_MARGIN]) / size * self.base(state)
+        return max(0.0, 1.0 - lower / upper)
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        figures = state.arrays["row_norms"]
+        mean = float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
+        return max(problem.tol * mean, sys.float_info.min)  # a bound of 0 is an answer at any tol
+
+    def has_empty_row(self, problem: Problem, state: State) -> bool:
+        return bool(state.arrays["row_norms"][norms.EMPTY] > 0.0)

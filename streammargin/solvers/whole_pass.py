@@ -1,0 +1,128 @@
+"""Methods whose weights move once a pass: the pass that learns is also the certificate of its weights."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import row_norms as norms
+from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
+from streammargin.specs.blocks import Block
+from streammargin.specs.norms import dual_norm
+
+
+class WholePass(Solver):
+    """One read an iteration, no number per row unless a subclass adds it; the hard margin alone, p = 2.
+
+    A prologue pass finds the largest and the mean norm of the rows. A subclass keeps its weights in
+    `w` (K, d+1) float64, frozen during a pass, and calls `report` at its end; where it says `saw` for every block,
+    a pass that was broken off proves nothing, as it should.
+    """
+
+    prologue = 1
+    default_C = math.inf
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.p != 2.0:
+            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use --norm 2")
+
+    def start(self, problem: Problem) -> State:
+        K, width = problem.count, problem.features + 1
+        state = State()
+        state.arrays.update(
+            w=np.zeros((K, width)),
+            best=np.zeros((K, width)),
+            best_lower=np.full(K, -math.inf),
+            best_mistakes=np.zeros(K, np.int64),
+            best_upper=np.full(K, math.inf),
+            row_norms=np.zeros(norms.ROW_FIGURES),
+        )
+        return state
+
+    def memory(self, problem: Problem) -> int:
+        return 2 * 8 * problem.count * (problem.features + 1)
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        if index == 0:
+            norms.row_norms(
+                block, first, problem.q, problem.codes, problem.caps, problem.weights, state.arrays["row_norms"]
+            )
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        figures = state.arrays["row_norms"]
+        mean = float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
+        return max(problem.tol * mean, sys.float_info.min)  # a bound of 0 is a proof, whatever was asked for
+
+    def largest_norm(self, state: State) -> float:
+        """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
+        return float(state.arrays["row_norms"][norms.LARGEST]) or 1.0
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["w"].copy()
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        state.numbers["seen"] = 0
+
+    def saw(self, state: State, block: Block) -> None:
+        """Count the rows of a block."""
+        state.numbers["seen"] = state.numbers.get("seen", 0) + block.rows()
+
+    def complete(self, problem: Problem, state: State) -> bool:
+        """Whether the pass has seen all rows, as far as it was told."""
+        return state.numbers.get("seen", 0) in (0, problem.rows)
+
+    def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
+        """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
+        sizes = np.array([dual_norm(row, problem.p) for row in w])
+        if problem.joint:
+            sizes[:] = dual_norm(sizes, 2.0)
+        return sizes
+
+    def report(
+        self, problem: Problem, state: State, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
+        mistakes: np.ndarray, wrong: np.ndarray | None = None,
+    ) -> PassReport:  # fmt: skip
+        """The report of a pass that saw the weights w (K, d+1).
+
+        smallest (K,): min_i a_i.w over the rows present; upper (K,): bounds on the margin; mistakes (K,);
+        wrong: (trials,) rows whose largest score is a wrong class's. For a joint problem all K are equal.
+        """
+        a = state.arrays
+        if a["row_norms"][norms.EMPTY] > 0.0:
+            upper = np.zeros(problem.count)  # a row of norm 0 has margin 0 under every w
+        if not self.complete(problem, state):
+            unknown = np.full(problem.count, math.inf)
+            return PassReport(unknown, int(np.sum(mistakes)), self._all_figures(problem, state))
+        a["best_upper"] = np.minimum(a["best_upper"], upper)
+        sizes = self.sizes(problem, w)
+        # several classes share one count of mistakes, so all of them report the latest weights
+        together = problem.per_trial > 1
+        for k in range(problem.count):
+            lower = smallest[k] / sizes[k] if sizes[k] > 0.0 else -math.inf
+            if together or lower > a["best_lower"][k] or not math.isfinite(a["best_lower"][k]):
+                a["best"][k], a["best_lower"][k], a["best_mistakes"][k] = w[k], lower, mistakes[k]
+        figures = self._all_figures(problem, state)
+        gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
+        return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)
+
+    def _all_figures(self, problem: Problem, state: State) -> list[Figures]:
+        return [self._figures(problem, state, k) for k in range(problem.count)]
+
+    def _figures(self, problem: Problem, state: State, k: int) -> Figures:
+        a = state.arrays
+        lower, upper = float(a["best_lower"][k]), float(a["best_upper"][k])
+        # the classes of a joint problem share one objective; `primal` and `dual` are summed over classes
+        shares = problem.count if problem.joint else 1
+        return Figures(
+            w=a["best"][k].copy(),
+            # no square: it may be no number where this is one
+            primal=0.5 / lower / lower / shares if lower > 0.0 else math.inf,
+            dual=0.5 / upper / upper / shares if 0.0 < upper < math.inf else (0.0 if upper > 0.0 else math.inf),
+            gap=None, margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper),
+            mistakes=int(a["best_mistakes"][k]),
+        )  # fmt: skip

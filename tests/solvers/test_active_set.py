@@ -1,0 +1,215 @@
+"""The active set: certified margins against the interior-point optimum, reads, the fallback, bad data."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy, separable
+from reference.optimum import solve
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.errors import UsageError
+from streammargin.solvers import active_set
+from streammargin.specs.blocks import DenseBlock
+
+
+def train(data, tol=1e-9, **options):
+    return sm.train(data, solver="active-set", tol=tol, **options)
+
+
+@cache
+def largest(bias=None):
+    """The rows, and the largest margin between a feasible point and a bound, both of the interior-point method."""
+    X, y = separable(200, 12, seed=2)
+    X = X + 0.2 if bias else X
+    problem = binary(X, y, C=np.inf, bias=bias)
+    exact = solve(problem, "hinge")
+    return X, y, problem, problem.margin(exact.w), problem.margin_bound(exact.alpha)
+
+
+def check(result, problem, low, high, w, rel=1e-8):
+    figures = result.certificate
+    assert result.converged and result.reason == "tolerance"
+    assert figures["margin_lower"] == pytest.approx(problem.margin(w), rel=1e-10)
+    assert figures["margin_lower"] <= high * (1 + 1e-12)
+    assert figures["margin_upper"] >= low * (1 - 1e-12)
+    assert figures["margin_lower"] >= low * (1 - rel)
+    assert figures["margin_upper"] <= high * (1 + rel)
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Passes that add a few rows only, so that small sets take several."""
+    monkeypatch.setattr(active_set, "SIDE", 4)
+
+
+@pytest.mark.parametrize("bias", [None, 1.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_maximum_margin(few, form, dtype, bias):
+    X, y, problem, low, high = largest(bias)
+    if dtype == np.float32:
+        X = X.astype(np.float32)
+        problem = binary(X, y, C=np.inf, bias=bias)
+        exact = solve(problem, "hinge")
+        low, high = problem.margin(exact.w), problem.margin_bound(exact.alpha)
+    result = train((as_form(X, form, dtype), y), bias=bias)
+    w = result.model.coef_[0]
+    check(result, problem, low, high, w if bias is None else np.append(w, result.model.intercept_[0] / bias))
+    assert result.passes > 3
+
+
+def test_every_pass_is_its_certificate_and_blocks_change_no_answer(few):
+    X, y, problem, low, high = largest()
+    for form in ("dense", "csr"):
+        whole = train((as_form(X, form), y))
+        source = CountingSource(as_form(X, form), y, (0, 7, 90, 91, 200))
+        cut = train(source)
+        assert set(source.reads.values()) == {cut.passes} and cut.passes <= 12
+        for result in (whole, cut):
+            check(result, problem, low, high, result.model.coef_[0])
+            events = [e["event"] for e in result.history if e["event"] in ("pass_end", "certificate")]
+            assert events == ["pass_end", "certificate"] * result.passes
+        # the first rows are drawn without regard to the blocks: the same path, up to ties
+        assert cut.passes == whole.passes
+        np.testing.assert_allclose(cut.model.coef_, whole.model.coef_, rtol=1e-6)
+
+
+def test_upper_bounds_fall_and_hold_at_every_pass(few):
+    X, y, _, low, _ = largest()
+    uppers = [e["margin_upper"] for e in train((X, y)).history if e["event"] == "certificate"]
+    assert all(upper >= low * (1 - 1e-12) for upper in uppers)
+    assert uppers == sorted(uppers, reverse=True) and uppers[0] > 1.01 * low
+
+
+def test_few_reads_of_many_rows():
+    rng = np.random.default_rng(0)
+    direction = np.ones(30) / np.sqrt(30)
+    X = rng.standard_normal((6000, 30))
+    y = np.where(rng.random(6000) < 0.5, -1, 1)
+    X += 5.0 * y[:, None] * direction  # clouds that are apart: few support vectors
+    keep = y * (X @ direction) > 1.0
+    X, y = X[keep], y[keep]
+    result = train((X, y), tol=1e-6)
+    assert result.converged and result.passes <= 10
+    margin = np.min(y * (X @ result.model.coef_[0])) / np.linalg.norm(result.model.coef_[0])
+    assert result.certificate["margin_lower"] == pytest.approx(margin, rel=1e-12)
+    reference = sm.train((X, y), solver="sdca", C=np.inf, tol=1e-4, passes=20_000).certificate
+    assert reference["margin_lower"] <= result.certificate["margin_upper"] * (1 + 1e-12)
+    assert result.certificate["margin_lower"] <= reference["margin_upper"] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("blocks", [(0, 120, 200), (0, 33, 100, 200)])
+def test_several_classes(few, blocks):
+    X, _y, *_ = largest()
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 3, 200)
+    X = 0.3 * X
+    X[np.arange(200), labels] += 4.0
+    source = CountingSource(X, labels, blocks)
+    result = train(source, tol=1e-8)
+    for k, figures in enumerate(result.certificate["per_class"]):
+        problem = binary(X, labels == k, C=np.inf)
+        exact = solve(problem, "hinge")
+        assert figures["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[k]), rel=1e-10)
+        assert figures["margin_lower"] >= problem.margin(exact.w) * (1 - 2e-8)
+        assert figures["margin_upper"] <= problem.margin_bound(exact.alpha) * (1 + 2e-8)
+    guess = np.argmax(X @ result.model.coef_.T, axis=1)
+    assert result.certificate["mistakes"] == np.count_nonzero(guess != labels)
+    assert set(source.reads.values()) == {result.passes} and result.converged
+
+
+@pytest.mark.parametrize("what", ["limit", "entries"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
+    monkeypatch.setattr(active_set, *{"limit": ("LIMIT", 16), "entries": ("ENTRIES", 100)}[what])
+    handed = []
+    original = active_set.Method._hand_over
+
+    def noted(self, problem, state):
+        original(self, problem, state)
+        handed.append(state.arrays["alpha"][0].copy())
+        w = binary(X, y, C=np.inf).A.T @ handed[0]
+        np.testing.assert_allclose(state.arrays["theta"][0, :-1], w, atol=1e-10 * max(1.0, np.abs(w).max()))
+
+    monkeypatch.setattr(active_set.Method, "_hand_over", noted)
+    X, y, problem, low, high = largest()
+    source = CountingSource(as_form(X, form), y, (0, 120, 200))
+    result = train(source, tol=1e-4, passes=20_000)
+    assert len(handed) == 1 and (handed[0] >= 0).all()
+    if what == "limit":
+        assert handed[0].any()  # it starts where the active set stood
+    check(result, problem, low, high, result.model.coef_[0], rel=1.01e-4)
+
+
+def test_no_separator():
+    X, y = noisy(300, 12, seed=4)
+    X, y = X[X.any(axis=1)], y[X.any(axis=1)]
+    result = train((X, y), tol=1e-3)
+    mean = np.mean(np.linalg.norm(X, axis=1))
+    assert result.reason == "not_separable" and not result.converged and result.passes <= 3
+    assert 0 <= result.certificate["margin_upper"] < 1e-3 * mean
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("kind", ["opposite", "equal", "empty", "all empty"])
+def test_rows_that_cannot_be_told_apart(few, kind, form):
+    X, y = separable(80, 12)
+    if kind == "opposite":
+        X, y = np.vstack([X, X[:1]]), np.append(y, -y[0])
+    elif kind == "equal":
+        X = np.tile(X[:1], (80, 1))
+    else:
+        X = X * (kind == "empty")
+        X[5] = 0
+    assert train((as_form(X, form), y), tol=1e-6).reason == "not_separable"
+
+
+def test_repeated_rows_change_nothing(few):
+    X, y, problem, low, high = largest()
+    result = train((np.repeat(X, 3, axis=0), np.repeat(y, 3)))
+    check(result, problem, low, high, result.model.coef_[0])
+
+
+def test_absent_rows():
+    X, y, problem, low, high = largest()
+    wrong = np.vstack([X, -X[:50]])
+    s = np.append(np.full(200, 2.0), np.zeros(50))
+    result = train((wrong, np.append(y, y[:50])), sample_weight=s)
+    check(result, problem, low, high, result.model.coef_[0])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+def test_scales(few, scale):
+    X, y, _, low, high = largest()
+    result = train((X * scale, y), tol=1e-8)
+    assert result.converged
+    assert low * (1 - 2e-8) <= result.certificate["margin_lower"] / scale <= high * (1 + 1e-12)
+
+
+def test_one_row_of_each_class():
+    result = train((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])))
+    assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-14)
+
+
+@pytest.mark.parametrize("options", [{"C": 1.0}, {"norm": 1.5}, {"loss": "logistic"}, {"multiclass": "joint"}])
+def test_what_it_does_not_do(options):
+    X, y = separable()
+    with pytest.raises(UsageError):
+        train((X, np.arange(60) % 3 if "multiclass" in options else y), **options)
+
+
+def test_declared_memory_bounds_the_state(few):
+    X, y, *_ = largest()
+    from test_sdca_protocol import problem_of
+
+    problem, method, active = problem_of(X, y, C=np.inf), active_set.Method(), np.arange(1)
+    state = method.start(problem)
+    block = DenseBlock(X, 0.0)
+    for number in range(1, 4):
+        method.begin_pass(problem, state, number)
+        method.run_block(problem, state, active, block, 0)
+        method.end_pass(problem, state, active)
+        assert sum(array.nbytes for array in state.arrays.values()) <= method.memory(problem)

@@ -1,0 +1,148 @@
+"""The small exact problem and the selection of rows, against SciPy, NumPy and known answers."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy
+from scipy.optimize import nnls
+
+from streammargin.kernels import active_set as kernel
+from streammargin.kernels.margins import margins_block
+from streammargin.specs.blocks import CSRBlock, DenseBlock
+
+
+def block_of(X, form, bias=0.0):
+    if form == "dense":
+        return DenseBlock(np.ascontiguousarray(X), bias)
+    S = as_form(X, "csr", X.dtype)
+    return CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), X.shape[1], bias)
+
+
+def nearest(A, start=None, accuracy=1e-12):
+    u = np.zeros(len(A)) if start is None else start.copy()
+    code = kernel.nearest_point(A @ A.T, u, accuracy, A.shape[1] + 2)
+    return u, code
+
+
+def expected(A):
+    """||A^T u||^2 + (1 - sum u)^2 at its minimum over u >= 0."""
+    return nnls(np.vstack([A.T, np.ones(len(A))]), np.append(np.zeros(A.shape[1]), 1.0))
+
+
+def objective(A, u):
+    return np.sum((A.T @ u) ** 2) + (1 - u.sum()) ** 2
+
+
+def rows(n, d, seed, shift):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, d))
+    A[:, 0] += shift
+    return A / np.linalg.norm(A, axis=1).max()
+
+
+@pytest.mark.parametrize("n, d, shift", [(1, 3, 1), (5, 20, 0), (60, 8, 4), (300, 40, 3), (80, 5, 0), (40, 60, 0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_nearest_point_is_what_nnls_finds(n, d, shift, seed):
+    A = rows(n, d, seed, shift)
+    u, code = nearest(A)
+    truth, residual = expected(A)
+    assert code == kernel.SOLVED and (u >= 0).all()
+    assert objective(A, u) == pytest.approx(residual**2, rel=1e-9, abs=1e-13)
+    if residual > 1e-6:
+        np.testing.assert_allclose(A.T @ u, A.T @ truth, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_start_leads_to_the_same_point(seed):
+    A = rows(120, 15, seed, 3)
+    cold, _ = nearest(A)
+    rng = np.random.default_rng(seed)
+    for start in (cold, rng.random(120), rng.random(120) * (rng.random(120) < 0.1), 1e6 * cold[::-1]):
+        warm, code = nearest(A, start)
+        assert code == kernel.SOLVED
+        np.testing.assert_allclose(A.T @ warm, A.T @ cold, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_repeated_dependent_and_empty_rows(seed):
+    A = rows(30, 10, seed, 3)
+    weights = np.random.default_rng(seed).dirichlet(np.ones(30), 20)
+    more = np.vstack([A, A, weights @ A, A[:1] * (1 + 1e-9)])  # inside the hull: the point stays
+    u, _ = nearest(more, accuracy=1e-10)
+    np.testing.assert_allclose(more.T @ u, A.T @ nearest(A)[0], atol=1e-8)
+    with_zero, code = nearest(np.vstack([A, np.zeros(10)]))
+    assert code == kernel.SOLVED and with_zero[-1] == pytest.approx(1.0) and np.abs(with_zero[:-1]).max() < 1e-12
+
+
+def test_known_answers():
+    A = np.array([[1.0, 3.0], [3.0, 1.0], [3.0, 3.0]]) / 5
+    u, _ = nearest(A)
+    np.testing.assert_allclose(u / u.sum(), [0.5, 0.5, 0.0], atol=1e-14)
+    for opposite in (np.array([[0.5, 0.2], [-0.5, -0.2]]), np.zeros((3, 2))):
+        u, _ = nearest(opposite)
+        assert objective(opposite, u) < 1e-20 and u.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_gram_matrix_and_sums_of_rows(form, dtype, bias):
+    X = noisy(20, 7)[0].astype(dtype)
+    signs = np.where(np.arange(20) % 3, 1.0, -1.0)
+    A = signs[:, None] * np.column_stack([X.astype(float), np.full(20, bias)]) / 4.0
+    gram, total = np.empty((20, 20)), np.zeros(8)
+    kernel.gram_matrix(block_of(X, form, bias), signs, 4.0, gram)
+    np.testing.assert_allclose(gram, A @ A.T, atol=1e-13)
+    kernel.combine(block_of(X, form, bias), signs * np.arange(20), 4.0, total)
+    np.testing.assert_allclose(total, A.T @ np.arange(20), atol=1e-12)
+
+
+def figures(X, codes, positive, weights, w, room, form="dense", joint=False, cuts=(0, None), bias=0.0):
+    K = len(positive)
+    smallest, mistakes, wrong = np.full(K, np.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
+    keys, ids, filled = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64), np.zeros(2 * K, np.int64)
+    for start, stop in itertools.pairwise(cuts):
+        margins_block(
+            block_of(X[start:stop], form, bias), start, codes, positive, np.full((K, 3), np.inf), weights, joint, w,
+            smallest, mistakes, wrong, keys, ids, filled,
+        )  # fmt: skip
+    return smallest, mistakes, wrong, keys, ids, filled
+
+
+@pytest.mark.parametrize("room", [1, 2, 7, 30, 500])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_rows_with_the_smallest_margins(form, room):
+    rng = np.random.default_rng(room)
+    X, w = rng.standard_normal((400, 6)), rng.standard_normal((3, 7))
+    codes, weights = rng.integers(-1, 3, 400).astype(np.int16), (rng.random(400) < 0.8) * 2.0
+    positive = np.arange(3)
+    found = figures(X, codes, positive, weights, w, room, form, cuts=(0, 1, 150, 400), bias=0.7)
+    smallest, mistakes, wrong, keys, ids, filled = found
+    scores = X @ w[:, :-1].T + 0.7 * w[:, -1]
+    there = (codes >= 0) & (weights > 0)
+    for k in range(3):
+        u = np.where(codes == k, 1, -1) * scores[:, k]
+        assert smallest[k] == pytest.approx(u[there].min(), rel=1e-12)
+        assert mistakes[k] == np.count_nonzero(u[there] <= 0)
+        for side in (0, 1):
+            mine = np.flatnonzero(there & ((codes == k) == side))
+            count = filled[2 * k + side]
+            assert count == min(room, mine.size)
+            chosen = mine[np.argpartition(u[mine], count - 1)[:count]]
+            assert sorted(ids[2 * k + side, :count]) == sorted(chosen)
+            np.testing.assert_allclose(keys[2 * k + side, :count], u[ids[2 * k + side, :count]], rtol=1e-12)
+    assert wrong[0] == np.count_nonzero(np.argmax(scores, axis=1)[there] != codes[there])
+
+
+def test_joint_margins():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((200, 6)), rng.standard_normal((3, 7))
+    codes = rng.integers(0, 3, 200).astype(np.int16)
+    smallest, mistakes, wrong, *_ = figures(X, codes, np.arange(3), np.empty(0), w, 0, joint=True)
+    scores = X @ w[:, :-1].T
+    own = scores[np.arange(200), codes]
+    scores[np.arange(200), codes] = -np.inf
+    u = own - scores.max(axis=1)
+    assert smallest.min() == pytest.approx(u.min(), rel=1e-12)
+    assert mistakes.sum() == wrong[0] == np.count_nonzero(u <= 0)

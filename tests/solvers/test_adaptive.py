@@ -1,0 +1,297 @@
+"""Adaptive sampling: the steps against a naive twin, the paper's bound, certificates, blocks, several classes."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from reference import adaptive as naive
+from reference.datasets import as_form, noisy, separable
+from reference.losses import make
+from reference.optimum import solve
+from reference.sources import CountingSource
+from reference.training import Binary, binary
+
+import streammargin as sm
+from streammargin.errors import UsageError
+from streammargin.kernels import adaptive as kernel
+from streammargin.solvers.adaptive import FULL, Method, _columns
+from streammargin.specs.blocks import CSRBlock, DenseBlock
+
+FORMS = ["dense", "csr", "csr without columns"]
+
+
+def blocks_of(X, form, bias=0.0):
+    """The block and its inverted columns."""
+    if form == "dense":
+        block = DenseBlock(np.ascontiguousarray(X), bias)
+        return block, _columns(block)
+    S = as_form(X, "csr", X.dtype)
+    block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), X.shape[1], bias)
+    inverted = _columns(block)
+    assert inverted.rows() == X.shape[1]
+    return block, inverted if form == "csr" else _columns(DenseBlock(X[:1], bias))
+
+
+def scaled(X, y, bias=0.0):
+    A = y[:, None] * np.column_stack([X, np.full(len(X), bias)])
+    size = np.linalg.norm(A, axis=1).max()
+    return A / size, size
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.7])
+@pytest.mark.parametrize("momentum, rate", [(True, 1.0), (False, 0.05)])
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_are_those_of_the_paper(form, momentum, rate, bias):
+    X, y = separable(40, 6)
+    A, size = scaled(X, y, bias)
+    uniforms = np.random.default_rng(1).random(300)
+    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.FIGURES)
+    codes = np.where(y > 0, 1, 0).astype(np.int16)
+    for part in (uniforms[:100], uniforms[100:]):  # leaving the block and coming back changes nothing
+        figures[kernel.SMALLEST] = np.inf
+        before = (A @ w).min()
+        kernel.adaptive_block(
+            *blocks_of(X, form, bias), 0, codes, 1, np.empty(0), size, rate, momentum, part, -np.inf, w, g, figures
+        )
+        assert figures[kernel.SMALLEST] == pytest.approx(before, abs=1e-12)
+    expected_w, expected_g, mass_w, mass_g, _ = naive.run(A, uniforms, rate, momentum)
+    np.testing.assert_allclose(w, expected_w, atol=1e-9 * np.abs(expected_w).max())
+    np.testing.assert_allclose(g, expected_g, atol=1e-9 * max(1.0, np.abs(expected_g).max()))
+    assert figures[kernel.STEPS] == 300
+    assert figures[kernel.MASS_W] == pytest.approx(mass_w) and figures[kernel.MASS_G] == pytest.approx(mass_g)
+    if momentum:
+        assert mass_g == pytest.approx(300 / 2 * 299 / 300 + 0.5 * 299 / 300, rel=1e-2)  # 2 ||g|| / t is the bound
+    assert figures[kernel.LOG_MASS] == pytest.approx(np.log(np.sum(np.exp(-A @ expected_w))), rel=1e-8)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_joint_steps_are_those_of_explicit_pseudo_rows(form):
+    X, _ = separable(20, 5)
+    labels = np.arange(20) % 3
+    size = np.linalg.norm(X, axis=1).max()
+    uniforms = np.random.default_rng(2).random(200)
+    w, g, figures = np.zeros((3, 6)), np.zeros((3, 6)), np.zeros(kernel.FIGURES)
+    kernel.adaptive_joint_block(
+        *blocks_of(X, form), 0, labels.astype(np.int16), np.arange(3), np.empty(0), size, 1.0, True, uniforms,
+        -np.inf, w, g, figures,
+    )  # fmt: skip
+    A = naive.pseudo_rows(X / size, labels)
+    expected_w, expected_g, mass_w, _, _ = naive.run(A, uniforms)
+    np.testing.assert_allclose(w[:, :-1].ravel(), expected_w, atol=1e-9 * np.abs(expected_w).max())
+    np.testing.assert_allclose(g[:, :-1].ravel(), expected_g, atol=1e-9 * np.abs(expected_g).max())
+    assert figures[kernel.MASS_W] == pytest.approx(mass_w)
+
+
+def test_absent_rows_are_never_drawn_and_heavy_rows_outside_end_the_visit():
+    X, y = separable(40, 6)
+    codes = np.where(y > 0, 1, 0).astype(np.int16)
+    codes[::3] = -1
+    weights = np.where(np.arange(40) % 4 == 1, 0.0, 1.0)
+    there = (codes >= 0) & (weights > 0)
+    A, size = scaled(X, y)
+    uniforms = np.random.default_rng(3).random(50)
+    w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.FIGURES)
+    block = blocks_of(X, "dense")
+    kernel.adaptive_block(*block, 0, codes, 1, weights, size, 1.0, True, uniforms, -np.inf, w, g, figures)
+    np.testing.assert_allclose(w, naive.run(A[there], uniforms)[0], rtol=1e-9)
+    for outside in (1e3, 1e300):
+        before = figures[kernel.STEPS]
+        kernel.adaptive_block(*block, 0, codes, 1, weights, size, 1.0, True, uniforms, outside, w, g, figures)
+        assert figures[kernel.STEPS] == before + 1
+
+
+def test_columns_of_sparse_rows():
+    X = noisy(30, 9)[0]
+    inverted = blocks_of(X, "csr")[1]
+    for j in range(9):
+        column = np.zeros(31)
+        inverted.add(j, 1.0, column)
+        np.testing.assert_array_equal(column[:-1], X[:, j])
+
+
+def test_the_bound_of_theorem_4_1_over_many_seeds():
+    """gamma(w_T) >= g* - eps with probability 1 - delta, where T fixes eps."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4)) * 0.3
+    y = np.where(rng.random(30) < 0.5, -1, 1)
+    X[:, 0] += y * 2.0
+    A, size = scaled(X, y)
+    problem = binary(X, y, C=np.inf)
+    best = problem.margin(solve(problem, "hinge").w) / size
+    T, delta = 20_000, 0.2
+    eps = max(np.sqrt((32 * np.log(30) + 64 * np.log(2 / delta)) / T) / best, np.sqrt(32 / (delta * T)))
+    assert eps < 0.5 * best  # the bound says something
+    seeds, failures, margins = 30, 0, []
+    codes, block = np.where(y > 0, 1, 0).astype(np.int16), blocks_of(X, "dense")
+    for seed in range(seeds):
+        w, g, figures = np.zeros(5), np.zeros(5), np.zeros(kernel.FIGURES)
+        kernel.adaptive_block(
+            *block, 0, codes, 1, np.empty(0), size, np.sqrt(np.log(30) / T), False,
+            np.random.default_rng(seed).random(T), -np.inf, w, g, figures,
+        )  # fmt: skip
+        margins.append(np.min(A @ w) / np.linalg.norm(w))
+        failures += margins[-1] < best - eps
+        # ||w|| / (theta T) bounds the margin
+        assert np.linalg.norm(w) / figures[kernel.MASS_W] >= best * (1 - 1e-12)
+        assert figures[kernel.MASS_W] == pytest.approx(np.sqrt(np.log(30) / T) * T)
+    assert failures <= delta * seeds
+    assert max(margins) <= best * (1 + 1e-9)
+
+
+@cache
+def largest():
+    X, y = separable(100, 8)
+    problem = binary(X, y, C=np.inf)
+    exact = solve(problem, "hinge")
+    return X, y, problem, problem.margin(exact.w), problem.margin_bound(exact.alpha)
+
+
+def check(result, low, high, tol):
+    assert result.converged and result.reason == "tolerance"
+    figures = result.certificate
+    assert low * (1 - tol) <= figures["margin_lower"] <= high * (1 + 1e-12)
+    assert low * (1 - 1e-12) <= figures["margin_upper"] <= high * (1 + tol) / (1 - tol)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_maximum_margin_is_certified(form, dtype):
+    X, y, problem, low, high = largest()
+    if dtype == np.float32:
+        X = X.astype(np.float32)
+        problem = binary(X, y, C=np.inf)
+        low, high = (1 - 1e-6) * low, (1 + 1e-6) * high
+    result = sm.train((as_form(X, form, dtype), y), solver="adaptive", tol=5e-3)
+    check(result, low, high, 5e-3)
+    assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
+    assert result.certificate["mistakes"] == 0
+
+
+@pytest.mark.parametrize("schedule", ["momentum", "proven"])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_interval_always_holds_the_margin(seed, schedule):
+    X, y, problem, low, _high = largest()
+    for passes in (1, 3, 20):
+        result = sm.train((X, y), solver="adaptive", tol=0.0, passes=passes, seed=seed, schedule=schedule)
+        assert result.certificate["margin_upper"] >= low * (1 - 1e-12)
+        assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
+
+
+def test_the_proven_steps_start_again_with_twice_as_many():
+    X, y, *_ = largest()
+    gaps = [
+        sm.train((X, y), solver="adaptive", tol=0.0, schedule="proven", passes=passes).certificate["margin_gap"]
+        for passes in (1, 7, 127)  # 64, 256, 4096 steps since the last start
+    ]
+    assert gaps[0] > 1.1 * gaps[1] > 1.1**2 * gaps[2]
+
+
+def test_out_of_core_all_blocks_now_and_then_and_the_heaviest_in_between():
+    X, y, problem, low, _ = largest()
+    source = CountingSource(X, y, range(0, 101, 10))
+    result = sm.train(source, solver="adaptive", tol=1e-9, passes=41)
+    assert result.certificate["margin_upper"] >= low * (1 - 1e-12)
+    assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
+    certificates = sum(e["event"] == "certificate" for e in result.history)
+    full = -(-result.passes // FULL)
+    partial = result.passes - full
+    # the rows' norms, full passes, the heaviest quarter, certificates
+    assert sum(source.reads.values()) == 10 * (1 + full + certificates) + 3 * partial
+    assert min(source.reads.values()) >= 1 + full + certificates
+    rows = [e["rows"] for e in result.history if e["event"] == "pass_end"]
+    assert rows == [100 if i % FULL == 0 else 30 for i in range(result.passes)]
+
+
+def test_two_blocks_lead_to_the_same_margin():
+    X, y, _, low, high = largest()
+    result = sm.train(CountingSource(X, y, (0, 45, 100)), solver="adaptive", tol=0.05, passes=1000)
+    check(result, low, high, 0.05)
+
+
+@cache
+def joint():
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 3, 40)
+    X = 0.4 * rng.standard_normal((40, 5))
+    X[np.arange(40), labels] += 2.0
+    A = naive.pseudo_rows(X, labels)
+    problem = Binary(A, np.full(len(A), np.inf), make("hinge", 1.0), 2.0)
+    exact = solve(problem, "hinge")
+    root = np.sqrt(2)
+    return X, labels, root * problem.margin(exact.w), root * problem.margin_bound(exact.alpha)
+
+
+@pytest.mark.parametrize("blocks", [None, (0, 22, 40)])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_joint_margin_of_several_classes(form, blocks):
+    X, labels, low, high = joint()
+    rows = as_form(X, form)
+    tol = 5e-3 if blocks is None else 0.05
+    data = (rows, labels) if blocks is None else CountingSource(rows, labels, blocks)
+    result = sm.train(data, solver="adaptive", multiclass="joint", tol=tol, passes=1000)
+    check(result, low, high, tol)
+    U = result.model.coef_
+    scores = X @ U.T
+    own = scores[np.arange(40), labels].copy()
+    scores[np.arange(40), labels] = -np.inf
+    margin = (own - scores.max(axis=1)).min() / np.linalg.norm(U)
+    assert result.certificate["margin_lower"] == pytest.approx(margin, rel=1e-10)
+    assert result.certificate["primal"] == pytest.approx(0.5 / margin**2, rel=1e-9)
+
+
+def test_each_class_against_the_rest():
+    X, labels, *_ = joint()
+    result = sm.train((X, labels), solver="adaptive", tol=0.01)
+    for k, figures in enumerate(result.certificate["per_class"]):
+        problem = binary(X, labels == k, C=np.inf)
+        best = problem.margin(solve(problem, "hinge").w)
+        assert figures["margin_upper"] >= best * (1 - 1e-8)
+        assert best * (1 - 0.0101) <= figures["margin_lower"] <= best * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", ["opposite", "equal", "empty", "all empty"])
+def test_rows_that_cannot_be_told_apart(kind, classes):
+    X, y = separable(30, 6)
+    y = (y > 0).astype(int) if classes == 2 else np.arange(30) % 3
+    if kind == "opposite":
+        X, y = np.vstack([X, X[:1]]), np.append(y, (y[0] + 1) % classes)
+    elif kind == "equal":
+        X = np.tile(X[:1], (30, 1))
+    else:
+        X = X * (kind == "empty")
+        X[5] = 0
+    multiclass = "ovr" if classes == 2 else "joint"
+    result = sm.train((X, y), solver="adaptive", tol=0.05, multiclass=multiclass, passes=500)
+    assert result.reason == "not_separable"
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_scales(scale):
+    X, y, _, low, high = largest()
+    result = sm.train((X * scale, y), solver="adaptive", tol=0.02)
+    assert result.converged
+    assert low * 0.98 <= result.certificate["margin_lower"] / scale <= high * (1 + 1e-12)
+
+
+def test_one_row_of_each_class():
+    result = sm.train((np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])), solver="adaptive", tol=1e-3)
+    assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-3)
+
+
+def test_an_unknown_schedule():
+    with pytest.raises(UsageError, match="momentum or proven"):
+        sm.train(separable(), solver="adaptive", schedule="1/t")
+
+
+def test_declared_memory_bounds_what_is_allocated():
+    from test_sdca_protocol import problem_of
+
+    X, y, *_ = largest()
+    problem = problem_of(X, y, C=np.inf)
+    method = Method()
+    state = method.start(problem)
+    taken = sum(array.nbytes for array in state.arrays.values())
+    scratch = 8 * (4 * len(X) + 3) + 3 * X.size * 8
+    assert method.memory(problem) >= taken - 200
+    assert method.memory(problem) <= 2 * (taken + scratch) + 4096

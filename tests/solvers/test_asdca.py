@@ -1,0 +1,261 @@
+"""Accelerated dual coordinate ascent: what training certifies, against an interior-point method and the definitions."""
+
+import math
+
+import numpy as np
+import pytest
+from reference import losses
+from reference.datasets import as_form, noisy, separable
+from reference.norms import length
+from reference.optimum import solve
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.errors import DataError, UsageError
+from streammargin.kernels import asdca as kernel
+from streammargin.solvers.base import Problem
+from streammargin.solvers.registry import make_solver
+from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm
+
+TOL = 1e-5
+WIDTH = 0.5
+WEIGHTS = np.random.default_rng(7).choice([0.0, 0.5, 1.0, 2.0, 5.0], 60)
+WEIGHTINGS = {
+    "unweighted": {},
+    "weighted": {"sample_weight": WEIGHTS, "class_weight": {1: 3.0, -1: 0.5}},
+}
+
+
+def train(X, y, **options):
+    return sm.train((X, y), **{"solver": "asdca", "tol": TOL, "passes": 20_000, **options})
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("norm", [2, 1.5, "sparse"])
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
+    X, y = noisy()
+    problem = binary(X, y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
+    exact = solve(problem, loss, WIDTH)
+    result = train(as_form(X, form), y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
+    certificate, w = result.certificate, result.model.coef_[0]
+    assert result.converged and certificate["gap"] <= TOL
+    assert certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
+    assert certificate["mistakes"] == problem.mistakes(w)
+    assert certificate["dual"] <= exact.primal * (1 + 1e-12)
+    assert exact.dual * (1 - 1e-12) <= certificate["primal"] <= exact.primal * (1 + TOL)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_exact_largest_margin(form, solver):
+    X, y = separable()
+    check_margin(*margin_of(X, y, form, solver, 2, 1e-6), 1e-6)
+
+
+@pytest.mark.parametrize("norm", [1.1, 1.3, "sparse"])
+def test_the_exact_largest_margin_of_other_norms(norm):
+    X, y = separable()
+    check_margin(*margin_of(X, y, "dense", "asdca", norm, 1e-4), 1e-4)
+
+
+def margin_of(X, y, form, solver, norm, tol):
+    problem = binary(X, y, norm=norm, C=np.inf)
+    result = train(as_form(X, form), y, solver=solver, norm=norm, C=np.inf, tol=tol, passes=100_000)
+    return problem, solve(problem, "hinge"), result
+
+
+def check_margin(problem, exact, result, tol):
+    largest = 1 / length(exact.w, problem.p)
+    lower, upper = result.certificate["margin_lower"], result.certificate["margin_upper"]
+    assert result.converged
+    assert lower == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-9)
+    assert (1 - tol) * largest * (1 - 1e-8) <= lower <= largest * (1 + 1e-8)
+    assert largest * (1 - 1e-8) <= upper <= largest * (1 + 1.01 * tol)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "smooth_hinge"])
+def test_hard_margin_of_smooth_losses_and_float32_rows(loss):
+    X, y = separable()
+    X = X.astype(np.float32)
+    problem = binary(X, y, C=np.inf, bias=2.0)
+    exact = solve(problem, "hinge")
+    result = train(X, y, loss=loss, C=np.inf, tol=1e-3, bias=2.0)
+    w = np.append(result.model.coef_[0], result.model.intercept_[0] / 2.0)
+    assert result.converged
+    assert result.certificate["margin_lower"] == pytest.approx(problem.margin(w), rel=1e-6)
+    assert problem.margin(w) >= (1 - 1e-3) / length(exact.w, 2) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_several_classes_values_of_C_and_blocks(norm):
+    X, _ = noisy(90, seed=5)
+    y = np.random.default_rng(5).integers(0, 3, 90)
+    held = noisy(50, seed=6)[0], np.random.default_rng(6).integers(0, 3, 50)
+    source = CountingSource(X, y, (0, 1, 8, 40, 90))
+    result = sm.train(source, solver="asdca", C=[0.1, 1.0], norm=norm, tol=1e-4, valid=held)
+    assert result.converged
+    for k in range(3):
+        problem = binary(X, y == k, C=result.model.header["C"], norm=norm)
+        exact = solve(problem, "hinge")
+        primal = problem.primal(result.model.coef_[k])
+        assert result.certificate["per_class"][k]["primal"] == pytest.approx(primal, rel=1e-10)
+        assert 0 <= primal - exact.dual <= 1e-4 * exact.primal
+    guess = np.argmax(X @ result.model.coef_.T, axis=1)
+    assert result.certificate["mistakes"] == np.count_nonzero(guess != y)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_distance_to_the_solution_is_at_most_what_the_dual_lacks(norm):
+    """Proposition 1 for p = 2, 1.5: the Bregman distance of w to w* is at most D* - D(v)."""
+    X, y = separable()
+    problem = binary(X, y, C=np.inf, norm=norm)
+    exact = solve(problem, "hinge")
+    for passes in (1, 3, 10, 30):
+        result = train(X, y, C=np.inf, norm=norm, passes=passes, tol=0.0)
+        w = result.model.coef_[0]
+        theta = np.sign(w) * length(w, problem.p) ** (2 - problem.p) * np.abs(w) ** (problem.p - 1)
+        star = 0.5 * length(exact.w, problem.p) ** 2
+        distance = star - 0.5 * length(w, problem.p) ** 2 - theta @ (exact.w - w)
+        assert -1e-7 <= distance <= star - result.certificate["dual"] + 1e-7
+
+
+def test_it_needs_fewer_passes_than_plain_ascent_where_that_stalls():
+    X, y = separable(200, 40, margin=0.02)
+    plain, fast = (train(X, y, solver=solver, C=np.inf, tol=1e-4) for solver in ("sdca", "asdca"))
+    assert fast.converged and plain.converged
+    assert fast.passes < plain.passes / 2
+
+
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_no_separator(norm):
+    X, y = noisy(seed=4)
+    X, y = X[X.any(axis=1)], y[X.any(axis=1)]
+    result = train(X, y, C=np.inf, norm=norm, tol=0.02)
+    assert result.reason == "not_separable" and not result.converged
+    assert result.certificate["margin_lower"] < 0
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+def test_edges_of_the_data(solver):
+    one = train(np.array([[3.0, 4.0], [-3.0, -4.0]]), np.array([1, 0]), solver=solver, C=np.inf)
+    assert one.certificate["margin_lower"] == pytest.approx(5.0, rel=1e-3)
+    twins = train(np.array([[3.0, 4.0]] * 4), np.array([1, 0, 1, 0]), solver=solver, C=np.inf)
+    assert twins.reason == "not_separable"
+    X, y = separable()
+    X[7] = 0
+    assert train(X, y, solver=solver, C=np.inf, tol=1e-2).reason == "not_separable"
+    soft = train(X, y, solver=solver)
+    assert soft.converged
+    problem = binary(X, y)
+    assert soft.certificate["primal"] == pytest.approx(problem.primal(soft.model.coef_[0]), rel=1e-10)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+@pytest.mark.parametrize("norm", [2, 1.5])
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_huge_and_tiny_rows(size, norm, solver):
+    """What p = 2 can, p = 1.5 cannot: the cubes of its sums leave the range of float64, and it says so."""
+    X, y = separable()
+    if norm == 2:
+        plain = train(X, y, solver=solver, C=np.inf, tol=1e-3).certificate["margin_lower"]
+        result = train(X * size, y, solver=solver, C=np.inf, tol=1e-3)
+        assert result.converged
+        assert result.certificate["margin_lower"] == pytest.approx(plain * size, rel=1e-2)
+    else:
+        with pytest.raises(DataError, match="--scale maxabs"):
+            train(X * size, y, solver=solver, C=np.inf, norm=norm)
+        assert train(X * size, y, solver=solver, C=np.inf, norm=norm, scale="maxabs", tol=1e-2).converged
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+def test_rows_beyond_p_2_too(solver):
+    X, y = separable()
+    for size in (1e200, 1e-200):
+        with pytest.raises(DataError, match="too large or too small"):
+            train(X * size, y, solver=solver)
+    with pytest.raises(DataError, match="too large or too small"):  # 1e25^2 has no float32 inverse
+        train((X * 1e25).astype(np.float32), y, solver=solver, tol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+def test_p_near_1(solver):
+    X, y = separable()
+    with pytest.raises(DataError, match="too large or too small"):
+        train(X, y, solver=solver, norm=1.0000001)
+    with pytest.raises(UsageError, match="norm"):
+        train(X, y, solver=solver, norm=1.0)
+
+
+def test_the_logistic_loss_has_no_hard_margin():
+    with pytest.raises(UsageError, match="logistic"):
+        train(*noisy(), loss="logistic", C=math.inf)
+
+
+def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3):
+    return Problem(
+        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.ones((K, 2)),
+        weights=np.empty(0), trials=K, tol=tol, seed=0, present=len(X),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("K", [1, 5])
+@pytest.mark.parametrize("p", [2.0, 1.5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_state_takes_the_memory_it_declares(dtype, p, K):
+    X, y = noisy(500, 300)
+    problem = problem_of(X, y, dtype, p, K)
+    solver = make_solver("asdca")
+    state = solver.start(problem)
+    solver.begin_certificate(problem, state, np.arange(K))
+    taken = sum(array.nbytes for array in state.arrays.values())
+    assert taken - 300 * K <= solver.memory(problem) <= taken
+
+
+@pytest.mark.parametrize("p", [2.0, 1.5])
+def test_a_certificate_wipes_out_drift_and_changes_nothing_else(p):
+    X, y = noisy()
+    problem, solver = problem_of(X, y, p=p), make_solver("asdca")
+    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    for number in range(1, 4):
+        solver.begin_pass(problem, state, number)
+        solver.run_block(problem, state, active, block, 0)
+    a = state.arrays
+    a["theta"] *= 1.01
+    before = {name: a[name].copy() for name in ("alpha", "momentum", "drift")}
+    solver.begin_certificate(problem, state, active)
+    solver.certify_block(problem, state, block, 0)
+    figures = solver.end_certificate(problem, state)[0][0]
+    signed = X * y[:, None]
+    np.testing.assert_allclose(a["theta"][0, :-1], signed.T @ a["alpha"][0], rtol=1e-9, atol=1e-12)
+    for name, array in before.items():
+        np.testing.assert_allclose(a[name], array, rtol=0, atol=1e-12 * np.abs(array).max())
+    v = np.clip(a["alpha"][0] + a["pace"][0, kernel.LAST] ** 2 * a["momentum"][0], 0, 1)
+    assert figures.dual == pytest.approx(v.sum() - 0.5 * length(signed.T @ v, problem.q) ** 2, rel=1e-10)
+
+
+@pytest.mark.parametrize("p", [2.0, 1.5])
+def test_a_restart_goes_on_from_the_averaged_sequence(p):
+    X, y = noisy()
+    problem, solver = problem_of(X, y, p=p, tol=0.0), make_solver("asdca")
+    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    a, restarts = state.arrays, 0
+    for number in range(1, 200):
+        solver.begin_pass(problem, state, number)
+        solver.run_block(problem, state, active, block, 0)
+        last = a["pace"][0, kernel.LAST]
+        v = a["alpha"] + last**2 * a["momentum"]
+        image = a["theta"] + last**2 * a["drift"]
+        solver.end_pass(problem, state, active)
+        if a["passes"][0] == 0:
+            restarts += 1
+            np.testing.assert_allclose(a["alpha"], np.maximum(v, 0), rtol=1e-12)
+            np.testing.assert_allclose(a["theta"], image, rtol=1e-12, atol=1e-15)
+            assert a["pace"][0, kernel.GAMMA] == 1 / 60
+            assert not a["momentum"].any() and not a["drift"].any()
+    assert 1 <= restarts <= 100

@@ -1,0 +1,133 @@
+"""The passes of diagonal descent against the paper's lines, and against its theorems."""
+
+import numpy as np
+import pytest
+from reference.datasets import separable
+from reference.diagonal import descend, toy, unsigned
+from reference.drive import hard_problem, one_pass, started
+from reference.optimum import solve
+from reference.training import binary
+
+from streammargin.solvers import diagonal
+from streammargin.specs.blocks import DenseBlock
+
+SLACK = 1.0 + 1e-9
+
+
+class Printed(diagonal.Method):
+    """With the fixed step size and the inertia of the paper."""
+
+    fall, safety, restarts = 0.0, 1.0, False
+
+
+class PrintedInertial(Printed):
+    inertial, alpha = True, 5.0
+
+
+def run(solver, A, passes, schedule):
+    """Yields (beta_t, w_t) in the units of the rows, and 1/gamma first."""
+    X, y = unsigned(A)
+    problem = hard_problem(X, y, schedule=schedule)
+    state = started(solver, problem, X)
+    R = np.linalg.norm(A, axis=1).max()
+    assert solver.largest_norm(state) == pytest.approx(R, rel=1e-15)
+    norm = 1.01 * np.linalg.norm(A / R, 2) ** 2
+    state.arrays["curvature"][:] = norm
+    yield norm * R**2
+    for t in range(1, passes + 1):
+        one_pass(solver, problem, state, X, t)
+        assert state.arrays["curvature"][0] == norm
+        yield state.arrays["beta"][0] / R**2, state.arrays["theta"][0, :-1] / R
+
+
+@pytest.mark.parametrize("solver", [Printed(), PrintedInertial()], ids=["plain", "inertial"])
+@pytest.mark.parametrize(("schedule", "inverse"), [("400/t", lambda t: t / 400), ("99/sqrt t", lambda t: t**0.5 / 99)])
+def test_iterates_are_those_of_the_paper(solver, schedule, inverse):
+    X, y = separable(40, 6)
+    A = X * y[:, None]
+    passes = run(solver, A, 60, schedule)
+    twin = descend(A, 1 / next(passes), inverse, 60, solver.alpha if solver.inertial else None)
+    walls = 0
+    for t, ((beta, w), expected) in enumerate(zip(passes, twin, strict=True), 1):
+        np.testing.assert_allclose(beta, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(w, A.T @ expected, rtol=1e-9, atol=1e-12)
+        walls += bool(np.any(expected == inverse(t)))
+    assert walls > 0, "the box must have mattered"
+
+
+def optimum(A):
+    X, y = unsigned(A)
+    found = solve(binary(X, y, C=np.inf), "hinge")
+    return found.w, found.alpha
+
+
+@pytest.mark.parametrize("decay", ["t", "t^2", "sqrt t", "2^t"])
+@pytest.mark.parametrize("rows", ["toy", "separable"])
+def test_theorem_5_2_and_proposition_5_2(decay, rows):
+    """lambda_1 <= 1/||u*||; u_0 = u_1 = 0."""
+    A = toy(40) if rows == "toy" else (lambda X, y: X * y[:, None])(*separable(30, 5, margin=0.5))
+    w_star, u_star = optimum(A)
+    solver = PrintedInertial()
+    passes = run(solver, A, 200, f"{0.999 / np.linalg.norm(u_star)}/{decay}")
+    inverse_gamma = next(passes)
+    D = lambda beta: 0.5 * np.sum((A.T @ beta) ** 2) - np.sum(beta)  # noqa: E731
+    start = inverse_gamma * np.sum(u_star**2)
+    C = (solver.alpha - 1) * np.sqrt(2 * np.sum(u_star) - np.sum(w_star**2) + start)
+    C_dual = (solver.alpha - 1) * np.sqrt(-D(u_star) + start / 2)
+    for t, (beta, w) in enumerate(passes, 1):
+        assert np.linalg.norm(w - w_star) <= C / (t + solver.alpha - 1) * SLACK + 1e-6
+        assert D(beta) - D(u_star) <= C_dual**2 / (t + solver.alpha - 1) ** 2 * SLACK + 1e-8
+
+
+def test_lemma_5_3_the_plain_form_comes_nearer_with_every_step():
+    """Eq. (5.15) at u = u*, and D_t falls."""
+    A = toy(40)
+    _, u_star = optimum(A)
+    passes = run(Printed(), A, 200, f"{1 / np.linalg.norm(u_star)}/t")
+    next(passes)
+    distance, value = np.linalg.norm(u_star), 0.0
+    for beta, w in passes:
+        now, dual = np.linalg.norm(beta - u_star), 0.5 * (w @ w) - np.sum(beta)
+        assert now <= distance * (1 + 1e-7) and dual <= value + 1e-12
+        distance, value = now, dual
+
+
+def test_the_step_size_that_adapts_fails_seldom_and_descends_otherwise():
+    X, y = separable(80, 15, seed=4)
+    A = X * y[:, None]
+    solver, problem = diagonal.Method(), hard_problem(X, y)
+    state = started(solver, problem, X)
+    R = solver.largest_norm(state)
+    norm = np.linalg.norm(A / R, 2) ** 2
+    old, value, failures, smallest = np.zeros(len(A)), 0.0, 0, np.inf
+    for t in range(1, 301):
+        curvature, fall = state.arrays["curvature"][0], state.arrays["fall"][0]
+        one_pass(solver, problem, state, X, t)
+        beta = state.arrays["beta"][0]
+        d = beta - old
+        quotient = np.sum((A.T @ d / R) ** 2) / np.sum(d**2)
+        dual = 0.5 * np.sum((A.T @ beta / R) ** 2) - np.sum(beta)
+        if t > 1:
+            failed = quotient > curvature
+            assert failed == (state.arrays["fall"][0] < fall)
+            assert failed or dual <= value + 1e-9 * abs(value)
+            failures += failed
+        smallest = min(smallest, state.arrays["curvature"][0])
+        old, value = beta.copy(), dual
+    # log(1/gamma) rises by log 1.2 at a failure, and falls by the shares in between
+    assert 0 < failures <= 20
+    assert smallest < norm / 3, "no step was longer than the paper's"
+
+
+def test_an_interrupted_pass_leaves_the_certificate_alone():
+    X, y = separable()
+    solver, problem = diagonal.Method(), hard_problem(X, y)
+    state = started(solver, problem, X)
+    for t in range(1, 20):
+        report = one_pass(solver, problem, state, X, t)
+    known = report.certificate[0]
+    solver.begin_pass(problem, state, 20)
+    solver.run_block(problem, state, np.array([0]), DenseBlock(X[:7], 0.0), 0)
+    after = solver.end_pass(problem, state, np.array([0])).certificate[0]
+    assert (after.margin_lower, after.margin_upper) == (known.margin_lower, known.margin_upper)
+    np.testing.assert_array_equal(after.w, known.w)

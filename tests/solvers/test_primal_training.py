@@ -1,0 +1,370 @@
+"""perceptron, mirror and pegasos from end to end: theorems, certificates, and how they stop."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from reference import optimum
+from reference import primal as twins
+from reference.datasets import as_form, noisy, separable
+from reference.norms import conjugate, length
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.errors import UsageError
+from streammargin.kernels import row_norms as norms
+from streammargin.kernels.order import permutation
+from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.registry import make_solver
+from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm
+
+HARD = ("perceptron", "mirror")
+NORMS = (2, 1.5, 1.2)
+
+
+def problem_of(y, features, p=2.0, K=1, average=None):
+    return Problem(
+        rows=len(y), features=features, dtype=np.dtype(np.float64), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf),
+        weights=np.empty(0), trials=K, tol=1e-3, seed=0, present=len(y), options=Options(average=average),
+    )  # fmt: skip
+
+
+def certificates(result):
+    return [e for e in result.history if e["event"] == "certificate"]
+
+
+def best_margin(X, y, norm=2):
+    """The exact maximum margin, 1 / ||w*||_p, and ||w*||_p, to eight digits."""
+    problem = binary(X, y, C=np.inf, norm=norm)
+    size = length(optimum.solve(problem, "hinge").w, problem.p)
+    return 1 / size, size
+
+
+def mixed(seed=4):
+    """Rows of norm above 0 that no hyperplane through 0 separates."""
+    X, y = noisy(60, 6, seed=seed, flips=0.2)
+    return X + 0.1, y
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("norm", NORMS)
+def test_mistakes_of_the_perceptron_obey_its_bound(norm, seed):
+    X, y = separable(80, 6, seed=10 + seed)
+    result = sm.train((X, y), solver="perceptron", norm=norm, seed=seed)
+    q = conjugate(norm)
+    largest = max(length(x, q) for x in X)
+    mistakes = sum(e["mistakes"] for e in result.history if e["event"] == "pass_end")
+    assert result.reason == "tolerance" and result.certificate["mistakes"] == 0
+    assert 0 < mistakes <= largest**2 / ((norm - 1) * best_margin(X, y, norm)[0] ** 2)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_theorem_1_and_corollary_2(norm):
+    """Over the draws of the rows: E F(mean of the first t iterates) and E share of its mistakes."""
+    X, y = separable(40, 5, margin=0.6)
+    A = y[:, None] * X
+    largest, size = max(length(a, conjugate(norm)) for a in A), best_margin(X, y, norm)[1]
+    distance = 0.5 * size**2 * largest**2 / (norm - 1)
+    t = int(8 * distance)  # so that the bound says something: at most a quarter are mistakes
+    losses, shares = [], []
+    for seed in range(30):
+        draws = np.random.default_rng(seed).integers(0, 40, t)
+        result = sm.train(  # a stream is learned in order
+            iter([(X[draws], y[draws])]), solver="mirror", norm=norm, average=True
+        )
+        u = A @ result.model.coef_[0]
+        losses.append(0.5 * np.mean(np.maximum(1 - u, 0) ** 2))
+        shares.append(np.mean(u <= 0))
+    assert np.mean(losses) <= distance / t and np.mean(shares) <= 2 * distance / t < 0.26
+    assert np.mean(losses) > 1e-4 * distance / t  # the bound is of the right kind
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_losses_of_mirror_descent_add_up_to_a_constant(norm):
+    """The step of the proof of Theorem 1: sum of f_i(w) over all steps <= ||w*||^2 R^2 / (2 (p-1)), in any order."""
+    X, y = separable(40, 5)
+    A = y[:, None] * X
+    largest, size = max(length(a, conjugate(norm)) for a in A), best_margin(X, y, norm)[1]
+    order = np.tile(np.arange(40), 50)
+    iterates, _ = twins.mirror_descent(A, order, norm)
+    total = sum(0.5 * max(1 - A[i] @ w, 0) ** 2 for i, w in zip(order, iterates, strict=False))
+    assert total <= 0.5 * size**2 * largest**2 / (norm - 1)
+    result = sm.train(iter([(X[order], y[order])]), solver="mirror", norm=norm)
+    np.testing.assert_allclose(result.model.coef_[0], iterates[-1], rtol=1e-8)
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("solver", HARD)
+def test_every_interval_holds_the_true_margin(solver, norm, average):
+    X, y = separable(60, 8)
+    result = sm.train((X, y), solver=solver, norm=norm, average=average, tol=1e-2, passes=3000)
+    exact, _ = best_margin(X, y, norm)
+    problem = binary(X, y, C=np.inf, norm=norm)
+    for event in certificates(result):
+        assert event["margin_lower"] <= exact * (1 + 1e-7) and exact <= event["margin_upper"] * (1 + 1e-7)
+        assert event["dual"] == pytest.approx(0.5 / event["margin_upper"] ** 2)
+    last = result.certificate
+    w = result.model.coef_[0]
+    assert last["margin_lower"] == pytest.approx(problem.margin(w), rel=1e-9)
+    assert last["mistakes"] == problem.mistakes(w)
+    if result.converged and solver == "perceptron":
+        assert last["margin_lower"] > 0
+    if result.converged and solver == "mirror":
+        assert (problem.A @ w).min() >= 0.99 * (1 - 1e-9) or last["margin_gap"] <= 1e-2
+    assert result.converged or (solver == "mirror" and (average or norm < 1.5))
+
+
+def test_mirror_descent_stops_where_its_objective_ends():
+    X, y = separable(60, 8, margin=1.0)
+    for tol in (0.1, 1e-2, 1e-3):
+        result = sm.train((X, y), solver="mirror", tol=tol, passes=5000)
+        smallest = (y[:, None] * X @ result.model.coef_[0]).min()
+        assert result.reason == "tolerance" and smallest >= 1 - tol - 1e-12
+        assert smallest < 1  # and not much later
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("C, weighted", [(0.05, False), (0.5, False), (0.1, True)])
+def test_the_gap_of_pegasos_is_that_of_explicit_duals(C, weighted, average, form):
+    X, y = mixed()
+    weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 4.0], 60) if weighted else None
+    classes = {-1: 1.0, 1: 3.0} if weighted else None
+    problem = binary(X, y, C=C, sample_weight=weight, class_weight=classes)
+    result = sm.train((as_form(X, form), y), solver="pegasos", C=C, sample_weight=weight, class_weight=classes,
+                      average=average, tol=0.02, passes=3000, seed=5)  # fmt: skip
+    best = optimum.solve(problem, "hinge")
+    for event in certificates(result):
+        assert event["dual"] <= best.primal * (1 + 1e-9) and best.dual <= event["primal"] * (1 + 1e-9)
+    c = result.certificate
+    assert result.reason == "tolerance" and c["gap"] <= 0.02 and c["margin_upper"] is None
+    assert c["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)
+    assert c["primal"] - best.primal <= (c["primal"] - c["dual"]) * (1 + 1e-9)
+
+    rows = np.arange(60) if weight is None else np.flatnonzero(weight > 0)
+    place = {row: k for k, row in enumerate(rows)}
+    order = [place[i] for number in range(1, result.passes + 1) for i in permutation(60, 5, number, 0) if i in place]
+    # the weights are the best that were certified
+    chosen = next(e["pass"] for e in certificates(result) if e["primal"] == c["primal"])
+    iterates, _ = twins.pegasos(problem.A, problem.caps, order[: chosen * len(rows)], len(rows))
+    w = iterates[:-1].mean(axis=0) if average else iterates[-1]
+    radius = math.sqrt(2 * problem.caps.sum())
+    w *= min(1.0, radius / length(w, 2))
+    np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-7, atol=1e-9)
+    duals = []
+    for number in (e["pass"] for e in certificates(result)):
+        alpha = twins.pegasos(problem.A, problem.caps, order[: number * len(rows)], len(rows))[1] / number
+        best_share = min(1.0, alpha.sum() / length(problem.theta(alpha), 2) ** 2)
+        duals.append(problem.dual(best_share * alpha))
+        assert duals[-1] >= problem.dual(alpha)
+    assert c["dual"] == pytest.approx(max(duals), rel=1e-9)
+
+
+def test_the_first_pass_of_pegasos_is_cut_to_size():
+    """Its first weights are far too long: they are put into the ball of P(0), and their duals scaled to the best."""
+    X, y = mixed()
+    problem = binary(X, y, C=50.0)
+    result = sm.train((X, y), solver="pegasos", C=50.0, passes=1, seed=3)
+    iterates, multiples = twins.pegasos(problem.A, problem.caps, permutation(60, 3, 1, 0), 60)
+    radius = math.sqrt(2 * problem.caps.sum())
+    assert length(iterates[-1], 2) > radius and problem.dual(multiples) < 0
+    np.testing.assert_allclose(result.model.coef_[0], iterates[-1] * (radius / length(iterates[-1], 2)), rtol=1e-9)
+    best = max(problem.dual(share * multiples) for share in np.linspace(0, 1, 20_001))
+    assert result.certificate["dual"] == pytest.approx(best, rel=1e-3) and best > 0
+
+
+def test_pegasos_with_several_values_of_C_and_classes():
+    X, _ = noisy(90, 5, seed=2)
+    y = np.random.default_rng(1).integers(0, 3, 90)
+    result = sm.train((X, y), solver="pegasos", C=[0.01, 0.05], valid=(X, y), tol=0.02, passes=3000, bias=1.0)
+    C = result.model.header["C"]
+    assert result.converged
+    for k, figures in enumerate(result.certificate["per_class"]):
+        problem = binary(X, y == k, C=C, bias=1.0)
+        w = np.append(result.model.coef_[k], result.model.intercept_[k])
+        assert figures["primal"] == pytest.approx(problem.primal(w), rel=1e-9)
+        assert figures["dual"] <= optimum.solve(problem, "hinge").primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("plan", [(0, 30, 60), (0, 7, 31, 60), tuple(range(61))])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("solver", ["perceptron", "mirror", "pegasos"])
+def test_blocks_are_read_once_a_sweep(solver, form, plan):
+    X, y = separable(60, 6)
+    source = CountingSource(as_form(X, form, np.float32), y, plan)
+    result = sm.train(source, solver=solver, tol=0.05, passes=2000)
+    sweeps = result.passes + len(certificates(result)) + (solver == "mirror")
+    assert result.converged
+    assert source.reads == dict.fromkeys(pairwise(plan), sweeps)
+    if solver == "pegasos":
+        problem = binary(X.astype(np.float32), y)
+        assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]))
+    else:
+        exact, _ = best_margin(X, y)
+        assert result.certificate["margin_lower"] <= exact <= result.certificate["margin_upper"] * (1 + 1e-7)
+
+
+def test_a_separable_pass_without_mistakes_is_the_last():
+    X, y = separable(60, 6)
+    result = sm.train((X, y), solver="perceptron")
+    passes = [e["mistakes"] for e in result.history if e["event"] == "pass_end"]
+    assert passes[-1] == 0 and all(passes[:-1]) and len(certificates(result)) == 1
+
+
+def test_the_average_goes_on_after_the_last_mistake():
+    waited = []
+    for seed in range(12):
+        result = sm.train(separable(40, 5, seed=seed, margin=0.1), solver="perceptron", average=True, seed=seed)
+        clean = sum(e["mistakes"] == 0 for e in result.history if e["event"] == "pass_end")
+        assert result.reason == "tolerance" and result.certificate["mistakes"] == 0
+        waited.append(clean)
+    assert max(waited) > 1
+
+
+@pytest.mark.parametrize("solver", HARD)
+def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
+    X, y = separable(40, 5)
+    problem, method = problem_of(y, 5), make_solver(solver)
+    state, active, block = method.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    if method.prologue:
+        method.prologue_block(problem, state, 0, block, 0)
+    for number in range(1, 30):
+        method.begin_pass(problem, state, number)
+        method.run_block(problem, state, active, block, 0)
+    assert state.arrays["row_norms"][norms.ROWS] == 40  # measured once
+    found = []
+    for _ in range(2):
+        method.begin_certificate(problem, state, active)
+        method.certify_block(problem, state, block, 0)
+        found.append(method.end_certificate(problem, state)[0][0])
+        state.arrays["theta"][0, ::2] *= 0.5  # a worse direction
+    kept = solver == "perceptron"
+    assert np.array_equal(found[0].w, found[1].w) == kept
+    assert (found[1].margin_lower == found[0].margin_lower) == kept
+    assert found[1].margin_lower == pytest.approx(np.min(y * (X @ found[1].w[:5])) / length(found[1].w, 2))
+
+
+DEGENERATE = {
+    "not separable": mixed(),
+    "one row twice, with both labels": (np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 1.0]]), np.array([0, 1, 1])),
+    "all rows equal": (np.ones((6, 3)), np.array([0, 1, 0, 1, 0, 1])),
+    "an empty row": (np.array([[1.0, 2.0], [0.0, 0.0], [-3.0, 1.0]]), np.array([0, 1, 1])),
+    "empty rows only": (np.zeros((4, 3)), np.array([0, 1, 0, 1])),
+}
+
+
+@pytest.mark.parametrize("data", DEGENERATE)
+@pytest.mark.parametrize("norm", [2, 1.3])
+@pytest.mark.parametrize("solver", HARD)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_rows_that_nothing_separates(form, solver, norm, data):
+    X, y = DEGENERATE[data]
+    result = sm.train((as_form(X, form), y), solver=solver, norm=norm, tol=0.01, passes=20_000)
+    assert result.reason == "not_separable" and not result.converged
+    mean = np.mean([length(x, conjugate(norm)) for x in X])
+    assert result.certificate["margin_upper"] <= 0.01 * mean
+    assert np.all(np.isfinite(result.model.coef_)) and not np.isnan(result.certificate["margin_lower"])
+
+
+@pytest.mark.parametrize("data", DEGENERATE)
+def test_pegasos_minds_no_degenerate_rows(data):
+    X, y = DEGENERATE[data]
+    result = sm.train((X, y), solver="pegasos", C=0.01, tol=0.01, passes=5000)
+    assert result.converged
+    assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.01).primal(result.model.coef_[0]))
+
+
+@pytest.mark.parametrize("solver", HARD)
+def test_classes_that_are_and_are_not_separable(solver):
+    """Class 2 can be told from the rest, the others cannot from each other; one row holds class 2."""
+    X, y = mixed()
+    X = np.column_stack([X, np.ones(60)])
+    y = np.where(y > 0, 1, 0)
+    X[7], y[7] = [0, 0, 0, 0, 0, 0, -5], 2
+    result = sm.train((X, y), solver=solver, tol=0.01, passes=20_000)
+    assert result.reason == "not_separable"
+    assert [figures["margin_lower"] > 0 for figures in result.certificate["per_class"]] == [False, False, True]
+
+
+@pytest.mark.parametrize("solver", HARD)
+def test_one_row_of_each_class(solver):
+    X = np.diag([3.0, 2.0, 1.0])
+    result = sm.train((X, ["a", "b", "c"]), solver=solver, tol=1e-3)
+    assert result.converged and result.model.predict(X).tolist() == ["a", "b", "c"]
+    exact = [best_margin(X, np.arange(3) == k)[0] for k in range(3)]
+    for figures, margin in zip(result.certificate["per_class"], exact, strict=True):
+        assert figures["margin_lower"] <= margin * (1 + 1e-7) and margin <= figures["margin_upper"] * (1 + 1e-7)
+
+
+@pytest.mark.parametrize("norm", [2, 1.5, 1.01, "sparse"])
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+@pytest.mark.parametrize("solver", HARD)
+def test_the_scale_of_the_rows_does_not_matter(solver, scale, norm):
+    X, y = separable(40, 6, margin=1.0)
+    scale = 2.0 ** round(math.log2(scale))
+    options = {"solver": solver, "norm": norm, "tol": 0.05, "passes": 40}
+    plain, scaled = sm.train((X, y), **options), sm.train((X * scale, y), **options)
+    c = scaled.certificate
+    if solver == "perceptron" or norm == 2:
+        assert scaled.passes == plain.passes
+        for key in ("margin_lower", "margin_upper"):
+            assert c[key] / scale == pytest.approx(plain.certificate[key], rel=1e-6)
+        np.testing.assert_array_equal(scaled.model.predict(X * scale), plain.model.predict(X))
+    else:  # where the powers overflow, the norm of a row is only bounded: smaller steps
+        assert c["margin_lower"] <= c["margin_upper"]
+        if norm != 1.01:  # beyond the interior-point method
+            exact, _ = best_margin(X, y, 2 if norm == 2 else plain.model.header["p"])
+            assert c["margin_lower"] / scale <= exact * (1 + 1e-7) and exact <= c["margin_upper"] / scale * (1 + 1e-7)
+    assert np.all(np.isfinite(scaled.model.coef_))
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_pegasos_at_extreme_scales(scale):
+    X, y = separable(40, 6)
+    result = sm.train((X * scale, y), solver="pegasos", passes=20)
+    c = result.certificate
+    assert np.all(np.isfinite(result.model.coef_)) and all(np.isfinite([c["primal"], c["dual"], c["gap"]]))
+    assert c["dual"] <= c["primal"] <= 40 * (1 + 1e-12)  # the sum of the caps is the objective at 0
+    assert result.converged == (scale < 1)
+    assert result.passes == (1 if scale < 1 else 20)  # without updates w still shrinks: such a pass is not the last
+
+
+@pytest.mark.parametrize("solver, options, message", [
+    ("perceptron", {"C": 1.0}, "maximum margin only"),
+    ("mirror", {"C": 1.0}, "maximum margin only"),
+    ("pegasos", {"C": math.inf}, "perceptron"),
+    ("pegasos", {"norm": 1.5}, "norm 2"),
+    ("perceptron", {"loss": "logistic"}, "loss"),
+    ("mirror", {"loss": "squared_hinge"}, "loss"),
+    ("pegasos", {"loss": "squared_hinge"}, "loss"),
+    ("perceptron", {"multiclass": "joint", "labels": 3}, "joint"),
+    ("mirror", {"schedule": "1/t"}, "schedule"),
+    ("pegasos", {"stochastic": True}, "stochastic"),
+    ("perceptron", {"norm": 1.0}, "norm"),
+    ("perceptron", {"max_rows": 5}, "max_rows"),
+])  # fmt: skip
+def test_what_they_refuse(solver, options, message):
+    X, _ = separable(30, 4)
+    labels = np.arange(30) % options.pop("labels", 2)
+    with pytest.raises(UsageError, match=message):
+        sm.train((X, labels), solver=solver, **options)
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "mirror", "pegasos"])
+@pytest.mark.parametrize("p", [2.0, 1.5])
+@pytest.mark.parametrize("average", [False, True])
+def test_the_state_takes_the_memory_it_declares(solver, p, average):
+    _, y = noisy(500, 300)
+    problem = problem_of(y, 300, p, K=3, average=average)
+    method = make_solver(solver)
+    state = method.start(problem)
+    state.numbers["pass"] = 1
+    method.begin_certificate(problem, state, np.arange(3))
+    taken = sum(array.nbytes for array in {id(a): a for a in state.arrays.values()}.values())
+    assert taken - 1000 <= method.memory(problem) <= taken

@@ -1,0 +1,163 @@
+"""One read an iteration, whatever the rows are cut into; absent rows and weights; passes that are broken off."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy, separable
+from reference.sources import CountingSource
+from reference.whole_pass import make_problem, signed
+
+import streammargin as sm
+from streammargin.solvers.registry import make_solver
+from streammargin.specs.blocks import DenseBlock
+
+METHODS = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron")
+PLANS = {"rows": range(61), "two": (0, 30, 60), "uneven": (0, 1, 8, 9, 40, 59, 60)}
+FIGURES = ("margin_lower", "margin_upper", "mistakes", "primal")
+
+
+def figures(result):
+    return [result.certificate[key] for key in FIGURES]
+
+
+def three_classes(rows=60):
+    X, _ = noisy(rows, 6)
+    X[np.all(X == 0, axis=1)] = 1
+    return X, np.arange(rows) % 3
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("solver", METHODS)
+def test_every_plan_gives_the_same_answer_in_one_read_an_iteration(solver, form, plan):
+    X, y = separable()
+    source = CountingSource(as_form(X, form), y, PLANS[plan])
+    cut = sm.train(source, solver=solver, passes=20, tol=1e-9)
+    whole = sm.train((X, y), solver=solver, passes=20, tol=1e-9)
+    assert cut.reason == whole.reason == "passes"
+    # sums in another order are equal to rounding
+    assert cut.model.coef_ == pytest.approx(whole.model.coef_, rel=1e-8, abs=1e-10)
+    assert figures(cut) == pytest.approx(figures(whole), rel=1e-8)
+    assert source.reads == dict.fromkeys(pairwise(PLANS[plan]), cut.passes + make_solver(solver).prologue)
+    assert sum(e["event"] == "certificate" for e in cut.history) == cut.passes
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "joint"])
+@pytest.mark.parametrize("plan", PLANS)
+def test_plans_of_several_classes(plan, multiclass):
+    X, y = three_classes()
+    options = {"solver": "dual-momentum", "multiclass": multiclass, "passes": 30, "tol": 1e-3}
+    source = CountingSource(as_form(X, "csr"), y, PLANS[plan])
+    cut, whole = sm.train(source, **options), sm.train((X, y), **options)
+    assert cut.model.coef_ == pytest.approx(whole.model.coef_, rel=1e-8, abs=1e-10)
+    assert figures(cut) == pytest.approx(figures(whole), rel=1e-8)
+    assert source.reads == dict.fromkeys(pairwise(PLANS[plan]), cut.passes + 1)
+    assert cut.certificate["mistakes"] == np.sum(cut.model.predict(X) != y)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_forms_and_precisions_agree(form, solver):
+    X, y = separable()
+    X = X.astype(np.float32).astype(float)
+    options = {"solver": solver, "passes": 15, "tol": 1e-9, "bias": 0.5}
+    double = sm.train((X, y), **options)
+    single = sm.train((as_form(X, form, np.float32), y), **options)
+    # float32 rows are numbers of float64 too
+    assert single.model.coef_ == pytest.approx(double.model.coef_, rel=1e-8, abs=1e-10)
+    assert single.model.intercept_ == pytest.approx(double.model.intercept_, rel=1e-8, abs=1e-10)
+    assert figures(single) == pytest.approx(figures(double), rel=1e-8)
+    w = np.append(double.model.coef_[0], double.model.intercept_[0] / 0.5)
+    A = signed(np.column_stack([X, np.full(len(X), 0.5)]), y)
+    assert (A @ w).min() / np.linalg.norm(w) == pytest.approx(double.certificate["margin_lower"], rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+def test_rows_of_weight_0_are_absent_and_other_weights_do_not_matter(solver):
+    X, y = separable()
+    weights = np.random.default_rng(3).choice([0.0, 0.1, 7.0], 60)
+    X[weights == 0] *= -100  # rows that would matter
+    options = {"solver": solver, "passes": 15, "tol": 1e-9}
+    given = sm.train((X, y), sample_weight=weights, class_weight={1: 3.0}, **options)
+    left = sm.train((X[weights > 0], y[weights > 0]), **options)
+    assert given.model.coef_ == pytest.approx(left.model.coef_, rel=1e-8, abs=1e-10)
+    assert figures(given) == pytest.approx(figures(left), rel=1e-8)
+
+
+@pytest.mark.parametrize("multiclass", ["ovr", "joint"])
+def test_classes_left_out_are_absent(multiclass):
+    X, y = three_classes(80)
+    y = np.where(np.arange(80) % 4 == 3, 9, y)
+    options = {"solver": "dual-momentum", "multiclass": multiclass, "passes": 15}
+    some = sm.train((X, y), classes=[0, 1, 2], **options)
+    alone = sm.train((X[y != 9], y[y != 9]), **options)
+    assert some.model.coef_ == pytest.approx(alone.model.coef_, rel=1e-8, abs=1e-10)
+    assert figures(some) == pytest.approx(figures(alone), rel=1e-8)
+
+
+def test_a_class_that_is_done_keeps_its_certified_weights():
+    """One class is easy, one hard: the figures of the easy one stay what they were when it was done."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    X = rng.standard_normal((60, 4))
+    X[:, 0] += 8.0 * (y == 0)
+    X[:, 1] += 6.0 * (y == 1)
+    X[:, 2] += 6.0 * (y == 2)
+    result = sm.train((X, y), solver="dual-momentum", tol=0.02, passes=3000)
+    assert result.converged
+    gaps = np.array([[c["margin_gap"] for c in e["per_class"]] for e in result.history if e["event"] == "certificate"])
+    firsts = [np.flatnonzero(gaps[:, k] <= 0.02)[0] for k in range(3)]
+    assert max(firsts) == len(gaps) - 1 > min(firsts)
+    for k, first in enumerate(firsts):
+        assert gaps[first:, k] == pytest.approx(gaps[first, k], rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+def test_a_pass_that_was_broken_off_proves_nothing(solver):
+    X, y = separable()
+    blocks = [(0, DenseBlock(X[:5].copy(), 0.0)), (5, DenseBlock(X[5:].copy(), 0.0))]
+    method = make_solver(solver)
+    problem = make_problem(X, (y + 1) // 2, loss=method.default_loss)
+    state, active = method.start(problem), np.arange(1)
+    for first, block in blocks:
+        method.prologue_block(problem, state, 0, block, first)
+    for t in range(1, 6):
+        method.begin_pass(problem, state, t)
+        for first, block in blocks:
+            method.run_block(problem, state, active, block, first)
+        report = method.end_pass(problem, state, active)
+    method.begin_pass(problem, state, 6)
+    method.run_block(problem, state, active, *blocks[0][::-1])
+    broken = method.end_pass(problem, state, active)
+    assert broken.certificate is not None and np.isinf(broken.estimate).all()
+    for name, value in vars(report.certificate[0]).items():
+        assert np.array_equal(getattr(broken.certificate[0], name), value), name
+    assert np.linalg.norm(method.weights(problem, state)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("solver", METHODS)
+@pytest.mark.parametrize("after", [1, 5, 8])
+def test_a_signal_ends_a_run_with_weights_but_no_figures(solver, after):
+    X, y = separable()
+    calls = iter(range(after))
+    result = sm.train(
+        CountingSource(X, y, (0, 20, 60)), solver=solver, tol=1e-9,
+        should_stop=lambda: "signal" if next(calls, None) is None else None,
+    )  # fmt: skip
+    assert result.reason == "signal" and result.certificate["margin_lower"] is None
+    # nothing is learnt before the prologue has seen all rows
+    assert np.linalg.norm(result.model.coef_) == pytest.approx(float(after > 1))
+
+
+@pytest.mark.parametrize("solver, loss", [(s, "hinge" if s == "batch-perceptron" else "logistic") for s in METHODS])
+@pytest.mark.parametrize("K", [1, 4])
+def test_the_state_takes_the_memory_it_declares(solver, loss, K):
+    X = np.random.default_rng(0).standard_normal((50, 3000))
+    problem = make_problem(X, np.arange(50) % (2 if K == 1 else K), loss=loss, classes=2 if K == 1 else K)
+    method = make_solver(solver)
+    state = method.start(problem)
+    taken = sum(array.nbytes for array in state.arrays.values())
+    shown = 8 * K * (3000 + 1)  # a copy at the end of a pass
+    few_numbers = 300 * K
+    assert taken + shown - few_numbers <= method.memory(problem) <= taken + shown

@@ -80,12 +80,12 @@ def test_signals_leave_no_half_predictions(model, tmp_path, number, what):
     # kernels are compiled before: Python drops an exception that is raised inside a callback of the compiler
     assert shell(f"COMMAND predict {model} rows.h5", tmp_path).returncode == 0
     os.unlink(tmp_path / "rows.h5")
-    LinearModel(np.ones((20, 2)), np.zeros(20), np.arange(20), {}).save(tmp_path / "m.npz")
+    LinearModel(np.ones((20, 2)), np.zeros(20), np.arange(20), {}).save(tmp_path / "many.npz")
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         file.create_dataset("X", (3_000_000, 2), np.float32)
     before = sorted(os.listdir(tmp_path))
     child = subprocess.Popen(
-        [*COMMAND.split(), "predict", "m.npz", "rows.h5", "--decision", "-o", "p.txt"],
+        [*COMMAND.split(), "predict", "many.npz", "rows.h5", "--decision", "-o", "p.txt"],
         cwd=tmp_path, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while child.poll() is None and not any(name.endswith(".part") for name in os.listdir(tmp_path)):

@@ -255,23 +255,25 @@ def train(
         if held_out is not None and held_out is not valid:
             held_out.close()
     trial, certificate = _choose(problem, outcome)
-    certificate["converged"] = outcome.converged
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
+    converged = certificate["converged"] = bool(outcome.converged[chosen].all())
     coef = outcome.w[chosen, :-1] * factor
     intercept = outcome.w[chosen, -1] * (bias or 0.0) - coef @ center
     header = {
         **params, "C": values[trial], "rows": problem.rows, "features": problem.features, "reason": outcome.reason,
-        "converged": outcome.converged, "passes_done": outcome.passes, "seconds": seconds,
+        "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
         "positive": target.rest, "certificate": certificate,
     }  # fmt: skip
     model = LinearModel(coef, intercept, target.classes, header)
     end = {
-        "event": "run_end", "status": "ok", "converged": outcome.converged, "reason": outcome.reason,
+        "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
         "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
+        "C": values[trial] if len(values) > 1 else None,
+        **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
     }  # fmt: skip
     history.events.append(end)
     return TrainResult(
-        model, certificate, history.events, outcome.reason, outcome.converged, outcome.passes, seconds, end
+        model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end
     )
 
 

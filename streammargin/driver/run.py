@@ -28,13 +28,13 @@ class Limits:
 
 @dataclass
 class Outcome:
-    """How a run ended: reason, whether every problem reached the tolerance, and its last exact figures.
+    """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
 
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
     """
 
     reason: str
-    converged: bool
+    converged: np.ndarray
     passes: int
     w: np.ndarray
     figures: list[Figures] | None
@@ -181,7 +181,7 @@ class _Run:
         if reason != "signal" and self.impossible.any() and not self.active.size:
             reason = "not_separable"
         w = np.stack([f.w for f in self.figures]) if current and self.figures else self._latest()
-        converged = bool(current and self.done.all() and not self.impossible.any())
+        converged = self.done & ~self.impossible if current else np.zeros(self.problem.count, bool)
         figures, wrong = (self.figures, self.wrong) if current else (None, None)
         if current and self.validator is not None and self.validated < self.judged:
             self.valid_errors = self.validator.errors(w)

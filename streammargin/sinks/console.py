@@ -117,12 +117,15 @@ class Console:
         parts = [f"pass {event['pass']}", speed, f"gap ~{relative(event['estimate'])}", self._gap, self._valid]
         self._line("  ".join(part for part in parts if part))
 
-    def _on_certificate(self, event: dict[str, Any]) -> None:
+    def _figures(self, event: dict[str, Any]) -> None:
         kind, value = ("gap", event["gap"]) if event["gap"] is not None else ("margin gap", event["margin_gap"])
         self._gap = f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
         self._valid = "" if event["valid_error"] is None else f"valid error {event['valid_error']:.4f}"
+
+    def _on_certificate(self, event: dict[str, Any]) -> None:
+        self._figures(event)
         if self.verbosity >= 1:
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
             self._line(f"pass {event['pass']}  exact {self._gap}  {mistakes}  {self._valid}".rstrip())
@@ -137,5 +140,8 @@ class Console:
             return
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         parts = [f"{verdict} ({event['reason']}) after {event['passes']} passes in {duration(event['seconds'])}"]
+        if event.get("C") is not None:  # of several: the figures are those of the model that is kept
+            self._figures(event)
+            parts.append(f"best C {event['C']:g}")
         parts += [text for text in (self._gap and f"certified {self._gap}", self._valid) if text]
         self._line(", ".join(parts))

@@ -272,9 +272,7 @@ def train(
         **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
     }  # fmt: skip
     history.events.append(end)
-    return TrainResult(
-        model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end
-    )
+    return TrainResult(model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end)
 
 
 def stream_learner(

@@ -214,8 +214,9 @@ def train(
         vectors = 3 * problem.count + 4
         own = target.codes.nbytes + weights.nbytes + targets.nbytes
         counted = method.memory(problem) + own + 8 * vectors * (source.features + 1)
+        make_plan(source, budget, counted)  # before anything large is read or allocated
         working: Source = source
-        center, factor = np.zeros(source.features), np.ones(source.features)
+        center, factor = np.zeros(1), np.ones(1)
         if scale != "none":
             working = scaled(source, scale, target.codes, weights, budget - counted)
             center, factor = working.center, working.factor
@@ -258,7 +259,7 @@ def train(
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
     converged = certificate["converged"] = bool(outcome.converged[chosen].all())
     coef = outcome.w[chosen, :-1] * factor
-    intercept = outcome.w[chosen, -1] * (bias or 0.0) - coef @ center
+    intercept = outcome.w[chosen, -1] * (bias or 0.0) - (coef * center).sum(axis=1)
     header = {
         **params, "C": values[trial], "rows": problem.rows, "features": problem.features, "reason": outcome.reason,
         "converged": converged, "passes_done": outcome.passes, "seconds": seconds,

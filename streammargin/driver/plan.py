@@ -70,8 +70,8 @@ class Plan:
 
 def least_budget(source: Source, state_bytes: int = 0) -> int:
     """Bytes of the smallest plan, in whole MiB."""
-    if source.whole() is not None:
-        return state_bytes
+    if source.whole() is not None:  # used in place, not counted
+        return -(-state_bytes // (1 << 20)) << 20
     streamed = 2 * source.buffer_bytes(source.bounds(LEAST_BLOCK_BYTES))
     whole = source.buffer_bytes(np.array([0, source.rows], np.int64))
     return -(-(state_bytes + SLACK_BYTES + min(streamed, whole)) // (1 << 20)) << 20
@@ -84,6 +84,8 @@ def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
     """
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
+        if state_bytes > budget:
+            raise _too_small(source, budget, state_bytes)
         return Plan(everything, 0, state_bytes, True)
     fixed = state_bytes + SLACK_BYTES
     available = budget - fixed
@@ -95,8 +97,12 @@ def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
         needed = fixed + buffers * source.buffer_bytes(bounds)
         if needed <= budget:
             return Plan(bounds, buffers, needed, False)
+    raise _too_small(source, budget, state_bytes)
+
+
+def _too_small(source: Source, budget: int, state_bytes: int) -> UsageError:
     minimum = least_budget(source, state_bytes) >> 20
-    raise UsageError(
+    return UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"
     )

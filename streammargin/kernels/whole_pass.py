@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
@@ -29,7 +30,7 @@ def new_figures(problems: int) -> np.ndarray:
     return figures
 
 
-@kernel
+@register_jitable
 def chunk_scores(block, start, codes, w, scores):
     """scores (K, m or more): x_i.w_k of the rows from start that have a class; codes (m,)."""
     for k in range(w.shape[0]):
@@ -41,7 +42,7 @@ def chunk_scores(block, start, codes, w, scores):
                 scores[k, r] = block.dot(start + r, w_k)
 
 
-@kernel
+@register_jitable
 def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures):
     """margins (K, m or more) from scores, inf where a row is absent; adds to SMALLEST, MISTAKES, TOP of the figures.
 
@@ -67,7 +68,7 @@ def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figure
         figures[group, TOP] = max(figures[group, TOP], -smallest)
 
 
-@kernel
+@register_jitable
 def chunk_wrong(codes, positive, weights, scale, scores):
     """Rows whose largest scale_k x.w_k is not their own class's."""
     wrong = 0
@@ -81,7 +82,7 @@ def chunk_wrong(codes, positive, weights, scale, scores):
     return wrong
 
 
-@kernel
+@register_jitable
 def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
     """Puts the coefficients of the rows in A^T q, times exp(-LEVEL), in the place of the margins."""
     for k in active:

@@ -129,3 +129,10 @@ def test_the_next_block_is_announced_while_one_is_read(files):
         order = np.arange(len(bounds) - 1)[::-1]
         list(BlockReader(spy, bounds, 2).stream(order))
         assert len(read) > 3 and said == read[1:]
+
+
+def test_duals_and_weights_of_arrays_in_memory_are_counted():
+    X, y = np.eye(20_000, 2), np.arange(20_000) % 2
+    with pytest.raises(UsageError, match="--memory 1M or more"):
+        sm.train((X, y), memory="100K")
+    assert sm.train((X, y), memory="1M", passes=1).passes == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -58,9 +59,9 @@ class HingePass(WholePass):
         moving[active] = True
         self.visit(problem, state, moving, block, first)
 
+    @abstractmethod
     def visit(self, problem: Problem, state: State, moving: np.ndarray, block: Block, first: int) -> None:
         """One block; moving (K,): the problems that learn from it."""
-        raise NotImplementedError
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
@@ -71,6 +72,6 @@ class HingePass(WholePass):
             upper = self.move(problem, state, active)
         return self.report(problem, state, shown, a["figures"][:, 0], upper, mistakes, a["wrong"].copy())
 
+    @abstractmethod
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
         """The next weights, after a whole pass; returns an upper bound of each margin (K,), inf for none."""
-        raise NotImplementedError

@@ -14,6 +14,7 @@ import numpy as np
 from data_tools.rows import Batch
 from data_tools.spill import Spill, buckets_for
 from streammargin.errors import DataError
+from streammargin.files import temporary_folder
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 _ENTRIES = 1 << 19
@@ -177,7 +178,8 @@ def by_columns(
     # an entry is parked as (row, column, value); ranges of rows of equal width, each within memory on average
     count = min(rows, buckets_for(24 * nnz, memory))
     edge = np.linspace(0, rows, count + 1).astype(np.int64)
-    with Spill(near) as spill:
+    with temporary_folder(near) as folder:
+        spill = Spill(folder)
         for start in range(0, nnz, _ENTRIES):
             size = min(_ENTRIES, nnz - start)
             data, row = take("data", size), take("indices", size).astype(np.int64)

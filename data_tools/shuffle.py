@@ -18,7 +18,7 @@ from streammargin.cli.options import add_common, add_data_names
 from streammargin.data.base import Source
 from streammargin.data.open import open_source
 from streammargin.driver.plan import least_budget, parse_size
-from streammargin.files import check_output
+from streammargin.files import check_output, temporary_folder
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,8 @@ def shuffle(
     check_seed(seed)
     check_output(output, force)
     given = [data] if isinstance(data, str) else list(data)
-    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, Spill(output) as spill:
+    with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, temporary_folder(output) as folder:
+        spill = Spill(folder)
         least = least_budget(source)
         count = buckets_for(stored_bytes(source), budget, least)
         generator = np.random.default_rng([seed, source.rows])

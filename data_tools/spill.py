@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from types import TracebackType
 
 import numpy as np
 
@@ -16,23 +14,15 @@ _MOST = 4096  # buckets: each is a few files
 
 
 class Spill:
-    """Append batches to buckets, then read each bucket back whole. The files live in an unseen folder beside `near`."""
+    """Append batches to buckets, then read each bucket back whole. The files live in `folder`."""
 
-    def __init__(self, near: str) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix=".streammargin-", dir=os.path.dirname(os.path.abspath(near)))
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._kinds: dict[str, np.dtype] = {}
         self._width = 0
 
-    def __enter__(self) -> Spill:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._folder.cleanup()
-
     def _path(self, bucket: int, part: str) -> str:
-        return os.path.join(self._folder.name, f"{bucket}.{part}")
+        return os.path.join(self._folder, f"{bucket}.{part}")
 
     def append(self, bucket: int, batch: Batch) -> None:
         """Add the rows of a batch to a bucket. Raises ReadWriteError when the disk is full."""
@@ -51,9 +41,7 @@ class Spill:
                 with open(self._path(bucket, name), "ab") as file:
                     file.write(np.ascontiguousarray(values).view(np.uint8).data)
             except OSError as error:
-                raise ReadWriteError(
-                    f"cannot write to {self._folder.name} ({error.strerror}); free some space"
-                ) from error
+                raise ReadWriteError(f"cannot write to {self._folder} ({error.strerror}); free some space") from error
 
     def _widen(self, name: str, kind: np.dtype) -> np.dtype:
         """The type that holds what was written before and values of this one; what was written becomes it."""
@@ -62,7 +50,7 @@ class Spill:
         if wide.kind == "f" and old.kind in "iu" and kind.kind in "iu":
             wide = np.dtype("S20")  # int64 beside uint64: no number type holds both
         if wide != old:
-            for entry in os.scandir(self._folder.name):
+            for entry in os.scandir(self._folder):
                 if entry.name.endswith(f".{name}"):
                     np.fromfile(entry.path, old).astype(wide).tofile(entry.path)
             self._kinds[name] = wide

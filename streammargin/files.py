@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 from streammargin.errors import InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
@@ -40,7 +41,8 @@ def check_output(path: str, force: bool = False) -> None:
     try:
         with contextlib.suppress(FileNotFoundError):
             os.lstat(os.path.realpath(path))  # asks the file system about the length of the name
-        os.unlink(_temporary(folder))  # asked by doing: the superuser passes os.access on a read-only file system
+        with _temporary(folder):  # asked by doing: the superuser passes os.access on a read-only file system
+            pass
     except OSError as error:
         raise OutputError(f"cannot create {path}: {error.strerror}") from error
 
@@ -75,17 +77,45 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
-def _temporary(folder: str) -> str:
-    """A new file with a short name, whatever the output's name; the rights of the umask, as any new file."""
-    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+def unseen(folder: str, suffix: str = "") -> str:
+    """A hidden name that no file in `folder` has. Chosen before the file exists: a signal at any moment leaves none."""
+    return os.path.join(folder, f".streammargin-{secrets.token_hex(8)}{suffix}")
+
+
+@contextlib.contextmanager
+def _temporary(folder: str) -> Iterator[str]:
+    """A new empty file with a short name, whatever the output's name; gone at the end unless it was renamed."""
+    name = unseen(folder, ".part")
     try:
-        umask = os.umask(0)
-        os.umask(umask)
-        with contextlib.suppress(OSError):  # a file system without rights
-            os.fchmod(descriptor, 0o666 & ~umask)
+        try:
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the rights of any new file
+            yield name
+        finally:
+            _remove(name)
+    finally:  # the one signal that raises may have struck in the first attempt
+        _remove(name)
+
+
+@contextlib.contextmanager
+def temporary_folder(near: str) -> Iterator[str]:
+    """An unseen folder beside the file `near`; gone at the end, with all that is in it."""
+    name = unseen(os.path.dirname(os.path.realpath(near)))
+    try:
+        try:
+            os.mkdir(name, 0o700)
+            yield name
+        finally:
+            _remove(name)
     finally:
-        os.close(descriptor)
-    return name
+        _remove(name)
+
+
+def _remove(name: str) -> None:
+    if os.path.isdir(name):
+        shutil.rmtree(name, ignore_errors=True)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
 
 
 @contextlib.contextmanager
@@ -97,8 +127,7 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
     check_output(path, force)
     target = os.path.realpath(path)  # a link stays a link
     folder = os.path.dirname(target)
-    name = _temporary(folder)
-    try:
+    with _temporary(folder) as name:
         try:
             yield name
             with open(name, "rb+") as file:
@@ -112,6 +141,3 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
             handle = os.open(folder, os.O_RDONLY)
             os.fsync(handle)
             os.close(handle)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -42,10 +43,11 @@ def run(options: argparse.Namespace) -> int:
             f"{parent} has {format_size(free)} free and the demo writes {format_size(size)}; "
             "name another directory with --dir or a smaller --size"
         )
-    folder = tempfile.mkdtemp(prefix="streammargin-demo-", dir=parent)
+    folder = os.path.join(parent, f"streammargin-demo-{secrets.token_hex(4)}")
     data, small, model, log = (os.path.join(folder, name) for name in ("demo.h5", "small.h5", "demo.npz", "log.json"))
     print(f"A file of {format_size(size)}, a memory budget of {format_size(budget)}; as you would type it:")
     try:
+        os.mkdir(folder, 0o700)
         shape = ["--sparse", "--features", str(FEATURES), "--nonzeros", "64", "--noise", "0.05"]
         train = ["-c", "0.1", "--memory", options.memory]
         started = time.monotonic()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 Listener = Callable[[dict[str, Any]], None]
 SCHEMA = 1
 KEPT = 10_000
+RESIDENT_SECONDS = 0.02
 
 
 def resident_bytes() -> int | None:
@@ -28,6 +31,15 @@ class History:
         self.events: list[dict[str, Any]] = []
         self._stride = 1
         self._seen = 0
+        self._resident: int | None = None
+        self._asked = -math.inf
+
+    def resident_bytes(self) -> int | None:
+        """Resident memory of this process, at most RESIDENT_SECONDS old: asking costs as much as a short pass."""
+        now = time.monotonic()
+        if now - self._asked > RESIDENT_SECONDS:
+            self._resident, self._asked = resident_bytes(), now
+        return self._resident
 
     def progress(self, event: dict[str, Any]) -> None:
         """Tell the listeners without keeping the event."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.events import History
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
@@ -135,13 +135,13 @@ class _Run:
         report = self.solver.end_pass(self.problem, self.state, self.active)
         seconds = self._elapsed() - before[3]
         waited = counts.wait_seconds - before[1]
-        self.estimate = float(report.estimate[self.active].max(initial=0.0))
+        self.estimate = max([0.0, *report.estimate[self.active].tolist()])
         self.history.publish(
             {
                 "event": "pass_end", "pass": self.number, "rows": rows, "seconds": seconds,
                 "read_seconds": counts.read_seconds - before[0], "compute_seconds": seconds - waited,
                 "wait_seconds": waited, "bytes_read": counts.bytes_read - before[2],
-                "mistakes": report.mistakes, "rss_bytes": resident_bytes(), "estimate": self.estimate,
+                "mistakes": report.mistakes, "rss_bytes": self.history.resident_bytes(), "estimate": self.estimate,
             }
         )  # fmt: skip
         if report.certificate is not None and interrupted is None:

@@ -17,23 +17,22 @@ class Stopping:
 
     def __init__(self, count: int, tol: float) -> None:
         self.tol = tol
-        self._previous = np.full(count, math.inf)
-        self._prediction = np.full(count, math.inf)
-        self._calibration = np.ones(count)
+        self._previous = [math.inf] * count
+        self._prediction = [math.inf] * count
+        self._calibration = [1.0] * count
         self._since = 0
         self._patience = 32
 
     def due(self, estimate: np.ndarray, active: np.ndarray) -> bool:
         """Whether every active problem is now believed to be within the tolerance."""
-        now = estimate[active]
-        before = self._previous[active]
-        ratio = np.ones_like(now)
-        known = np.isfinite(before) & (before > 0.0)
-        ratio[known] = np.clip(now[known] / before[known], 0.0, 1.0)
-        self._prediction[active] = now * np.sqrt(ratio)
-        self._previous[active] = now
+        believed = True
+        for k in active.tolist():  # plain numbers: for the usual few problems, array operations would cost more
+            now, before = float(estimate[k]), self._previous[k]
+            ratio = min(max(now / before, 0.0), 1.0) if 0.0 < before < math.inf else 1.0
+            self._previous[k] = now
+            self._prediction[k] = now * math.sqrt(ratio)
+            believed = believed and self._prediction[k] * self._calibration[k] <= self.tol
         self._since += 1
-        believed = bool(np.all(self._prediction[active] * self._calibration[active] <= self.tol))
         # an estimate may be wrong in either direction; exact figures come now and then whatever it says
         return believed or self._since >= self._patience
 
@@ -42,6 +41,6 @@ class Stopping:
         if self._since >= self._patience:
             self._patience = 64
         self._since = 0
-        for k in active:
+        for k in active.tolist():
             if 0.0 < self._prediction[k] < math.inf and 0.0 < gaps[k] < math.inf:
-                self._calibration[k] = gaps[k] / self._prediction[k]
+                self._calibration[k] = float(gaps[k]) / self._prediction[k]

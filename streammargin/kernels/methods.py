@@ -44,9 +44,9 @@ def _overload_dense_dot(x, w):
     return blocks.dense_dot
 
 
-@overload(blocks.dense_squares, jit_options={"fastmath": {"reassoc", "contract"}})
-def _overload_dense_squares(x):
-    return blocks.dense_squares
+@overload(blocks.squares, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_squares(x):
+    return blocks.squares
 
 
 @overload(blocks.dense_exact_dot, jit_options={"fastmath": {"reassoc", "contract"}})

@@ -16,7 +16,7 @@ FLOAT32_TOL = 1e-5
 FLOAT32_CURVATURE = 1e34
 # a random run of neighbours costs one cache miss; runs of many rows would slow convergence
 GROUP_BYTES = 16384
-GROUP_ROWS = 16
+GROUP_ROWS = 24
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
 
 

@@ -12,7 +12,7 @@ from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import DualAscent, group_of
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm, mirror
+from streammargin.specs.norms import mirror, rough_norm
 
 
 class Method(DualAscent):
@@ -71,14 +71,14 @@ class Method(DualAscent):
         figures = a["figures"]
         estimate = np.zeros(problem.count)
         for k in active:
-            size = dual_norm(a["theta"][k], problem.q)
+            size = rough_norm(a["theta"][k], problem.q)
             alpha = a["alpha"][k]
             if problem.targets.size:
                 dual, total = dual_sums(
                     problem.loss, problem.codes, problem.caps[k], problem.weights, problem.targets, alpha, alpha, 0.0
                 )
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
-                dual = total = float(alpha.sum(dtype=np.float64))
+                dual = total = float(alpha.sum())
             estimate[k] = self.estimate(
                 problem, size, dual - 0.5 * size * size, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
             )

@@ -23,7 +23,7 @@ def dense_dot(x, w):
     return total
 
 
-def dense_squares(x):
+def squares(x):
     """sum_j x_j^2 over the entries of x, in float64."""
     total = 0.0
     for j in range(x.size):
@@ -76,7 +76,7 @@ class DenseBlock(NamedTuple):
         x = self.X[i]
         total = 0.0
         if q == 2.0:
-            total = dense_squares(x)
+            total = squares(x)
         else:
             for j in range(x.size):
                 if x[j] != 0:
@@ -182,8 +182,7 @@ class CSRBlock(NamedTuple):
         """sum_j |x_ij|^q, in float64."""
         total = 0.0
         if q == 2.0:
-            for k in range(self.indptr[i], self.indptr[i + 1]):
-                total += np.float64(self.data[k]) * np.float64(self.data[k])
+            total = squares(self.data[self.indptr[i] : self.indptr[i + 1]])
         else:
             for k in range(self.indptr[i], self.indptr[i + 1]):
                 total += abs(np.float64(self.data[k])) ** q

@@ -97,6 +97,9 @@ def make_norm(p: float) -> L2 | Lp:
     return L2(2.0) if p == 2.0 else Lp(p / (p - 1.0))
 
 
+_PIECE = 8192  # BLAS gives longer vectors to several threads
+
+
 def dual_norm(theta: np.ndarray, q: float) -> float:
     """||theta||_q, float64, without overflow of the powers."""
     if q == 2.0:
@@ -108,6 +111,17 @@ def dual_norm(theta: np.ndarray, q: float) -> float:
     if top == 0.0 or not math.isfinite(top):
         return top
     return top * float(np.sum(np.abs(theta / top) ** q)) ** (1.0 / q)
+
+
+def rough_norm(theta: np.ndarray, q: float) -> float:
+    """||theta||_q to the precision of its type: several times as fast as dual_norm where q = 2."""
+    if q == 2.0:
+        pieces = (theta[start : start + _PIECE] for start in range(0, theta.size, _PIECE))
+        with np.errstate(over="ignore"):
+            square = sum(float(np.dot(piece, piece)) for piece in pieces)
+        if 1e-30 < square < math.inf:
+            return math.sqrt(square)
+    return dual_norm(theta, q)
 
 
 def mirror(theta: np.ndarray, q: float) -> np.ndarray:

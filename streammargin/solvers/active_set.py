@@ -201,7 +201,7 @@ class Method(WholePass):
                 ascent.arrays["theta"][k] = a["w"][k]
         kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
         state.arrays = {**ascent.arrays, **{name: a[name] for name in kept}}
-        state.numbers = {"pass": state.numbers["pass"], "ascent": True}
+        state.numbers = {**ascent.numbers, "pass": state.numbers["pass"], "ascent": True}
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         ASCENT.begin_certificate(_double(problem), state, active)

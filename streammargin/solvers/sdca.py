@@ -14,9 +14,18 @@ from streammargin.solvers.dual_ascent import DualAscent, group_of
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import mirror, rough_norm
 
+# near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
+# its gap was 0.7 to 0.9 of the estimate on rcv1sub, IMDB and a9a
+NEAR = 4.0  # times the tolerance
+MEAN_GAP = 0.8
+
 
 class Method(DualAscent):
-    """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n)."""
+    """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n).
+
+    With a finite C and p = 2, what is certified near the end is the mean of theta and of `trail` (K, d+1),
+    theta one pass before.
+    """
 
     name = "sdca"
     summary = "dual coordinate ascent"
@@ -25,6 +34,7 @@ class Method(DualAscent):
         item = self.loop_dtype(problem).itemsize
         width = problem.features + 1
         vectors = item + (8 if problem.p != 2.0 else 0)
+        vectors += item if self._averages(problem) else 0
         own = problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
         return own + self.certificate_memory(problem, item)
 
@@ -33,6 +43,7 @@ class Method(DualAscent):
         dtype = self.loop_dtype(problem)
         theta = np.zeros((K, width), dtype)
         state = State()
+        state.numbers.update(near=0, trailing=0)
         state.arrays.update(
             alpha=np.zeros((K, n), dtype),
             sleep=np.zeros((K, n), np.uint8),
@@ -41,6 +52,7 @@ class Method(DualAscent):
             powers=theta if problem.p == 2.0 else np.zeros((K, width)),
             power_sum=np.zeros(K),
             figures=np.zeros((K, kernel.FIGURES)),
+            trail=np.zeros((K, width) if self._averages(problem) else (K, 0), dtype),
         )
         self.start_certificates(problem, state, dtype)
         return state
@@ -50,6 +62,12 @@ class Method(DualAscent):
         figures = state.arrays["figures"]
         figures[:] = 0.0
         figures[:, kernel.MIN_MARGIN] = math.inf
+        state.numbers["trailing"] = state.numbers["near"]
+        if state.numbers["trailing"]:
+            state.arrays["trail"][:] = state.arrays["theta"]
+
+    def _averages(self, problem: Problem) -> bool:
+        return problem.p == 2.0 and not problem.hard and not problem.targets.size
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
@@ -82,6 +100,9 @@ class Method(DualAscent):
             estimate[k] = self.estimate(
                 problem, size, dual - 0.5 * size * size, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
             )
+        if state.numbers["trailing"]:
+            estimate *= MEAN_GAP
+        state.numbers["near"] = int(self._averages(problem) and estimate.max() < NEAR * problem.tol)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
@@ -90,7 +111,9 @@ class Method(DualAscent):
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         # float32 weights are certified as they are, by sums in float64
         theta = state.arrays["theta"][k]
-        return theta if problem.p == 2.0 else mirror(theta, problem.q)
+        if problem.p != 2.0:
+            return mirror(theta, problem.q)
+        return 0.5 * (theta + state.arrays["trail"][k]) if state.numbers["trailing"] else theta
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         return state.arrays["alpha"], state.arrays["sleep"]

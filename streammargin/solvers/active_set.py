@@ -10,8 +10,8 @@ import numpy as np
 from streammargin.kernels import active_set as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.margins import margins_block
+from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
-from streammargin.solvers import sdca
 from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
@@ -20,10 +20,13 @@ from streammargin.specs.norms import dual_norm
 SIDE = 128  # rows of each sign that a pass adds
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
+# a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
+# to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
+WORK = 11
 PIECE = 1 << 16  # rows looked at together when the first ones are drawn
 
 # takes over where the support is too large; in float64, so that weights keep their certificates
-ASCENT = sdca.Method()
+ASCENT = asdca.Method()
 
 
 class Method(WholePass):
@@ -63,7 +66,7 @@ class Method(WholePass):
         )  # fmt: skip
         for k in range(K):
             state.arrays.update({f"ids {k}": np.empty(0, np.int64), f"signs {k}": np.empty(0), f"u {k}": np.empty(0)})
-        state.numbers.update(ascent=False, full=False)
+        state.numbers.update(ascent=False, full=False, entries=0)
         return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -90,6 +93,7 @@ class Method(WholePass):
         self.saw(state, block)
         drawing = state.numbers["pass"] == 1
         if drawing:
+            state.numbers["entries"] += store.entries(block)
             norms.row_norms(block, first, 2.0, problem.codes, problem.caps, problem.weights, a["row_norms"])
         margins_block(
             block, first, problem.codes, problem.positive, problem.caps, problem.weights, False, a["w"],
@@ -160,7 +164,9 @@ class Method(WholePass):
             return False
         old = store.get(state, f"rows {k}")
         rows = store.join(None if old is None else store.take(old, support), new)
-        if store.entries(rows) > _most_entries(problem):
+        worth = WORK * math.log10(problem.tol) ** 2 * state.numbers["entries"]
+        too_much = problem.rows > LIMIT and store.entries(rows) * rows.rows() > worth
+        if too_much or store.entries(rows) > _most_entries(problem):
             return False
         signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)
         added = {"ids": new_ids, "signs": signs, "u": np.zeros(new_ids.size)}

@@ -121,10 +121,12 @@ def test_several_classes(few, blocks):
     assert set(source.reads.values()) == {result.passes} and result.converged
 
 
-@pytest.mark.parametrize("what", ["limit", "entries"])
+@pytest.mark.parametrize("what", ["limit", "entries", "work"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
-    monkeypatch.setattr(active_set, *{"limit": ("LIMIT", 16), "entries": ("ENTRIES", 100)}[what])
+    small = {"limit": {"LIMIT": 16}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0}}[what]
+    for name, value in small.items():
+        monkeypatch.setattr(active_set, name, value)
     handed = []
     original = active_set.Method._hand_over
 

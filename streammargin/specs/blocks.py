@@ -173,9 +173,13 @@ class CSRBlock(NamedTuple):
 
     def add(self, i, t, w):
         """w += t x_i."""
+        # slices: positions counted from 0 are known not to be negative, and are not looked at for it
+        start = self.indptr[i]
+        data = self.data[start : self.indptr[i + 1]]
+        indices = self.indices[start : self.indptr[i + 1]]
         t = w.dtype.type(t)
-        for k in range(self.indptr[i], self.indptr[i + 1]):
-            w[self.indices[k]] += t * self.data[k]
+        for k in range(data.size):
+            w[indices[k]] += t * data[k]
         w[self.width] += t * w.dtype.type(self.bias)
 
     def sum_powers(self, i, q):

@@ -22,8 +22,14 @@ LIMIT = 1536  # rows of the largest small problem; more are the business of coor
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 PIECE = 1 << 16  # rows looked at together when the first ones are drawn
 
-# takes over where the support is too large; in float64, so that weights keep their certificates
-ASCENT = sdca.Method()
+
+class Ascent(sdca.Method):
+    """Takes over where the support is too large; in float64, so that weights keep their certificates."""
+
+    name = "active-set"
+
+
+ASCENT = Ascent()
 
 
 class Method(WholePass):

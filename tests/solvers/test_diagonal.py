@@ -154,5 +154,5 @@ def test_what_it_does_not_serve(solver, options, message):
 @pytest.mark.parametrize("solver", [*SOLVERS, "homotopic"])
 def test_rows_among_the_smallest_numbers_there_are_are_refused(solver):
     X, y = separable()
-    with pytest.raises(sm.DataError, match="largest row has the norm .*e-309"):
+    with pytest.raises(sm.DataError, match=r"largest row has the norm .*e-309"):
         sm.train((X * 1e-310, y), solver=solver, passes=20)

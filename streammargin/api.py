@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from streammargin.data.base import Source
 from streammargin.data.open import open_source, opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
+from streammargin.driver.midway import MIDWAY
 from streammargin.driver.plan import make_plan, parse_size
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Limits, Outcome, certificate_event, run
@@ -37,6 +39,7 @@ from streammargin.solvers.registry import make_solver
 from streammargin.specs.losses import is_numeric, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 
+LOG = logging.getLogger("streammargin")
 TOL, PASSES = 1e-3, 1000
 _FIGURES = ("primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
             "train_error", "valid_error", "per_class")  # fmt: skip
@@ -82,7 +85,7 @@ def train(
     max_rows: int | None = None,
     memory: str | int = "1G",
     seed: int = 0,
-    bias: float | None = None,
+    bias: float | str | None = None,
     scale: str = "none",
     class_weight: str | Mapping[Any, float] | None = None,
     positive: Any = None,
@@ -115,7 +118,10 @@ def train(
     passes, max_seconds : other reasons to stop
     max_rows : rows after which a stream ends
     memory : bytes, or text like "512M": bounds everything that grows with the data
-    bias : value of a constant, regularised column; None for no such column
+    bias : value of a constant, regularised column; None for no such column. Or "midway" (C = inf only): train without
+        one, then put the hyperplane midway between the nearest rows of either side, in one more read (homotopic paper,
+        eq. (15)). The figures stay those of the hyperplane through 0, but for valid_error; the bias can only widen
+        the margin, and `model.evaluate` tells by how much
     scale : none, maxabs or std; folded into the weights
     class_weight : "balanced" or {label: factor of C}
     positive, classes : this class against the rest; only these classes
@@ -170,6 +176,13 @@ def train(
     values = _check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
     if numeric:
         _check_numeric(values, class_weight, positive, classes, multiclass, valid)
+    midway = bias == MIDWAY
+    if midway and (values != [math.inf] or numeric or multiclass == "joint"):
+        raise UsageError(
+            "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use --C inf"
+            " without --multiclass joint, or give the bias as a number"
+        )
+    column = 0.0 if midway else float(bias or 0.0)  # the constant column
     budget = parse_size(memory)
 
     with opened(data, x=x, y=y, sample_weight=sample_weight) as source:
@@ -224,7 +237,10 @@ def train(
         if held_out is not None:
             codes = encode(held_out, target)
             rows: Source = held_out if scale == "none" else ScaledSource(held_out, center, factor)
-            validator = Validator(rows, codes, problem.positive, problem.trials, bias or 0.0, (budget - counted) // 4)
+            # a bias midway comes as the weight of a column of ones
+            validator = Validator(
+                rows, codes, problem.positive, problem.trials, 1.0 if midway else column, (budget - counted) // 4
+            )
             counted += validator.memory_bytes
         plan = make_plan(working, budget, counted)
 
@@ -249,8 +265,8 @@ def train(
         started = time.perf_counter()
         reader = BlockReader(working, plan.bounds, plan.buffers, plan.resident)
         outcome = run(
-            problem, method, reader, bias or 0.0, Limits(tol, passes, max_seconds), validator, history,
-            should_stop, progress=bool(history.listeners),
+            problem, method, reader, column, Limits(tol, passes, max_seconds, 1 + midway), validator, history,
+            should_stop, progress=bool(history.listeners), midway=midway,
         )  # fmt: skip
         seconds = time.perf_counter() - started
         if held_out is not None and held_out is not valid:
@@ -259,7 +275,12 @@ def train(
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
     converged = certificate["converged"] = bool(outcome.converged[chosen].all())
     coef = outcome.w[chosen, :-1] * factor
-    intercept = outcome.w[chosen, -1] * (bias or 0.0) - (coef * center).sum(axis=1)
+    constant = outcome.w[chosen, -1] * column
+    if outcome.midway is not None:
+        constant = outcome.midway[chosen]
+    elif midway:
+        LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
+    intercept = constant - (coef * center).sum(axis=1)
     header = {
         **params, "C": values[trial], "rows": problem.rows, "features": problem.features, "reason": outcome.reason,
         "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
@@ -278,9 +299,10 @@ def train(
 
 def stream_learner(
     *, solver: str, loss: str | None = None, width: float = 1.0, C: Any = None, norm: float | str = 2,
-    bias: float | None = None, scale: str = "none", class_weight: Any = None, classes: Sequence[Any] | None = None,
-    positive: Any = None, multiclass: str = "ovr", average: bool | None = None, schedule: str | None = None,
-    stochastic: bool | None = None, tol: float = TOL, max_rows: int | None = None,
+    bias: float | str | None = None, scale: str = "none", class_weight: Any = None,
+    classes: Sequence[Any] | None = None, positive: Any = None, multiclass: str = "ovr",
+    average: bool | None = None, schedule: str | None = None, stochastic: bool | None = None, tol: float = TOL,
+    max_rows: int | None = None,
 ) -> Learner:  # fmt: skip
     """What learns from batches with these options of `train`. Raises UsageError for those that need all rows."""
     if C is not None:
@@ -290,6 +312,8 @@ def stream_learner(
         _check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
     if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
         raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")
+    if isinstance(bias, str):
+        raise UsageError(f"bias={bias} needs another read of all rows; give the bias of a stream as a number")
     if scale != "none":
         raise UsageError(f"scale={scale} needs all rows before the first step; scale the batches before they come")
     if isinstance(class_weight, str):
@@ -359,8 +383,8 @@ def _train_stream(
 
 
 def _check_options(
-    C: float | Sequence[float], tol: float, passes: int, max_seconds: float | None, seed: int, bias: float | None,
-    scale: str, multiclass: str, valid: Any,
+    C: float | Sequence[float], tol: float, passes: int, max_seconds: float | None, seed: int,
+    bias: float | str | None, scale: str, multiclass: str, valid: Any,
 ) -> list[float]:  # fmt: skip
     given = C if isinstance(C, (Sequence, np.ndarray)) and not isinstance(C, str) else [C]
     values = [_number(c, "C") for c in given]
@@ -378,7 +402,10 @@ def _check_options(
         raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise UsageError(f"seed must be a whole number and >= 0, not {seed!r}")
-    if bias is not None and not (math.isfinite(_number(bias, "bias")) and bias > 0.0):
+    if isinstance(bias, str):
+        if bias != MIDWAY:
+            raise UsageError(f"bias must be a positive number or the word {MIDWAY}, not {bias!r}")
+    elif bias is not None and not (math.isfinite(_number(bias, "bias")) and bias > 0.0):
         raise UsageError(f"bias must be a positive number (leave it out for no constant column), not {bias!r}")
     if scale not in ("none", "maxabs", "std"):
         raise UsageError(f"scale must be none, maxabs or std, not {scale!r}")

@@ -52,8 +52,8 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Parameters are those of `streammargin.train`; fit_intercept adds a constant, regularised column of
-    value `bias`. Several classes are told apart one against the rest. Wherever rows X are asked for, the
-    path of a file, a list of paths (shards) or a Source is streamed instead.
+    value `bias`; bias="midway" is for C=inf, see there. Several classes are told apart one against the
+    rest. Wherever rows X are asked for, the path of a file, a list of paths (shards) or a Source is streamed instead.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         passes: int = 1000,
         max_seconds: float | None = None,
         fit_intercept: bool = True,
-        bias: float = 1.0,
+        bias: float | str = 1.0,
         scale: str = "none",
         class_weight: str | Mapping[Any, float] | None = None,
         multiclass: str = "ovr",

@@ -67,6 +67,11 @@ def norm(text: str) -> float | str:
     return text if text == "sparse" else number(text)
 
 
+def bias(text: str) -> float | str:
+    """A value, or the word midway."""
+    return text if text == "midway" else number(text)
+
+
 def class_weights(text: str) -> str | dict[str, float]:
     """balanced, or LABEL=W,LABEL=W,..."""
     if text == "balanced":

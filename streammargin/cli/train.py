@@ -16,6 +16,7 @@ from streammargin.cli import entry
 from streammargin.cli.options import (
     add_common,
     add_data_names,
+    bias,
     class_weights,
     label_list,
     labels_file,
@@ -48,7 +49,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                          help="cost of the loss; inf: hard margin; a list: the best on --valid (default 1, or inf "
                          "for a solver of the hard margin alone)")  # fmt: skip
     problem.add_argument("--norm", type=norm, default=2.0, metavar="P|sparse", help="1 < p <= 2, default 2")
-    problem.add_argument("-B", "--bias", type=number, help="value of a constant, regularised column (default: none)")
+    problem.add_argument("-B", "--bias", type=bias, metavar="FLOAT|midway",
+                         help="value of a constant, regularised column (default: none); midway: none, and at the end "
+                         "of C = inf a read that puts the hyperplane midway between the classes")  # fmt: skip
     problem.add_argument("--scale", default="none", choices=["none", "maxabs", "std"],
                          help="columns, in one pass, folded into the weights")  # fmt: skip
     problem.add_argument("--class-weight", type=class_weights, metavar="balanced|LABEL=W,...", help="factors of C")

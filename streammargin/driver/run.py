@@ -10,20 +10,27 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.events import History
+from streammargin.driver.midway import Midway
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State
 from streammargin.specs.blocks import Block
 
+PIECE = 1 << 12  # rows whose scores are worked on at a time
+
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit)."""
+    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
+
+    sweeps: reads of all rows that may follow the last pass, and must fit into the seconds.
+    """
 
     tol: float
     passes: int
     max_seconds: float | None
+    sweeps: int = 1
 
 
 @dataclass
@@ -31,6 +38,7 @@ class Outcome:
     """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
 
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
+    midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and there was time.
     """
 
     reason: str
@@ -40,6 +48,7 @@ class Outcome:
     figures: list[Figures] | None
     wrong: np.ndarray | None
     valid_errors: np.ndarray | None
+    midway: np.ndarray | None = None
 
 
 class _Interrupted(Exception):
@@ -82,9 +91,8 @@ class _Run:
         return time.perf_counter() - self.started
 
     def _out_of_time(self) -> bool:
-        # one more sweep, for the certificate, still has to fit
         limit = self.limits.max_seconds
-        return limit is not None and self._elapsed() + self.longest_sweep >= limit
+        return limit is not None and self._elapsed() + self.limits.sweeps * self.longest_sweep >= limit
 
     def _sweep(self, order: np.ndarray, phase: str) -> Iterator[tuple[int, Block]]:
         """(first row, block) in order; publishes progress."""
@@ -188,6 +196,24 @@ class _Run:
         valid_errors = self.valid_errors if current else None
         return Outcome(reason, converged, self.number, w, figures, wrong, valid_errors)
 
+    def midway(self, w: np.ndarray) -> np.ndarray:
+        """A sweep that finds the bias (K,) midway between the classes, for weights w (K, d+1)."""
+        from streammargin.kernels.predict import decide_block
+
+        found = Midway(self.problem.count)
+        weights = self.problem.weights
+        for first, block in self._sweep(np.arange(len(self.reader.bounds) - 1), "bias"):
+            for low in range(0, block.rows(), PIECE):  # a block in memory may be all rows
+                high = min(block.rows(), low + PIECE)
+                codes = self.problem.codes[first + low : first + high]
+                scores = np.empty((high - low, self.problem.count))
+                decide_block(block, w, low, scores)
+                there = codes >= 0
+                if weights.size:
+                    there &= weights[first + low : first + high] > 0.0
+                found.add(scores[there], codes[there, None] == self.problem.positive)
+        return found.bias()
+
     def _latest(self) -> np.ndarray:
         return self.solver.weights(self.problem, self.state)
 
@@ -202,14 +228,21 @@ def run(
     history: History,
     should_stop: Callable[[], str | None] | None = None,
     progress: bool = False,
+    midway: bool = False,
 ) -> Outcome:
     """Pass after pass until the certificate, the passes, the clock or a signal says stop.
 
-    Unless a signal ended it, the weights of the outcome are the ones whose figures it carries.
+    Unless a signal ended it, the weights of the outcome are the ones whose figures it carries. midway: find a bias for
+    them in one more read; the held-out errors are then those with the bias.
     """
     training = _Run(problem, solver, reader, bias, limits, validator, history, should_stop, progress)
     try:
-        return _passes(training)
+        outcome = _passes(training)
+        if midway:
+            outcome.midway = training.midway(outcome.w)
+            if validator is not None:
+                outcome.valid_errors = validator.errors(np.column_stack([outcome.w[:, :-1], outcome.midway]))
+        return outcome
     except _Interrupted:
         return training.finish("signal")
 

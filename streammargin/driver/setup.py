@@ -70,7 +70,8 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
         return Target(np.array([f"not {label}", str(label)]), codes, np.array([1]), label)
     if len(classes) < 2:
         raise DataError(
-            f"{source.name}: all {source.rows} rows have the label {classes[0]}; training needs two classes"
+            f"{source.name}: {f'all {source.rows} rows have' if source.rows > 1 else 'its only row has'} "
+            f"the label {classes[0]}; training needs two classes"
             " (another dataset of labels can be named with --y)"
         )
     return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))

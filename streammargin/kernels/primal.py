@@ -21,16 +21,22 @@ STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
 LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
 # powers of theta this far from 1 are on their way out of what a float64 can hold
 LARGE, SMALL = 1e100, 1e-100
+STEEP = 256.0  # 2^q < LARGE up to here
 LEAST_AGE = 1024
 
 
 @register_jitable
 def renew(theta, powers, q):
-    """Divide theta by a power of two near max |theta|, take its powers afresh; (sum |theta|^q, the divisor)."""
+    """Divide theta by a number near max |theta|, take its powers afresh; (sum |theta|^q, the divisor).
+
+    That is a power of two, which rounds nothing, unless powers of numbers below 2 would overflow.
+    """
     top = 0.0
     for j in range(theta.size):
         top = max(top, abs(theta[j]))
-    factor = 2.0 ** np.floor(np.log2(top)) if top > 0.0 else 1.0
+    factor = 1.0
+    if top > 0.0:
+        factor = top if q > STEEP else 2.0 ** np.floor(np.log2(top))
     total = 0.0
     for j in range(theta.size):
         theta[j] /= factor

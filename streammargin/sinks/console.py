@@ -89,7 +89,7 @@ class Console:
         if event["bytes_read"]:
             speed += f" {event['bytes_read'] / seconds / 1e6:.0f} MB/s, waiting {event['wait_seconds'] / seconds:.0%}"
         done = event["block"] / event["blocks"]
-        what = "certificate" if event["phase"] == "certificate" else f"pass {event['pass']}"
+        what = event["phase"] if event["phase"] in ("certificate", "bias") else f"pass {event['pass']}"
         parts = [f"{what} {done:4.0%}", speed]
         if event["estimate"] is not None:
             parts.append(f"gap ~{relative(event['estimate'])}")

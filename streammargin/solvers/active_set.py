@@ -25,8 +25,14 @@ ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 WORK = 11
 PIECE = 1 << 16  # rows looked at together when the first ones are drawn
 
-# takes over where the support is too large; in float64, so that weights keep their certificates
-ASCENT = asdca.Method()
+
+class Ascent(asdca.Method):
+    """Takes over where the support is too large; in float64, so that weights keep their certificates."""
+
+    name = "active-set"
+
+
+ASCENT = Ascent()
 
 
 class Method(WholePass):

@@ -8,11 +8,13 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kernels import adaptive as kernel
+from streammargin.kernels import row_norms as norms
 from streammargin.kernels.margins import margins_block
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock
+from streammargin.specs.losses.hinges import Hinge
 
 STEPS = 64  # per block and visit; a step on dense rows costs as much as reading them once from memory
 FULL = 4  # every so many passes all blocks are visited, in between the heaviest quarter
@@ -44,6 +46,8 @@ class Method(WholePass):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
+        if problem.loss != Hinge(0.0, 1.0):
+            raise UsageError("adaptive draws rows by exp(-margin) and has no other loss; leave --loss and --width out")
         if problem.options.schedule not in (None, "momentum", "proven"):
             raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
 
@@ -132,11 +136,14 @@ class Method(WholePass):
         a["best_upper"][active] = np.minimum(a["best_upper"][active], upper[active])
         sizes = self.sizes(problem, a["w"])
         estimate = np.zeros(problem.count)
+        hopeless = self.smallest_margin(problem, state)
         for k in active:
+            if a["best_upper"][k] < hopeless or a["row_norms"][norms.EMPTY] > 0.0:
+                continue  # an exact figure will say so
             smallest = a["figures"][0 if problem.joint else k, kernel.SMALLEST] * self.largest_norm(state)
             lower = smallest * (math.sqrt(2.0) if problem.joint else 1.0) / sizes[k] if sizes[k] > 0.0 else -math.inf
             # seen before the steps of the pass, so it lags behind
-            estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k]) if a["best_upper"][k] > 0.0 else 0.0
+            estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k])
         return PassReport(estimate, 0)
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:

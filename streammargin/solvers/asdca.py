@@ -100,7 +100,7 @@ class Method(DualAscent):
             )  # fmt: skip
             dual = gain - 0.5 * size * size
             estimate[k] = self.estimate(
-                problem, size, dual, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
+                problem, state, size, dual, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
             )
             self._pace(problem, state, k, estimate[k], dual)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))

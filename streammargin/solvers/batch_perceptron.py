@@ -10,6 +10,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import whole_pass as kernel
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
+from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import dual_norm
@@ -18,7 +19,7 @@ from streammargin.specs.norms import dual_norm
 class Method(GradientPass):
     """w <- project(w + a_i / (R sqrt(t))) for the row i of the smallest margin; shows the mean of the w_t.
 
-    `pull` is that row, and the length of the mean of these rows bounds the margin.
+    `pull` is that row. The mean of these rows, and every point between them, bounds the margin by its length.
     """
 
     name = "batch-perceptron"
@@ -35,6 +36,7 @@ class Method(GradientPass):
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
+        start_hull(problem, state)
         shape = (problem.count, problem.features + 1)
         state.arrays["rows"] = np.zeros(shape)
         state.arrays["average"] = np.zeros(shape if self._averages(problem) else (0, shape[1]))
@@ -42,7 +44,8 @@ class Method(GradientPass):
         return state
 
     def memory(self, problem: Problem) -> int:
-        return super().memory(problem) + (1 + self._averages(problem)) * 8 * problem.count * (problem.features + 1)
+        own = super().memory(problem) + hull_memory(problem)
+        return own + (1 + self._averages(problem)) * 8 * problem.count * (problem.features + 1)
 
     def shown(self, state: State) -> np.ndarray:
         average = state.arrays["average"]
@@ -75,5 +78,8 @@ class Method(GradientPass):
             w /= max(1.0, dual_norm(w, 2.0))
             if len(a["average"]):
                 a["average"][k] += (w - a["average"][k]) / (t + 1.0)
-            upper[k] = (dual_norm(a["rows"][k], 2.0) / (t + 1.0) + ROUNDING) * R
+            mean = a["rows"][k] / (t + 1.0)
+            upper[k] = (dual_norm(mean, 2.0) + ROUNDING) * R
+            for point in (row, mean):
+                upper[k] = min(upper[k], hull_bound(problem, state, k, point, 1.0) * R)
         return upper

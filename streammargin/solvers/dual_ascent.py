@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -44,8 +45,10 @@ class DualAscent(Swept):
         single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.p == 2.0
         return np.dtype(np.float32 if single and not problem.targets.size else np.float64)
 
-    def estimate(self, problem: Problem, size: float, dual: float, total: float, gap: float, slack: float) -> float:
-        """The relative gap that the sums of a pass speak for.
+    def estimate(
+        self, problem: Problem, state: State, size: float, dual: float, total: float, gap: float, slack: float
+    ) -> float:
+        """The relative gap that the sums of a pass speak for; 0 where they say that nothing separates the rows.
 
         size is ||A^T alpha||_q, dual the dual objective, total the sum of alpha; gap sums the losses' gaps and
         slack is the smallest margin (of targets: minus the largest violation) that the pass met.
@@ -55,6 +58,14 @@ class DualAscent(Swept):
             apart = abs(primal - dual) / max(primal, abs(dual), 1e-300)
             return max(apart, -slack / max(problem.largest_target, 1e-300))
         if problem.hard:
+            if not math.isfinite(total + size):
+                raise DataError(
+                    "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
+                    "perhaps not separable; multiply the data by a constant, or use --scale maxabs or a finite --C"
+                )
+            hopeless = total > 0.0 and size / total < self.smallest_margin(problem, state)
+            if hopeless or self.has_empty_row(problem, state):
+                return 0.0
             lower = slack / size if size > 0.0 else -math.inf
             return 1.0 - lower * total / size if size > 0.0 else math.inf
         return gap / max(abs(dual + gap), abs(dual), 1e-300)
@@ -89,14 +100,22 @@ class DualAscent(Swept):
     def smallest_margin(self, problem: Problem, state: State) -> float:
         if not self._visited_all(problem, state):
             return 0.0
-        curvature = state.arrays["curvature"]
-        pieces = (curvature[start : start + PIECE] for start in range(0, problem.rows, PIECE))
-        total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
-        return problem.tol * total / max(1, problem.present)
+        if "smallest" not in state.numbers:  # all curvatures are known, and stay
+            curvature = state.arrays["curvature"]
+            pieces = (curvature[start : start + PIECE] for start in range(0, problem.rows, PIECE))
+            total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
+            # a bound of 0 is a proof, whatever was asked for
+            state.numbers["smallest"] = max(problem.tol * total / max(1, problem.present), sys.float_info.min)
+        return state.numbers["smallest"]
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         if not self._visited_all(problem, state):
             return False
+        if "empty" not in state.numbers:
+            state.numbers["empty"] = self._find_empty_row(problem, state)
+        return bool(state.numbers["empty"])
+
+    def _find_empty_row(self, problem: Problem, state: State) -> bool:
         for start in range(0, problem.rows, PIECE):
             piece = slice(start, start + PIECE)
             empty = (state.arrays["curvature"][piece] == 0.0) & (problem.codes[piece] >= 0)

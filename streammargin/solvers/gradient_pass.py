@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels import whole_pass as kernel
 from streammargin.solvers.base import PassReport, Problem, State
@@ -59,11 +59,7 @@ class GradientPass(WholePass):
         super().begin_pass(problem, state, number)
         a = state.arrays
         if number == 1:
-            if not SMALLEST_NORM <= self.largest_norm(state) <= LARGEST_NORM:
-                raise DataError(
-                    f"the largest row has the norm {self.largest_norm(state):.3g}, too far from 1 to compute with;"
-                    " multiply the data by a constant, or use --scale maxabs"
-                )
+            self.check_scale(state, SMALLEST_NORM, LARGEST_NORM)
             a["best_upper"] = self.advance(problem, state, np.arange(problem.count), 0)
         a["scale"] = self._to_length_1(problem, state)
         a["pull"][:] = 0.0

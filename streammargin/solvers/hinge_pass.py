@@ -14,7 +14,7 @@ from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses.hinges import Hinge
 
-# the largest norm is taken for no less, so that its inverse is a number
+# the largest norm is no less, so that its inverse is a number
 TINY = 1e-290
 
 
@@ -44,11 +44,10 @@ class HingePass(WholePass):
         )
         return state
 
-    def largest_norm(self, state: State) -> float:
-        return max(super().largest_norm(state), TINY)
-
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
+        if number == 1:
+            self.check_scale(state, TINY, math.inf)
         for name in ("pull", "figures", "wrong"):
             state.arrays[name][:] = 0
         state.arrays["figures"][:, 0] = math.inf

@@ -14,6 +14,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import group_of
+from streammargin.solvers.hull import EPS, hull_bound, hull_memory, start_hull
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses.hinges import Hinge
@@ -21,6 +22,8 @@ from streammargin.specs.norms import dual_norm, mirror
 
 # row norms within these bounds have squares that are far from the ends of a float64
 PLAIN = (1e-50, 1e50)
+# a pass moves theta by little: what is left of rounding after the subtraction may be this, relative to the largest row
+CANCELLED = 1e-9
 
 
 class Primal(Swept):
@@ -41,7 +44,8 @@ class Primal(Swept):
 
     def memory(self, problem: Problem) -> int:
         vectors = 1 + (problem.p != 2.0) + bool(problem.options.average)
-        return problem.count * (problem.features + 1) * 8 * vectors + self.certificate_memory(problem, 8)
+        own = problem.count * (problem.features + 1) * 8 * vectors + 2 * problem.hard * hull_memory(problem)
+        return own + self.certificate_memory(problem, 8)
 
     def start(self, problem: Problem) -> State:
         K, width = problem.count, problem.features + 1
@@ -58,6 +62,9 @@ class Primal(Swept):
             figures=np.zeros((K, kernel.FIGURES)),
             row_norms=np.zeros(norms.ROW_FIGURES),
         )
+        if problem.hard:
+            start_hull(problem, state)
+            state.arrays["nearest"] = np.full(K, math.inf)
         self.start_certificates(problem, state, np.dtype(np.float64))
         return state
 
@@ -84,9 +91,12 @@ class Primal(Swept):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
-        figures = state.arrays["figures"]
-        figures[:] = 0.0
-        figures[:, kernel.MIN_MARGIN] = math.inf
+        a = state.arrays
+        a["figures"][:] = 0.0
+        a["figures"][:, kernel.MIN_MARGIN] = math.inf
+        if problem.hard:
+            a["left"] = a["theta"] * a["unit"][:, None]
+            a["left total"] = a["carried"][:, kernel.TOTAL].copy()
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         group = group_of(block)
@@ -123,7 +133,24 @@ class Primal(Swept):
         if self.has_empty_row(problem, state):
             return 0.0
         size = dual_norm(a["theta"][k], problem.q) * float(a["unit"][k])
-        return size / total * self.base(state) if total > 0.0 else math.inf
+        bound = size / total * self.base(state) if total > 0.0 else math.inf
+        return min(bound, float(a["nearest"][k])) if problem.hard else bound
+
+    def _mean_of_the_pass(self, problem: Problem, state: State, k: int) -> None:
+        """The mean of the rows that this pass stepped along is a point of their hull: it may bound the margin better.
+
+        Late passes step along the rows that matter; where nothing separates them, these all but cancel.
+        """
+        a = state.arrays
+        mass = float(a["carried"][k, kernel.TOTAL] - a["left total"][k])
+        largest = float(a["row_norms"][norms.LARGEST]) / self.base(state)
+        if not mass > 0.0:
+            return
+        theta = a["theta"][k] * a["unit"][k]
+        rounding = (a["figures"][k, kernel.UPDATES] + 1.0) * EPS * dual_norm(theta, problem.q) / mass
+        if rounding <= CANCELLED * largest:
+            bound = hull_bound(problem, state, k, (theta - a["left"][k]) / mass, largest) + CANCELLED * largest
+            a["nearest"][k] = min(a["nearest"][k], bound * self.base(state))
 
     def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
         upper = self.margin_bound(problem, state, k)
@@ -155,6 +182,8 @@ class Primal(Swept):
         figures = state.arrays["figures"]
         estimate = np.zeros(problem.count)
         for k in active:
+            if problem.hard:
+                self._mean_of_the_pass(problem, state, k)
             estimate[k] = self.estimate(problem, state, k)
         still = self.rests(problem) and not figures[active, kernel.UPDATES].any()
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()), still=still)

@@ -98,7 +98,13 @@ class Method(DualAscent):
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = total = float(alpha.sum())
             estimate[k] = self.estimate(
-                problem, size, dual - 0.5 * size * size, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
+                problem,
+                state,
+                size,
+                dual - 0.5 * size * size,
+                total,
+                figures[k, kernel.GAP],
+                figures[k, kernel.MIN_MARGIN],
             )
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP

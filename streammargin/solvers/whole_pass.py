@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
 from streammargin.specs.blocks import Block
@@ -60,6 +60,15 @@ class WholePass(Solver):
     def largest_norm(self, state: State) -> float:
         """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
         return float(state.arrays["row_norms"][norms.LARGEST]) or 1.0
+
+    def check_scale(self, state: State, smallest: float, largest: float) -> None:
+        """DataError for rows whose largest norm lies outside these bounds; rows that are all 0 are no matter."""
+        size = float(state.arrays["row_norms"][norms.LARGEST])
+        if size != 0.0 and not smallest <= size <= largest:
+            raise DataError(
+                f"the largest row has the norm {size:.3g}, too far from 1 to compute with;"
+                " multiply the data by a constant, or use --scale maxabs"
+            )
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()

@@ -9,8 +9,8 @@ from reference.diagonal import toy, unsigned
 from reference.drive import hard_problem, one_pass, started
 from reference.homotopic import constants, objective, outer_iterations
 
+from streammargin.driver.midway import Midway
 from streammargin.kernels import homotopic as kernel
-from streammargin.model.bias import centred_bias
 from streammargin.solvers import homotopic
 from streammargin.specs.blocks import DenseBlock
 
@@ -161,6 +161,13 @@ def test_the_bias_midway_between_the_classes():
     rng = np.random.default_rng(2)
     X = np.vstack([toy(30), -toy(30, 1)]) + np.array([3.0, -1.0])
     y = np.repeat([1, -1], 30)
+
+    def centred_bias(scores, y):
+        found = Midway(1)
+        for rows in (slice(0, 40), slice(40, 60)):
+            found.add(scores[rows, None], y[rows, None] > 0)
+        return found.bias()[0]
+
     w_star, b_star = np.array([0.5, 0.5]), -1.0  # the toy set moved by (3, -1)
     assert centred_bias(X @ w_star, y) == pytest.approx(b_star, abs=1e-12)
     for size in (1e-3, 0.1, 1.0):

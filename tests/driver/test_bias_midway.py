@@ -1,0 +1,139 @@
+"""The bias of eq. (15) of the homotopic paper, found after the weights: against the formula in NumPy."""
+
+import json
+import logging
+
+import h5py
+import numpy as np
+import pytest
+from reference.datasets import as_form
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.errors import UsageError
+
+HARD = {"C": np.inf, "bias": "midway", "tol": 0.05}
+
+
+def shifted():
+    """Rows that a hyperplane through 0 separates, those of one side further from it: it is not midway."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 2, 1, -1)
+    X = 0.3 * rng.standard_normal((60, 12))
+    X[:, 0] += np.where(y > 0, 6.0, -1.0)
+    return X, y
+
+
+def formula(scores, positive):
+    return -(np.min(scores[positive]) + np.max(scores[~positive])) / 2
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("bounds", [None, (0, 7, 31, 60)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "homotopic", "passes": 60},
+        {"solver": "homotopic", "average": False, "passes": 60},
+        {"solver": "homotopic", "stochastic": True, "passes": 60},
+        {"solver": "sdca"},
+        {"solver": "asdca", "norm": 1.5},
+    ],
+)
+def test_the_formula(options, bounds, form):
+    X, y = shifted()
+    rows = as_form(X, form)
+    source = (rows, y) if bounds is None else CountingSource(rows, y, bounds)
+    result, plain = sm.train(source, **HARD, **options), sm.train((rows, y), **(HARD | {"bias": None}), **options)
+    w = result.model.coef_[0]
+    b = formula(X @ w, y > 0)
+    assert abs(b) > 0.05 and result.model.intercept_[0] == pytest.approx(b, rel=1e-12)
+    if bounds is None:  # the weights and their figures are those without a bias
+        assert np.array_equal(w, plain.model.coef_[0])
+        assert {**result.certificate, "valid_error": None} == plain.certificate
+    else:
+        sweeps = {"homotopic": 1 + result.passes}.get(
+            options["solver"], result.passes + sum(e["event"] == "certificate" for e in result.history)
+        )
+        assert set(source.reads.values()) == {sweeps + 1}
+    with_bias = result.model.evaluate((rows, y))["margin"]
+    size = np.linalg.norm(w, options.get("norm", 2))
+    assert with_bias == pytest.approx(np.min(y * (X @ w + b)) / size, rel=1e-9)
+    assert with_bias > result.certificate["margin_lower"] + 0.01
+
+
+def test_absent_rows_scaled_columns_and_held_out_errors():
+    X, y = shifted()
+    weights = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
+    X[weights == 0] *= -100.0
+    data = (X + 1.0, y)  # scaling by std takes the shift out again, and puts it into the bias
+    result = sm.train(data, sample_weight=weights, scale="std", solver="homotopic", passes=50, valid=data, **HARD)
+    there = weights > 0
+    b = formula(data[0][there] @ result.model.coef_[0], y[there] > 0)
+    assert result.model.intercept_[0] == pytest.approx(b, rel=1e-10)
+    assert result.certificate["valid_error"] == np.mean(result.model.predict(data[0]) != y) > 0
+    centred = data[0][there] - data[0][there].mean(axis=0)  # the figures of rows are without the bias
+    assert result.certificate["mistakes"] == np.sum(y[there] * (centred @ result.model.coef_[0]) <= 0)
+
+
+def test_each_class_against_the_rest():
+    X, _ = shifted()
+    labels = np.arange(60) % 3
+    X[np.arange(60), labels] += 30.0
+    model = sm.train((X, labels), solver="homotopic", passes=30, **HARD).model
+    expected = [formula(X @ w, labels == k) for k, w in enumerate(model.coef_)]
+    assert model.intercept_ == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_from_the_shell(tmp_path, form):
+    X, y = shifted()
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["y"] = y
+        if form == "dense":
+            file["X"] = X
+        else:
+            rows, group = as_form(X, "csr"), file.create_group("X")
+            group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+            for name in ("data", "indices", "indptr"):
+                group[name] = getattr(rows, name)
+    path, log = str(tmp_path / "m.npz"), tmp_path / "log"
+    options = ["--solver", "homotopic", "--bias", "midway", "--passes", "40", "-o", path, "-q", "--log-json", str(log)]
+    assert main(["train", str(tmp_path / "a.h5"), *options]) == 0
+    model = sm.load_model(path)
+    assert model.intercept_[0] == pytest.approx(formula(X @ model.coef_[0], y > 0), rel=1e-10)
+    assert json.loads(log.read_text().splitlines()[0])["params"]["bias"] == "midway"
+
+
+def test_a_signal_leaves_no_bias_and_says_so(caplog):
+    X, y = shifted()
+    calls = iter(range(9))
+    source = CountingSource(X, y, (0, 7, 31, 60))
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train(
+            source, solver="homotopic", should_stop=lambda: "signal" if next(calls, None) is None else None, **HARD
+        )
+    assert result.reason == "signal" and result.model.intercept_[0] == 0.0
+    assert "bias" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"C": 1.0, "bias": "midway"},
+        {"C": np.inf, "bias": "midways"},
+        {"solver": "dual-momentum", "multiclass": "joint", "bias": "midway"},
+        {"loss": "interpolate", "bias": "midway"},
+    ],
+)
+def test_where_it_has_no_meaning(options):
+    X, _ = shifted()
+    with pytest.raises(UsageError, match="midway"):
+        sm.train((X, np.arange(60) % 3), **options)
+
+
+def test_a_stream_has_no_second_read():
+    X, y = shifted()
+    with pytest.raises(UsageError, match="another read"):
+        sm.train(iter([(X, y)]), solver="perceptron", bias="midway")

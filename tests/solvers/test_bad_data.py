@@ -1,0 +1,200 @@
+"""Every solver on data that are hard, hopeless or odd: a clear answer or a clear error, no NaN, no endless run."""
+
+from functools import cache
+
+import h5py
+import numpy as np
+import pytest
+from reference.datasets import as_form
+from reference.optimum import solve
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.errors import DataError, UsageError
+from streammargin.solvers.registry import SOLVERS
+
+HARD = sorted(set(SOLVERS) - {"pegasos"})  # pegasos needs a finite C
+ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
+FORMS = ["dense", "csr"]
+
+
+@cache
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 6))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    X[:, 0] += 0.5 * y
+    return X, y
+
+
+@cache
+def largest_margin():
+    problem = binary(*rows(), C=np.inf)
+    return problem.margin(solve(problem, "hinge").w)
+
+
+def hopeless(name):
+    X, y = rows()
+    X, y = X.copy(), y.copy()
+    if name == "wrong labels":
+        y[::10] *= -1
+    elif name == "random labels":
+        y = np.random.default_rng(1).permutation(y)
+    elif name == "one row twice":
+        X[1], y[1] = X[0], -y[0]
+    elif name == "all rows twice":
+        X, y = np.vstack([X, X]), np.append(y, -y)
+    elif name == "all equal":
+        X[:] = 1.0
+    elif name == "a row of norm 0":
+        X[7] = 0
+    elif name == "all of norm 0":
+        X[:] = 0
+    else:
+        assert name == "three classes"
+        y = np.arange(80) % 3
+    return X, y
+
+
+CASES = ["wrong labels", "random labels", "one row twice", "all rows twice", "all equal", "a row of norm 0",
+         "all of norm 0", "three classes"]  # fmt: skip
+# their weights grow, and their bounds fall, like the logarithm or a small root of the passes
+SLOW = {("gd", "one row twice"), ("homotopic", "one row twice")}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("solver", HARD)
+def test_rows_that_nothing_separates(solver, case, form):
+    X, y = hopeless(case)
+    slow = (solver, case) in SLOW
+    result = sm.train((as_form(X, form), y), solver=solver, C=np.inf, tol=0.01, passes=100 if slow else 1000)
+    figures, coef = result.certificate, result.model.coef_
+    assert result.reason == ("passes" if slow else "not_separable") and not result.converged
+    # margins of weights that are 0 are none
+    assert figures["margin_lower"] <= 0 <= figures["margin_upper"]
+    assert slow or figures["margin_upper"] < max(0.01 * np.linalg.norm(X, axis=1).mean(), 1e-300)
+    assert figures["primal"] == np.inf and np.isfinite(coef).all()
+    if case != "three classes":
+        assert figures["mistakes"] == np.sum(y * (X @ coef[0]) <= 0) > 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("solver", HARD)
+def test_huge_and_tiny_rows(solver, scale, form):
+    X, y = rows()
+    result = sm.train((as_form(X * scale, form), y), solver=solver, C=np.inf, tol=0.02, passes=200)
+    lower, upper = result.certificate["margin_lower"] / scale, result.certificate["margin_upper"] / scale
+    assert 0.0 < lower <= largest_margin() * (1 + 1e-8)
+    assert upper >= largest_margin() * (1 - 1e-8)
+    margins = y * ((X * scale) @ (result.model.coef_[0] / np.abs(result.model.coef_[0]).max()))
+    assert np.all(margins > 0) and result.certificate["mistakes"] == 0
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+@pytest.mark.parametrize("solver", HARD)
+def test_huge_and_tiny_rows_that_nothing_separates(solver, scale):
+    X, y = hopeless("wrong labels")
+    result = sm.train((X * scale, y), solver=solver, C=np.inf, tol=0.01)
+    assert result.reason == "not_separable" and np.isfinite(result.model.coef_).all()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+@pytest.mark.parametrize("solver", HARD)
+def test_rows_at_the_end_of_the_numbers_give_an_answer_or_say_why_not(solver, scale):
+    X, y = rows()
+    try:
+        result = sm.train((X * scale, y), solver=solver, C=np.inf, tol=0.05, passes=50)
+    except DataError as error:
+        assert "--scale maxabs" in str(error)
+    else:
+        assert result.certificate["margin_lower"] <= result.certificate["margin_upper"]
+        assert np.isfinite(result.model.coef_).all()
+    mended = sm.train((X * scale, y), solver=solver, C=np.inf, tol=0.05, passes=50, scale="maxabs")
+    assert mended.certificate["mistakes"] == 0
+
+
+def test_duals_that_leave_the_numbers_are_an_error_that_says_so():
+    X, y = hopeless("wrong labels")
+    with pytest.raises(DataError, match=r"too small, and perhaps not separable.*--scale maxabs"):
+        sm.train((X * 1e-153, y), solver="asdca", C=np.inf, tol=1e-9, passes=500)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("norm", [1.0 + 1e-4, 1.05, "sparse", 2])
+@pytest.mark.parametrize("solver", ANY_NORM)
+def test_norms_near_the_ends_of_their_range(solver, norm, form):
+    X, y = rows()
+    try:
+        result = sm.train((as_form(X, form), y), solver=solver, C=np.inf, norm=norm, tol=0.05, passes=60)
+    except DataError as error:
+        assert norm == 1.0 + 1e-4 and "raise --norm" in str(error) and solver in ("sdca", "asdca")
+    else:
+        w = result.model.coef_[0]
+        lower = np.min(y * (X @ w)) / np.linalg.norm(w, result.model.header["p"])
+        assert result.certificate["margin_lower"] == pytest.approx(lower, rel=1e-9)
+        assert 0.0 < lower <= result.certificate["margin_upper"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", sorted(SOLVERS))
+def test_what_is_refused_before_anything_is_learned(solver):
+    X, y = rows()
+    C = 1.0 if solver == "pegasos" else np.inf
+    for norm in (1.0, 0.5, 2.5, np.nan, np.inf, "dense"):
+        with pytest.raises(UsageError, match=r"norm must be a number in \(1, 2\]"):
+            sm.train((X, y), solver=solver, C=C, norm=norm)
+    if solver not in (*ANY_NORM, "auto"):
+        with pytest.raises(UsageError, match="norm"):
+            sm.train((X, y), solver=solver, C=C, norm=1.5)
+    with pytest.raises(DataError, match="its only row has the label"):
+        sm.train((X[:1], y[:1]), solver=solver, C=C)
+    with pytest.raises(DataError, match="all 80 rows have the label 1"):
+        sm.train((X, np.ones(80, int)), solver=solver, C=C)
+    if solver not in ("dual-momentum", "gd", "normalized-gd"):  # their loss is one of exponential tail
+        for loss in ("logistic", "exponential"):
+            with pytest.raises(UsageError) as raised:
+                sm.train((X, y), solver=solver, C=C, loss=loss)
+            assert "--loss" in str(raised.value) and "sdca needs" not in str(raised.value).replace(
+                f"{solver} needs", ""
+            )
+
+
+@pytest.mark.parametrize("solver", HARD)
+def test_two_rows(solver):
+    X, y = rows()
+    pair = [int(np.argmax(y == 1)), int(np.argmax(y == -1))]
+    A = X[pair] * y[pair, None]
+    between = A[1] - A[0]
+    nearest = A[0] + np.clip(-A[0] @ between / (between @ between), 0, 1) * between
+    result = sm.train((X[pair], y[pair]), solver=solver, C=np.inf, tol=0.05, passes=400)
+    best = np.linalg.norm(nearest)
+    assert 0.0 < result.certificate["margin_lower"] <= best * (1 + 1e-9)
+    assert result.certificate["margin_upper"] >= best * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "perceptron", "homotopic", "dual-momentum", "adaptive"])
+def test_exit_codes(solver, tmp_path, capsys):
+    path = str(tmp_path / "a.npz")
+    for name, (X, y) in {"bad": hopeless("wrong labels"), "one": (rows()[0][:1], rows()[1][:1])}.items():
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["X"], file["y"] = X, y
+    options = ["--solver", solver, "--C", "inf", "--tol", "0.01", "-o", path, "-q", "--force"]
+    assert main(["train", str(tmp_path / "bad.h5"), *options]) == 0
+    assert "train with a finite --C" in capsys.readouterr().err
+    assert main(["train", str(tmp_path / "bad.h5"), *options, "--require-convergence"]) == 3
+    assert main(["train", str(tmp_path / "one.h5"), *options]) == 65
+    assert main(["train", str(tmp_path / "bad.h5"), *options, "--norm", "1"]) == 2
+
+
+@pytest.mark.parametrize("solver", ["mirror", "perceptron"])
+def test_a_bound_from_late_passes_is_no_less_than_the_largest_margin(solver):
+    """Points of the hull that are differences of running sums: rounding must not make them too short."""
+    X, y = rows()
+    for p in (2, 1.5):
+        problem = binary(X, y, C=np.inf, norm=p)
+        best = problem.margin(solve(problem, "hinge").w)
+        for tol, passes in ((1e-12, 3), (1e-12, 40), (1e-12, 1500)):
+            figures = sm.train((X, y), solver=solver, norm=p, tol=tol, passes=passes).certificate
+            assert figures["margin_upper"] >= best * (1 - 1e-7)

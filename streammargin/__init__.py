@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "train": "streammargin.api",
-    "TrainResult": "streammargin.api",
+    "TrainResult": "streammargin.result",
     "load_model": "streammargin.model.io",
     "LinearModel": "streammargin.model.linear",
     "open_source": "streammargin.data.open",
@@ -29,7 +29,6 @@ _HOME = {
 __all__ = ["__version__", *(name for name in _HOME if name not in ("MarginClassifier", "InterpolatingRegressor"))]
 
 if TYPE_CHECKING:
-    from streammargin.api import TrainResult as TrainResult
     from streammargin.api import train as train
     from streammargin.data.open import open_source as open_source
     from streammargin.errors import DataError as DataError
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from streammargin.estimators import MarginClassifier as MarginClassifier
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel
+    from streammargin.result import TrainResult as TrainResult
 
 
 def __getattr__(name: str) -> Any:

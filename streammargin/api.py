@@ -6,14 +6,15 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 import streammargin
+from streammargin.checks import PASSES, TOL, check_numeric, check_options, number, plain_params
 from streammargin.data.base import Source
-from streammargin.data.open import open_source, opened
+from streammargin.data.open import opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
@@ -29,42 +30,18 @@ from streammargin.driver.setup import (
     make_target,
     scaled,
 )
-from streammargin.driver.stream import Learner, learn_stream
 from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.result import FIGURES, TrainResult
 from streammargin.solvers.auto import choose
 from streammargin.solvers.base import Options, Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.specs.losses import is_numeric, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
+from streammargin.streams import train_stream
 
 LOG = logging.getLogger("streammargin")
-TOL, PASSES = 1e-3, 1000
-_FIGURES = ("primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
-            "train_error", "valid_error", "per_class")  # fmt: skip
-
-
-@dataclass
-class TrainResult:
-    """What `train` returns.
-
-    model : LinearModel
-    certificate : dict with primal, dual, gap, margin_lower, margin_upper, margin_gap, residual, mistakes,
-        train_error, valid_error, per_class, converged; exact, for the weights in `model`. The figures
-        are None when a signal ended the run, or the rows were a stream.
-    history : list of event dicts
-    reason : tolerance | passes | seconds | signal | not_separable
-    """
-
-    model: LinearModel
-    certificate: dict[str, Any]
-    history: list[dict[str, Any]]
-    reason: str
-    converged: bool
-    passes: int
-    seconds: float
-    run_end: dict[str, Any] = field(repr=False, default_factory=dict)
 
 
 def train(
@@ -160,22 +137,22 @@ def train(
         }  # fmt: skip
         if epsilon:
             raise UsageError("epsilon belongs to --loss interpolate, which needs all rows; leave it out of a stream")
-        return _train_stream(data, params, max_seconds, History(listeners), should_stop)
+        return train_stream(data, params, max_seconds, History(listeners), should_stop)
     if max_rows is not None:
         raise UsageError("max_rows ends a stream of batches; files and arrays are read passes times")
     if solver == "auto":
-        hard = np.isscalar(C) and C is not None and _number(C, "C") == math.inf
+        hard = np.isscalar(C) and C is not None and number(C, "C") == math.inf
         targets_given = loss is not None and is_numeric(make_loss(loss, width, 0.0))
         solver = choose(hard, resolve_p(norm, 3), multiclass == "joint", targets_given)
     method = make_solver(solver)
     loss = method.default_loss if loss is None else loss
-    function = make_loss(loss, width, _number(epsilon, "epsilon"))
+    function = make_loss(loss, width, number(epsilon, "epsilon"))
     numeric = is_numeric(function)
     if C is None:
         C = math.inf if numeric else method.default_C
-    values = _check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
+    values = check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
     if numeric:
-        _check_numeric(values, class_weight, positive, classes, multiclass, valid)
+        check_numeric(values, class_weight, positive, classes, multiclass, valid)
     midway = bias == MIDWAY
     if midway and (values != [math.inf] or numeric or multiclass == "joint"):
         raise UsageError(
@@ -185,7 +162,8 @@ def train(
     column = 0.0 if midway else float(bias or 0.0)  # the constant column
     budget = parse_size(memory)
 
-    with opened(data, x=x, y=y, sample_weight=sample_weight) as source:
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(data, x=x, y=y, sample_weight=sample_weight))
         history = History(listeners)
         weights = check_weights(source.sample_weight(), source)
         targets = np.empty(0)
@@ -221,7 +199,7 @@ def train(
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
         method.check(problem)
-        held_out = None if valid is None else _open_valid(valid, x, y, source)
+        held_out = None if valid is None else _held_out(stack, valid, x, y, source)
 
         # weights of the certificate event and the model are further copies of (K, d+1)
         vectors = 3 * problem.count + 4
@@ -244,7 +222,7 @@ def train(
             counted += validator.memory_bytes
         plan = make_plan(working, budget, counted)
 
-        params = _plain_params({
+        params = plain_params({
             "solver": solver, "loss": loss, "width": width, "epsilon": epsilon,
             "C": values if len(values) > 1 else values[0], "norm": norm, "p": p, "tol": tol,
             "passes": passes, "max_seconds": max_seconds, "memory": memory,
@@ -269,8 +247,6 @@ def train(
             should_stop, progress=bool(history.listeners), midway=midway,
         )  # fmt: skip
         seconds = time.perf_counter() - started
-        if held_out is not None and held_out is not valid:
-            held_out.close()
     trial, certificate = _choose(problem, outcome)
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
     converged = certificate["converged"] = bool(outcome.converged[chosen].all())
@@ -297,156 +273,10 @@ def train(
     return TrainResult(model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end)
 
 
-def stream_learner(
-    *, solver: str, loss: str | None = None, width: float = 1.0, C: Any = None, norm: float | str = 2,
-    bias: float | str | None = None, scale: str = "none", class_weight: Any = None,
-    classes: Sequence[Any] | None = None, positive: Any = None, multiclass: str = "ovr",
-    average: bool | None = None, schedule: str | None = None, stochastic: bool | None = None, tol: float = TOL,
-    max_rows: int | None = None,
-) -> Learner:  # fmt: skip
-    """What learns from batches with these options of `train`. Raises UsageError for those that need all rows."""
-    if C is not None:
-        values = _check_options(C, tol, PASSES, None, 0, bias, scale, multiclass, None)
-        C = values[0]
-    else:
-        _check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
-    if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
-        raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")
-    if isinstance(bias, str):
-        raise UsageError(f"bias={bias} needs another read of all rows; give the bias of a stream as a number")
-    if scale != "none":
-        raise UsageError(f"scale={scale} needs all rows before the first step; scale the batches before they come")
-    if isinstance(class_weight, str):
-        raise UsageError(f"class_weight={class_weight!r} needs all rows before the first step; give {{label: factor}}")
-    return Learner(
-        solver, loss=loss, width=width, C=C, norm=norm, bias=bias, class_weight=class_weight, classes=classes,
-        positive=positive, joint=multiclass == "joint", options=Options(average, schedule, stochastic), tol=tol,
-        horizon=max_rows,
-    )  # fmt: skip
-
-
-def stream_header(params: Mapping[str, Any], learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
-    """Header of a model that learned from a stream: options, how it ended, and what is known of it."""
-    assert learner.problem is not None and learner.target is not None
-    certificate = {**dict.fromkeys(_FIGURES), "margin_upper": learner.margin_upper(), "converged": False}
-    return {
-        **_plain_params(params), "loss": params["loss"] or learner.solver.default_loss, "C": learner.C,
-        "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
-        "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
-        "certificate": certificate,
-    }  # fmt: skip
-
-
-def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    factors, classes = params["class_weight"], params["classes"]
-    return {
-        **params,
-        "class_weight": {str(k): float(v) for k, v in factors.items()} if isinstance(factors, Mapping) else factors,
-        "classes": None if classes is None else [str(c) for c in classes],
-    }
-
-
-def _train_stream(
-    batches: Any, params: dict[str, Any], max_seconds: float | None, history: History,
-    should_stop: Callable[[], str | None] | None,
-) -> TrainResult:  # fmt: skip
-    if max_seconds is not None and not _number(max_seconds, "max_seconds") > 0.0:
-        raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
-    learner = stream_learner(**params)
-    params["max_seconds"] = max_seconds
-
-    def announce() -> dict[str, Any]:
-        assert learner.target is not None and learner.problem is not None
-        return {
-            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__,
-            "params": {**_plain_params(params), "tol": learner.tol, "p": learner.problem.p},
-            "data": {
-                "path": "stream", "rows": params["max_rows"], "features": learner.features, "nnz": None,
-                "fingerprint": None, "classes": [str(c) for c in learner.target.classes.tolist()],
-            },
-            "plan": {
-                "block_rows": learner.rows, "blocks": 1, "memory_bytes": learner.solver.memory(learner.problem)
-            },
-        }  # fmt: skip
-
-    reason, seconds = learn_stream(
-        batches, learner, params["max_rows"], max_seconds, history, announce, should_stop
-    )  # fmt: skip
-    header = stream_header(params, learner, reason, seconds)
-    end = {
-        "event": "run_end", "status": "ok", "converged": False, "reason": reason, "passes": 1, "seconds": seconds,
-        "exit_code": 0, "model": None,
-    }  # fmt: skip
-    history.events.append(end)
-    model = LinearModel(*learner.model_parts(), header)
-    return TrainResult(model, header["certificate"], history.events, reason, False, 1, seconds, end)
-
-
-def _check_options(
-    C: float | Sequence[float], tol: float, passes: int, max_seconds: float | None, seed: int,
-    bias: float | str | None, scale: str, multiclass: str, valid: Any,
-) -> list[float]:  # fmt: skip
-    given = C if isinstance(C, (Sequence, np.ndarray)) and not isinstance(C, str) else [C]
-    values = [_number(c, "C") for c in given]
-    if not values or not all(c > 0.0 for c in values):
-        raise UsageError(f"C must be positive (or inf for the hard margin), not {C!r}")
-    if len(values) > 1 and valid is None:
-        raise UsageError("several values of C need held-out data to choose among them; give valid (--valid DATA)")
-    if len(values) > 1 and math.inf in values:
-        raise UsageError("C = inf cannot be mixed with finite values of C; train the hard margin by itself")
-    if not _number(tol, "tol") >= 0.0:
-        raise UsageError(f"tol must be a number >= 0, not {tol!r}")
-    if not isinstance(passes, (int, np.integer)) or passes < 1:
-        raise UsageError(f"passes must be a whole number and at least 1, not {passes!r}")
-    if max_seconds is not None and not _number(max_seconds, "max_seconds") > 0.0:
-        raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
-    if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise UsageError(f"seed must be a whole number and >= 0, not {seed!r}")
-    if isinstance(bias, str):
-        if bias != MIDWAY:
-            raise UsageError(f"bias must be a positive number or the word {MIDWAY}, not {bias!r}")
-    elif bias is not None and not (math.isfinite(_number(bias, "bias")) and bias > 0.0):
-        raise UsageError(f"bias must be a positive number (leave it out for no constant column), not {bias!r}")
-    if scale not in ("none", "maxabs", "std"):
-        raise UsageError(f"scale must be none, maxabs or std, not {scale!r}")
-    if multiclass not in ("ovr", "joint"):
-        raise UsageError(f"multiclass must be ovr or joint, not {multiclass!r}")
-    return values
-
-
-def unmet(result: TrainResult) -> str:
-    """What to say of numbers that were not interpolated."""
-    certificate = result.certificate
-    return (
-        f"stopped by {result.reason} with a row {certificate['residual']:.3g} beyond its tolerance; every interpolator "
-        f"has a norm of at least {math.sqrt(2.0 * max(certificate['dual'], 0.0)):.3g}, and rows that contradict each "
-        "other have none; raise passes, tol or epsilon"
-    )
-
-
-def _check_numeric(
-    values: list[float], class_weight: Any, positive: Any, classes: Any, multiclass: str, valid: Any
-) -> None:
-    """UsageError for options of classes where the labels are numbers."""
-    if values != [math.inf]:
-        raise UsageError("to interpolate is to meet every target, C = inf; leave C out, or give epsilon")
-    given = {"class_weight": class_weight, "positive": positive, "classes": classes, "valid": valid}
-    given["multiclass"] = None if multiclass == "ovr" else multiclass
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{name} is for classes, and the loss interpolate takes numbers; leave it out")
-
-
-def _number(value: Any, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, not {value!r}") from None
-
-
-def _open_valid(valid: Any, x: str | None, y: Any, source: Source) -> Source:
-    names = y if isinstance(y, str) else None
-    held_out = open_source(valid, x=x, y=names)
+def _held_out(stack: ExitStack, valid: Any, x: str | None, y: Any, source: Source) -> Source:
+    # labels in a file of their own are those of the rows of `source` alone
+    names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
+    held_out = stack.enter_context(opened(valid, x=x, y=names))
     if held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; "
@@ -458,7 +288,7 @@ def _open_valid(valid: Any, x: str | None, y: Any, source: Source) -> Source:
 def _choose(problem: Problem, outcome: Outcome) -> tuple[int, dict[str, Any]]:
     """The value of C with the smallest held-out error (the smallest such C), and its exact figures."""
     if outcome.figures is None:
-        return 0, dict.fromkeys(_FIGURES)
+        return 0, dict.fromkeys(FIGURES)
     errors = outcome.valid_errors
     trial = 0
     if errors is not None and problem.trials > 1:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.api import stream_header, stream_learner, train
+from streammargin.api import train
 from streammargin.data.base import Source
 from streammargin.driver.stream import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.streams import stream_header, stream_learner
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.api import train, unmet
+from streammargin.api import train
 from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.result import unmet
 
 try:
     from sklearn.base import BaseEstimator, RegressorMixin

@@ -17,7 +17,7 @@ ALLOWED = {
     "driver": {"driver", "data", "solvers", "kernels", "specs"} | BASE,
     "model": {"model", "data", "driver", "kernels", "specs"} | BASE,
     "sinks": {"sinks", "driver"} | BASE,
-    "cli": {"cli", "api", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"} | BASE,
+    "cli": {"cli", "api", "result", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"} | BASE,
 }
 
 

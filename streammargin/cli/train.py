@@ -223,7 +223,7 @@ def _advice(result: Any) -> str:
     if result.reason == "not_separable":
         return f"no separator with a margin above {upper:.3g} exists; train with a finite --C instead of inf"
     if result.certificate.get("residual") is not None:
-        from streammargin.api import unmet
+        from streammargin.result import unmet
 
         return unmet(result)
     return f"stopped by {result.reason} before the tolerance was proven; raise --passes or --tol, or try --scale maxabs"

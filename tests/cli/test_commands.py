@@ -143,6 +143,17 @@ def test_positive_classes_scale_bias_weights_and_valid(tmp_path):
         assert np.mean(model.predict(file["X"][:]) != file["y"][:]) == min(errors)
 
 
+def test_labels_in_a_file_of_their_own_are_not_those_of_the_held_out_rows(blobs_file, tmp_path):
+    with h5py.File(blobs_file) as file:
+        X, y = file["X"][:], file["y"][:]
+    write_h5(tmp_path / "rows.h5", X)
+    np.save(tmp_path / "labels.npy", y)
+    write_h5(tmp_path / "v.h5", X, -y)
+    done = call("train", "rows.h5", "--y", "labels.npy", "--valid", "v.h5", "--log-json", "-", cwd=tmp_path)
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert end["valid_error"] > 0.5 and set(y) == {-1, 1}
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_signals_leave_the_model_so_far(tmp_path, number, code):
     generate(str(tmp_path / "a.h5"), rows=100_000, features=50)

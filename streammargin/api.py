@@ -18,7 +18,7 @@ from streammargin.data.open import opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
-from streammargin.driver.plan import make_plan, parse_size
+from streammargin.driver.plan import SLACK_BYTES, make_plan, parse_size
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Limits, Outcome, certificate_event, run
 from streammargin.driver.setup import (
@@ -196,6 +196,7 @@ def train(
             joint=multiclass == "joint" and per_trial > 1,
             options=Options(average, schedule, stochastic),
             targets=targets,
+            budget=budget - SLACK_BYTES,
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
         method.check(problem)
@@ -205,7 +206,11 @@ def train(
         vectors = 3 * problem.count + 4
         own = target.codes.nbytes + weights.nbytes + targets.nbytes
         counted = method.memory(problem) + own + 8 * vectors * (source.features + 1)
-        make_plan(source, budget, counted)  # before anything large is read or allocated
+
+        def scratch(rows: int, size: int) -> int:
+            return method.scratch(problem, rows, size if source.sparse else 0)
+
+        make_plan(source, budget, counted, scratch)  # before anything large is read or allocated
         working: Source = source
         center, factor = np.zeros(1), np.ones(1)
         if scale != "none":
@@ -220,7 +225,7 @@ def train(
                 rows, codes, problem.positive, problem.trials, 1.0 if midway else column, (budget - counted) // 4
             )
             counted += validator.memory_bytes
-        plan = make_plan(working, budget, counted)
+        plan = make_plan(working, budget, counted, scratch)
 
         params = plain_params({
             "solver": solver, "loss": loss, "width": width, "epsilon": epsilon,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ LARGEST = 1 << 60  # bytes; more is no memory
 BUFFERS = 3  # one in the kernel, one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
 SLACK_BYTES = 12 << 20
+
+Scratch = Callable[[int, int], int]
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -68,40 +71,58 @@ class Plan:
         return int(np.diff(self.bounds).max())
 
 
-def least_budget(source: Source, state_bytes: int = 0) -> int:
+def _nothing(rows: int, size: int) -> int:
+    return 0
+
+
+def _block_bytes(source: Source, bounds: np.ndarray, buffers: int, scratch: Scratch) -> int:
+    """Bytes of the buffers, and of what is worked with on the largest block."""
+    size = source.buffer_bytes(bounds)
+    return buffers * size + scratch(int(np.diff(bounds).max()), size)
+
+
+def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothing) -> int:
     """Bytes of the smallest plan, in whole MiB."""
+    everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:  # used in place, not counted
-        return -(-state_bytes // (1 << 20)) << 20
-    streamed = 2 * source.buffer_bytes(source.bounds(LEAST_BLOCK_BYTES))
-    whole = source.buffer_bytes(np.array([0, source.rows], np.int64))
+        return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
+    streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch)
+    whole = _block_bytes(source, everything, 1, scratch)
     return -(-(state_bytes + SLACK_BYTES + min(streamed, whole)) // (1 << 20)) << 20
 
 
-def make_plan(source: Source, budget: int, state_bytes: int) -> Plan:
+def make_plan(source: Source, budget: int, state_bytes: int, scratch: Scratch = _nothing) -> Plan:
     """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
 
+    scratch: bytes that are worked with on a block, from its rows and its bytes.
     Raises UsageError naming the minimum when the smallest plan needs more.
     """
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
-        if state_bytes > budget:
-            raise _too_small(source, budget, state_bytes)
-        return Plan(everything, 0, state_bytes, True)
+        needed = state_bytes + _block_bytes(source, everything, 0, scratch)
+        if needed > budget:
+            raise _too_small(source, budget, state_bytes, scratch)
+        return Plan(everything, 0, needed, True)
     fixed = state_bytes + SLACK_BYTES
     available = budget - fixed
-    whole = source.buffer_bytes(everything)
+    whole = _block_bytes(source, everything, 1, scratch)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
     for buffers in (BUFFERS, 2):
-        bounds = source.bounds(max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, available // buffers)))
-        needed = fixed + buffers * source.buffer_bytes(bounds)
-        if needed <= budget:
-            return Plan(bounds, buffers, needed, False)
-    raise _too_small(source, budget, state_bytes)
+        size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, available // buffers))
+        while True:
+            bounds = source.bounds(size)
+            needed = fixed + _block_bytes(source, bounds, buffers, scratch)
+            if needed <= budget:
+                return Plan(bounds, buffers, needed, False)
+            if size == LEAST_BLOCK_BYTES or scratch is _nothing:
+                break
+            size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave room for what grows with the block
+    raise _too_small(source, budget, state_bytes, scratch)
 
 
-def _too_small(source: Source, budget: int, state_bytes: int) -> UsageError:
-    minimum = least_budget(source, state_bytes) >> 20
+def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch) -> UsageError:
+    minimum = least_budget(source, state_bytes, scratch) >> 20
     return UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"

@@ -19,6 +19,8 @@ from streammargin.specs.norms import dual_norm
 
 SIDE = 128  # rows of each sign that a pass adds
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
+LEAST = 2 * SIDE  # the first pass takes so many
+SHARE = 2  # the small problems may take this part of the budget, where that leaves them LEAST rows
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
@@ -52,14 +54,11 @@ class Method(WholePass):
         ASCENT.check(problem)
 
     def memory(self, problem: Problem) -> int:
-        rows = _most_rows(problem)
-        # twice: joining the old rows and the new ones makes a copy
-        held = 2 * _most_entries(problem) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
-        heaps = 2 * SIDE * 16
+        heaps = 2 * SIDE * 16 + 8 * (problem.features + 1)
         return (
             super().memory(problem)
-            + problem.count * (held + heaps + 8 * (problem.features + 1))
-            + 2 * 8 * rows * rows
+            + problem.count * heaps
+            + _small_bytes(problem, _most_rows(problem))
             + ASCENT.memory(_double(problem))
         )
 
@@ -84,7 +83,7 @@ class Method(WholePass):
         a["smallest"][:], a["mistakes"][:], a["wrong"][:], a["filled"][:] = math.inf, 0, 0, 0
         # a large support is still far from complete: as many again, where there is room
         support = max(int(np.count_nonzero(a[f"u {k}"])) for k in range(K))
-        room = max(SIDE, min(support, (LIMIT - support) // 2)) if number > 1 else 0
+        room = max(SIDE, min(support, (_limit(problem) - support) // 2)) if number > 1 else 0
         a["keys"], a["heap ids"] = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64)
         for k in range(K):
             a[f"new ids {k}"] = np.empty(0, np.int64)
@@ -166,7 +165,7 @@ class Method(WholePass):
         a = state.arrays
         new, new_ids = store.get(state, f"new rows {k}"), a[f"new ids {k}"]
         support = np.flatnonzero(a[f"u {k}"] > 0.0)
-        if new is None or not new_ids.size or state.numbers["full"] or support.size + new_ids.size > LIMIT:
+        if new is None or not new_ids.size or state.numbers["full"] or support.size + new_ids.size > _limit(problem):
             return False
         old = store.get(state, f"rows {k}")
         rows = store.join(None if old is None else store.take(old, support), new)
@@ -232,12 +231,30 @@ def _double(problem: Problem) -> Problem:
     return replace(problem, dtype=np.dtype(np.float64))
 
 
+def _limit(problem: Problem) -> int:
+    """Rows of the largest small problem."""
+    limit = LIMIT
+    while limit > LEAST and _small_bytes(problem, limit) > problem.budget // SHARE:
+        limit = max(LEAST, limit * 7 // 8)
+    return limit
+
+
+def _small_bytes(problem: Problem, rows: int) -> int:
+    """What small problems of so many rows take: the rows, twice where old and new ones are joined, and products."""
+    held = 2 * _entries(problem, rows) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
+    return problem.count * held + 2 * 8 * rows * rows
+
+
+def _entries(problem: Problem, rows: int) -> int:
+    return min(rows * problem.features, ENTRIES // problem.count)
+
+
 def _most_rows(problem: Problem) -> int:
-    return min(problem.rows, LIMIT)
+    return min(problem.rows, _limit(problem))
 
 
 def _most_entries(problem: Problem) -> int:
-    return min(_most_rows(problem) * problem.features, ENTRIES // problem.count)
+    return _entries(problem, _most_rows(problem))
 
 
 def _draw(problem: Problem, k: int, positive: bool) -> np.ndarray:

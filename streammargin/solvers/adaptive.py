@@ -52,11 +52,12 @@ class Method(WholePass):
             raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
 
     def memory(self, problem: Problem) -> int:
-        K = problem.count
-        width = K if problem.joint else 1
-        scratch = 8 * problem.rows * (3 * width + 2)
-        entries = problem.rows * problem.features * (problem.dtype.itemsize + 8)
-        return super().memory(problem) + 2 * 8 * K * (problem.features + 1) + scratch + min(entries, INDEX_BYTES)
+        # with one row, and where the columns of a sparse block begin
+        return super().memory(problem) + 8 * (2 * problem.count + 2) * (problem.features + 1)
+
+    def scratch(self, problem: Problem, rows: int, sparse_bytes: int) -> int:
+        width = problem.count if problem.joint else 1
+        return 8 * rows * (3 * width + 2) + min(sparse_bytes, INDEX_BYTES)
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)

@@ -40,6 +40,7 @@ class Problem:
     weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
     targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
+    budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -61,6 +62,7 @@ class Problem:
     options: Options = field(default_factory=Options)
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))
     largest_target: float = 0.0
+    budget: int = 1 << 30
 
     @property
     def count(self) -> int:
@@ -163,6 +165,13 @@ class Solver(ABC):
     @abstractmethod
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
+
+    def scratch(self, problem: Problem, rows: int, sparse_bytes: int) -> int:
+        """Bytes that one block of so many rows takes to work on, where that is more than a few numbers a row.
+
+        sparse_bytes: bytes of its values and indices; 0 for a dense block.
+        """
+        return 0
 
     @abstractmethod
     def start(self, problem: Problem) -> State:

@@ -1,45 +1,29 @@
-"""scikit-learn estimators (scikit-learn is an extra: pip install 'streammargin[sklearn]')."""
+"""The scikit-learn classifier."""
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from streammargin.api import train
-from streammargin.data.base import Source
 from streammargin.driver.stream import Learner, streaming_solvers
 from streammargin.errors import UsageError
+from streammargin.estimator import Estimator, from_files
 from streammargin.model.linear import LinearModel
 from streammargin.streams import stream_header, stream_learner
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils.metaestimators import available_if
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
-except ImportError as error:
-    raise ImportError(
-        "streammargin.MarginClassifier needs scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
-    ) from error
-
+# after streammargin.estimator, which says what to install
+from sklearn.base import ClassifierMixin  # isort: skip
+from sklearn.utils.metaestimators import available_if  # isort: skip
+from sklearn.utils.multiclass import check_classification_targets  # isort: skip
+from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 _ADVICE = {
     "passes": "raise passes or tol, or scale the data",
     "seconds": "raise max_seconds or tol, or scale the data",
     "not_separable": "no hyperplane separates the classes; give a finite C (to a solver that takes one)",
 }
-
-
-def _streams(X: Any) -> bool:
-    """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
-    if isinstance(X, (str, os.PathLike, Source)):
-        return True
-    return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
 
 
 def _learns_from_streams(estimator: MarginClassifier) -> bool:
@@ -49,7 +33,7 @@ def _learns_from_streams(estimator: MarginClassifier) -> bool:
     return True
 
 
-class MarginClassifier(ClassifierMixin, BaseEstimator):
+class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Parameters are those of `streammargin.train`; fit_intercept adds a constant, regularised column of
@@ -114,56 +98,21 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent;
         with files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached.
         """
-        if _streams(X):
-            if hasattr(self, "feature_names_in_"):  # of an earlier fit
-                del self.feature_names_in_
-            data, labels = X, y
+        if from_files(X):
+            self._forget_names()
+            result = self._train(X, y, sample_weight)
         else:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+            X, y = self._rows(X, y=y, order="C")
             check_classification_targets(y)
-            if sample_weight is not None:
-                sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            sample_weight = self._weights(sample_weight, X)
             if len(np.unique(y)) < 2:
                 raise ValueError(f"MarginClassifier needs two classes; y has one class only, {y[0]!r}")
-            data, labels = (X, y), None
-        seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        result = train(
-            data,
-            y=labels,
-            sample_weight=sample_weight,
-            solver=self.solver,
-            loss=self.loss,
-            width=self.width,
-            C=self.C,
-            norm=self.norm,
-            tol=self.tol,
-            passes=self.passes,
-            max_seconds=self.max_seconds,
-            bias=self.bias if self.fit_intercept else None,
-            scale=self.scale,
-            class_weight=self.class_weight,
-            multiclass=self.multiclass,
-            average=self.average,
-            schedule=self.schedule,
-            stochastic=self.stochastic,
-            memory=self.memory,
-            seed=int(seed),
-        )
+            result = self._train((X, y), None, sample_weight)
         model = result.model
         self._learner: Learner | None = None
         self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
-        self.n_features_in_ = model.coef_.shape[1]
-        self.n_iter_ = result.passes
-        self.certificate_ = result.certificate
-        self._header = model.header
         if not result.converged:
-            warnings.warn(
-                f"not converged after {result.passes} passes; {_ADVICE[result.reason]}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            self._warn(f"not converged after {result.passes} passes; {_ADVICE[result.reason]}")
         return self
 
     @available_if(_learns_from_streams)
@@ -177,18 +126,14 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         """
         learner: Learner | None = getattr(self, "_learner", None)
         first = learner is None
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=first
-        )  # fmt: skip
+        if from_files(X):
+            raise UsageError("partial_fit takes arrays; fit reads files, with any solver")
+        X, y = self._rows(X, y=y, order="C", reset=first)
         check_classification_targets(y)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        params = {
-            "solver": self.solver, "loss": self.loss, "width": self.width, "C": self.C, "norm": self.norm,
-            "bias": self.bias if self.fit_intercept else None, "scale": self.scale, "class_weight": self.class_weight,
-            "classes": classes, "multiclass": self.multiclass, "average": self.average, "schedule": self.schedule,
-            "stochastic": self.stochastic, "tol": self.tol,
-        }  # fmt: skip
+        sample_weight = self._weights(sample_weight, X)
+        params = {**self._options(), "classes": classes}
+        for name in ("passes", "max_seconds", "memory"):  # a stream has none
+            del params[name]
         if learner is None:
             learner = stream_learner(**params)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -208,37 +153,23 @@ class MarginClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return LinearModel(self.coef_, self.intercept_, self.classes_, self._header)
 
-    def _rows(self, X: Any) -> Any:
-        if _streams(X):
-            return X
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64."""
         model = self._model()
-        return model.decision_function(self._rows(X))
+        return model.decision_function(self._rows(X, reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,) of the rows of X."""
         model = self._model()
-        return model.predict(self._rows(X))
+        return model.predict(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on rows X with labels y; of files, y may name the dataset of labels."""
-        if not _streams(X):
+        if not from_files(X):
             return super().score(X, y, sample_weight)
         if sample_weight is not None:
             raise UsageError("score of files takes no sample_weight; give X as an array")
         return self._model().evaluate(X, y=y)["accuracy"]
-
-    def save(self, path: str | os.PathLike, force: bool = False) -> None:
-        """Write the model as `streammargin train` would."""
-        self._model().save(path, force=force)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 __all__ = ["MarginClassifier"]

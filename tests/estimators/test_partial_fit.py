@@ -202,3 +202,8 @@ def test_frames_bring_names(three):
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame[frame.columns[::-1]], y)
+
+
+def test_files_are_for_fit():
+    with pytest.raises(sm.UsageError, match="fit reads files"):
+        sm.MarginClassifier(solver="perceptron").partial_fit("rows.h5", None)

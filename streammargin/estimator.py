@@ -1,0 +1,87 @@
+"""What the scikit-learn estimators have in common (scikit-learn is an extra: pip install 'streammargin[sklearn]')."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streammargin.api import train
+from streammargin.data.base import Source
+from streammargin.model.linear import LinearModel
+from streammargin.result import TrainResult
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
+except ImportError as error:
+    raise ImportError(
+        "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
+    ) from error
+
+
+def from_files(X: Any) -> bool:
+    """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
+    if isinstance(X, (str, os.PathLike, Source)):
+        return True
+    return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
+
+
+class Estimator(BaseEstimator):
+    """Its parameters are options of `streammargin.train`, but for fit_intercept and random_state."""
+
+    @abstractmethod
+    def _model(self) -> LinearModel:
+        """The fitted model."""
+
+    def _rows(self, X: Any, **checks: Any) -> Any:
+        """Rows X, or rows and labels, as scikit-learn checks them; files are checked as they are read."""
+        if from_files(X):
+            return X
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
+
+    def _weights(self, sample_weight: Any, X: Any) -> Any:
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _forget_names(self) -> None:
+        """Files have no names of columns; those of an earlier fit would be wrong."""
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _options(self) -> dict[str, Any]:
+        options = self.get_params(deep=False)
+        if not options.pop("fit_intercept"):
+            options["bias"] = None
+        del options["random_state"]
+        return options
+
+    def _train(self, data: Any, y: Any, sample_weight: Any, **more: Any) -> TrainResult:
+        """Train, and take over what does not depend on the kind of the answer."""
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        result = train(data, y=y, sample_weight=sample_weight, seed=int(seed), **self._options(), **more)
+        self.n_features_in_ = result.model.coef_.shape[1]
+        self.n_iter_ = result.passes
+        self.certificate_ = result.certificate
+        self._header = result.model.header
+        return result
+
+    def _warn(self, message: str) -> None:
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def save(self, path: str | os.PathLike, force: bool = False) -> None:
+        """Write the model as `streammargin train` would."""
+        self._model().save(path, force=force)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

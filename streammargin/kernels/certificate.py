@@ -64,10 +64,9 @@ def certify_block(
                     sums[k, DUAL] += loss.dual(a, cap) + (a * targets[row] if numeric else 0.0)
                     sums[k, SUM_ALPHA] += a
                     block.add(i, sign * a, theta[k])
-                if sleeps and sleep[k, row] > 15:
-                    misplaced = slack < 0.0 if numeric else (a == 0.0 and u < 1.0) or (a > 0.0 and u > 1.0)
-                    if misplaced:
-                        sleep[k, row] = 0
+                # it sleeps at a bound: whether a step would leave that does not depend on the curvature
+                if sleeps and sleep[k, row] > 15 and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
+                    sleep[k, row] = 0
         if per_trial > 1:
             for trial in range(trials):
                 best = trial * per_trial

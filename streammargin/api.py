@@ -208,7 +208,7 @@ def train(
         counted = method.memory(problem) + own + 8 * vectors * (source.features + 1)
 
         def scratch(rows: int, size: int) -> int:
-            return method.scratch(problem, rows, size if source.sparse else 0)
+            return method.scratch(problem, rows, size, source.sparse)
 
         make_plan(source, budget, counted, scratch)  # before anything large is read or allocated
         working: Source = source

@@ -20,7 +20,7 @@ from streammargin.specs.norms import dual_norm
 SIDE = 128  # rows of each sign that a pass adds
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
 LEAST = 2 * SIDE  # the first pass takes so many
-SHARE = 2  # the small problems may take this part of the budget, where that leaves them LEAST rows
+SHARE = 2  # the small problems may take this part of what the duals leave of the budget, or else LEAST rows
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
@@ -234,7 +234,8 @@ def _double(problem: Problem) -> Problem:
 def _limit(problem: Problem) -> int:
     """Rows of the largest small problem."""
     limit = LIMIT
-    while limit > LEAST and _small_bytes(problem, limit) > problem.budget // SHARE:
+    room = (problem.budget - ASCENT.memory(_double(problem))) // SHARE
+    while limit > LEAST and _small_bytes(problem, limit) > room:
         limit = max(LEAST, limit * 7 // 8)
     return limit
 

@@ -166,11 +166,8 @@ class Solver(ABC):
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
 
-    def scratch(self, problem: Problem, rows: int, sparse_bytes: int) -> int:
-        """Bytes that one block of so many rows takes to work on, where that is more than a few numbers a row.
-
-        sparse_bytes: bytes of its values and indices; 0 for a dense block.
-        """
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
         return 0
 
     @abstractmethod

@@ -103,19 +103,23 @@ class Method(HingePass):
         R = self.largest_norm(state)
         upper = np.full(problem.count, math.inf)
         for k in active:
-            figures = a["figures"][k]
-            length = dual_norm(a["pull"][k], 2.0)
+            figures, w, pull, theta = a["figures"][k], a["w"][k], a["pull"][k], a["theta"][k]
+            length = dual_norm(pull, 2.0)
             if figures[kernel.MASS] > 0.0:
                 upper[k] = R * (length / figures[kernel.MASS])
-            change = dual_norm(a["pull"][k] - R * a["w"][k], 2.0)
+            w *= R
+            w -= pull
+            change = dual_norm(w, 2.0)
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
             uphill = self.restarts and figures[kernel.TURN] > 0.0
             a["steps"][k] = 1.0 if uphill else a["steps"][k] + 1.0
-        momentum = self.momentum(state)[active, None]
-        pull = a["pull"][active]
-        a["w"][active] = (pull + momentum * (pull - a["theta"][active])) / R
-        a["theta"][active] = pull
+            # w = (pull + momentum (pull - theta)) / R, and theta = pull, without a vector between
+            np.subtract(pull, theta, out=w)
+            w *= self.momentum(state)[k]
+            w += pull
+            w /= R
+            theta[:] = pull
         return upper
 
     def _adapt(self, state: State, k: int, quotient: float) -> None:

@@ -163,7 +163,6 @@ class SoftmaxPass(GradientPass):
             pull, mass = a["pull"][group], total / divisor
             pull /= divisor * R
             bounds = [dual_norm(pull.ravel(), 2.0) / mass]
-            moved = pull
             if self.momentum:
                 beta = t / (t + 1.0)
                 a["mass"][k] = beta * (a["mass"][k] + mass)
@@ -171,8 +170,9 @@ class SoftmaxPass(GradientPass):
                 velocity += pull
                 velocity *= beta
                 bounds.append(self._ratio(velocity, a["mass"][k]))
-                moved = velocity + pull
-            a["w"][group] += moved * (step / R)
+                pull += velocity
+            pull *= step / R
+            a["w"][group] += pull
             if not self.momentum:
                 a["mass"][k] += step * mass
                 bounds.append(self._ratio(a["w"][group] * R, a["mass"][k]))

@@ -100,11 +100,20 @@ def make_norm(p: float) -> L2 | Lp:
 _PIECE = 8192  # BLAS gives longer vectors to several threads
 
 
+def _square(theta: np.ndarray) -> float:
+    """sum_j theta_j^2 to the precision of its type: twice as fast as einsum."""
+    pieces = (theta[start : start + _PIECE] for start in range(0, theta.size, _PIECE))
+    return sum(float(np.dot(piece, piece)) for piece in pieces)
+
+
 def dual_norm(theta: np.ndarray, q: float) -> float:
     """||theta||_q, float64, without overflow of the powers."""
     if q == 2.0:
         with np.errstate(over="ignore"):
-            square = float(np.einsum("i,i", theta, theta, dtype=np.float64))  # no temporary, one thread
+            if theta.dtype == np.float64:
+                square = _square(theta)
+            else:
+                square = float(np.einsum("i,i", theta, theta, dtype=np.float64))  # no temporary, one thread
         if 1e-280 < square < 1e280:
             return math.sqrt(square)
     top = float(np.max(np.abs(theta), initial=0.0))
@@ -116,9 +125,8 @@ def dual_norm(theta: np.ndarray, q: float) -> float:
 def rough_norm(theta: np.ndarray, q: float) -> float:
     """||theta||_q to the precision of its type: several times as fast as dual_norm where q = 2."""
     if q == 2.0:
-        pieces = (theta[start : start + _PIECE] for start in range(0, theta.size, _PIECE))
         with np.errstate(over="ignore"):
-            square = sum(float(np.dot(piece, piece)) for piece in pieces)
+            square = _square(theta)
         if 1e-30 < square < math.inf:
             return math.sqrt(square)
     return dual_norm(theta, q)

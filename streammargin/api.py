@@ -18,7 +18,7 @@ from streammargin.data.open import opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
-from streammargin.driver.plan import SLACK_BYTES, make_plan, parse_size
+from streammargin.driver.plan import make_plan, parse_size, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Limits, Outcome, certificate_event, run
 from streammargin.driver.setup import (
@@ -196,7 +196,7 @@ def train(
             joint=multiclass == "joint" and per_trial > 1,
             options=Options(average, schedule, stochastic),
             targets=targets,
-            budget=budget - SLACK_BYTES,
+            budget=spendable(budget),
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
         method.check(problem)

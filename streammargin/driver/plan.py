@@ -71,6 +71,11 @@ class Plan:
         return int(np.diff(self.bounds).max())
 
 
+def spendable(budget: int) -> int:
+    """Bytes of a budget that counted arrays may take."""
+    return max(0, budget - SLACK_BYTES)
+
+
 def _nothing(rows: int, size: int) -> int:
     return 0
 

@@ -44,7 +44,7 @@ def separable_rcv1(folder):
 
 
 def generated(rows=12_000, features=784):
-    """Set D: dense rows whose variances fall like those of images, two classes apart: about 50 support vectors."""
+    """Set D: dense rows whose variances fall like those of images, two classes apart: about 60 support vectors."""
     random = np.random.default_rng(0)
     deviation = np.arange(1, features + 1) ** -0.5
     y = np.where(random.random(rows) < 0.5, 1.0, -1.0)
@@ -54,7 +54,7 @@ def generated(rows=12_000, features=784):
 
 
 def pushed():
-    """Set E: `generate --separable 0.5`, every third row on the margin and 4,700 support vectors."""
+    """Set E: `generate --separable 0.5`, every third row on the margin and 4,600 support vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "E.h5")
         generate(path, rows=12_000, features=784, separable=0.5)

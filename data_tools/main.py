@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
 
 from streammargin import __version__
+from streammargin.cli import entry
 from streammargin.cli.main import report
 from streammargin.cli.options import Parser
 
@@ -44,42 +41,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb = arguments[0] if arguments and arguments[0] in VERBS else None
-    try:
-        with _ended_by_signals():
+    with entry.signals_caught():
+        try:
             options = build_parser(verb).parse_args(arguments)
             line = importlib.import_module(f"data_tools.{options.verb}").run(options)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 2
-    except Exception as error:
-        return report(error, "--debug" in arguments, "streammargin-data")
-    except KeyboardInterrupt:
-        print("streammargin-data: interrupted; nothing was written", file=sys.stderr)
-        return 130
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else 2
+        except Exception as error:
+            return report(error, "--debug" in arguments, "streammargin-data")
+        except KeyboardInterrupt:
+            return entry.interrupted("streammargin-data")
     if not options.quiet:
         print(line, file=sys.stderr)
     return 0
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP leave the block as SystemExit, so that what was begun is removed on the way out."""
-
-    def stop(number: int, frame: object) -> NoReturn:
-        for other in before:
-            signal.signal(other, signal.SIG_IGN)  # once is enough; a second one would interrupt the removal
-        print("streammargin-data: terminated; nothing was written", file=sys.stderr)
-        raise SystemExit(128 + number)
-
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # only this one may set handlers
-        for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
-            if signal.getsignal(number) == signal.SIG_DFL:  # one that is ignored, as under nohup, stays ignored
-                before[number] = signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

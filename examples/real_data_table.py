@@ -61,7 +61,7 @@ def prepare(name, data, work):
 RUNS = [
     ("a9a", "a9a", {}),
     ("rcv1sub", "rcv1sub", {}),
-    ("MNIST 0/1, hard margin", "mnist", {"classes": [0, 1], "C": math.inf}),
+    ("MNIST 0/1, hard margin", "mnist", {"classes": [0, 1], "C": math.inf, "solver": "auto"}),
     ("MNIST, ten digits, C=0.1", "mnist", {"C": 0.1}),
     ("IMDB 1-3-grams", "imdb", {}),
     ("covtype20k 2/rest, scaled", "covtype20k", {"positive": 2, "scale": "maxabs"}),

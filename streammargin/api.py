@@ -7,12 +7,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import streammargin
-from streammargin.checks import PASSES, TOL, check_numeric, check_options, number, plain_params
+from streammargin.checks import LARGEST_C, PASSES, TOL, check_numeric, check_options, number, plain_params
 from streammargin.data.base import Source
 from streammargin.data.open import opened
 from streammargin.data.scaled import ScaledSource
@@ -200,6 +201,9 @@ def train(
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
         method.check(problem)
+        costs = problem.caps[np.isfinite(problem.caps)]
+        if costs.size and float(costs.max()) > LARGEST_C / source.rows:
+            raise UsageError(f"C = {max(values):g} is too large to compute with; use C = inf, the hard margin")
         held_out = None if valid is None else _held_out(stack, valid, x, y, source)
 
         # weights of the certificate event and the model are further copies of (K, d+1)
@@ -210,7 +214,12 @@ def train(
         def scratch(rows: int, size: int) -> int:
             return method.scratch(problem, rows, size, source.sparse)
 
-        make_plan(source, budget, counted, scratch)  # before anything large is read or allocated
+        try:
+            make_plan(source, budget, counted, scratch)  # before anything large is read or allocated
+        except UsageError:  # what a method may do without is left out, and the least budget is named without it
+            rich, problem = method.memory(problem), replace(problem, budget=0)
+            counted += method.memory(problem) - rich
+            make_plan(source, budget, counted, scratch)
         working: Source = source
         center, factor = np.zeros(1), np.ones(1)
         if scale != "none":

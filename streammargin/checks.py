@@ -12,6 +12,7 @@ from streammargin.driver.midway import MIDWAY
 from streammargin.errors import UsageError
 
 TOL, PASSES = 1e-3, 1000
+LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
 
 
 def check_options(

@@ -6,6 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,8 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
 
     def _options(self) -> dict[str, Any]:
-        options = self.get_params(deep=False)
-        if not options.pop("fit_intercept"):
-            options["bias"] = None
-        del options["random_state"]
-        return options
+        options = {name: getattr(self, name) for name in signature(train).parameters if hasattr(self, name)}
+        return options if self.fit_intercept else {**options, "bias": None}
 
     def _train(self, data: Any, y: Any, sample_weight: Any, **more: Any) -> TrainResult:
         """Train, and take over what does not depend on the kind of the answer."""

@@ -110,6 +110,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
             result = self._train((X, y), None, sample_weight)
         model = result.model
         self._learner: Learner | None = None
+        if hasattr(self, "t_"):  # of an earlier partial_fit
+            del self.t_  # type: ignore[has-type]
         self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
         if not result.converged:
             self._warn(f"not converged after {result.passes} passes; {_ADVICE[result.reason]}")

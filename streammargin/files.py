@@ -77,7 +77,7 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
-def unseen(folder: str, suffix: str = "") -> str:
+def _unseen(folder: str, suffix: str = "") -> str:
     """A hidden name that no file in `folder` has. Chosen before the file exists: a signal at any moment leaves none."""
     return os.path.join(folder, f".streammargin-{secrets.token_hex(8)}{suffix}")
 
@@ -85,7 +85,7 @@ def unseen(folder: str, suffix: str = "") -> str:
 @contextlib.contextmanager
 def _temporary(folder: str) -> Iterator[str]:
     """A new empty file with a short name, whatever the output's name; gone at the end unless it was renamed."""
-    name = unseen(folder, ".part")
+    name = _unseen(folder, ".part")
     try:
         try:
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the rights of any new file
@@ -99,7 +99,7 @@ def _temporary(folder: str) -> Iterator[str]:
 @contextlib.contextmanager
 def temporary_folder(near: str) -> Iterator[str]:
     """An unseen folder beside the file `near`; gone at the end, with all that is in it."""
-    name = unseen(os.path.dirname(os.path.realpath(near)))
+    name = _unseen(os.path.dirname(os.path.realpath(near)))
     try:
         try:
             os.mkdir(name, 0o700)

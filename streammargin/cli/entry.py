@@ -7,12 +7,18 @@ import io
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal came. No plain KeyboardInterrupt: once that passes a piece of compiled text, Python exits by SIGINT."""
+
 
 caught: int | None = None  # the first signal; whatever error follows is its consequence
 _when = 0.0
@@ -53,6 +59,37 @@ def catch_signals() -> None:
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _raise)
+    sys.unraisablehook = _dropped
+
+
+@contextlib.contextmanager
+def signals_caught() -> Iterator[None]:
+    """`catch_signals` for a while; only the main thread may."""
+    global caught
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    hook = sys.unraisablehook
+    catch_signals()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        sys.unraisablehook, caught = hook, None
+
+
+def _dropped(what: Any) -> None:
+    """Python drops what is raised in a callback of the compiler or of a collected object: send the signal again."""
+    global caught
+    if caught is None or not isinstance(what.exc_value, Stopped):
+        sys.__unraisablehook__(what)
+        return
+    number, caught = caught, None
+    timer = threading.Timer(0.01, os.kill, (os.getpid(), number))  # outside the callback by then, or once more
+    timer.daemon = True
+    timer.start()
 
 
 def _raise(number: int, frame: object) -> None:
@@ -62,7 +99,7 @@ def _raise(number: int, frame: object) -> None:
             os._exit(128 + number)
         return
     caught, _when = number, time.monotonic()
-    raise KeyboardInterrupt
+    raise Stopped
 
 
 class _Messages(io.FileIO):

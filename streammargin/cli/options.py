@@ -69,7 +69,9 @@ def norm(text: str) -> float | str:
 
 def bias(text: str) -> float | str:
     """A value, or the word midway."""
-    return text if text == "midway" else number(text)
+    from streammargin.driver.midway import MIDWAY
+
+    return text if text == MIDWAY else number(text)
 
 
 def class_weights(text: str) -> str | dict[str, float]:

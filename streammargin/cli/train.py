@@ -221,9 +221,11 @@ def _save(model: Any, output: str, force: bool) -> str:
 def _advice(result: Any) -> str:
     upper = result.certificate.get("margin_upper")
     if result.reason == "not_separable":
-        return f"no separator with a margin above {upper:.3g} exists; train with a finite --C instead of inf"
+        return f"no separator through the origin has a margin above {upper:.3g}; add --bias 1 or use a finite --C"
     if result.certificate.get("residual") is not None:
         from streammargin.result import unmet
 
         return unmet(result)
-    return f"stopped by {result.reason} before the tolerance was proven; raise --passes or --tol, or try --scale maxabs"
+    limit = "max-seconds" if result.reason == "seconds" else "passes"
+    advice = f"raise --{limit} or --tol, or try --scale maxabs"
+    return f"stopped by {result.reason} before the tolerance was proven; {advice}"

@@ -24,6 +24,6 @@ class Midway:
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 
     def bias(self) -> np.ndarray:
-        """b (K,); 0 for a problem that had no row of one of the signs."""
-        known = np.isfinite(self.lowest) & np.isfinite(self.highest)
+        """b (K,); 0 for a problem that it would not separate, or that had no row of one of the signs."""
+        known = np.isfinite(self.lowest) & np.isfinite(self.highest) & (self.lowest > self.highest)
         return np.where(known, -0.5 * np.where(known, self.lowest, 0.0) - 0.5 * np.where(known, self.highest, 0.0), 0.0)

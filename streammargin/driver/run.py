@@ -17,7 +17,7 @@ from streammargin.driver.validate import Validator
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State
 from streammargin.specs.blocks import Block
 
-PIECE = 1 << 12  # rows whose scores are worked on at a time
+SCORES = 1 << 16  # that are worked on at a time
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Outcome:
     """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
 
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
-    midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and there was time.
+    midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
     """
 
     reason: str
@@ -202,9 +202,10 @@ class _Run:
 
         found = Midway(self.problem.count)
         weights = self.problem.weights
+        piece = max(1, SCORES // self.problem.count)
         for first, block in self._sweep(np.arange(len(self.reader.bounds) - 1), "bias"):
-            for low in range(0, block.rows(), PIECE):  # a block in memory may be all rows
-                high = min(block.rows(), low + PIECE)
+            for low in range(0, block.rows(), piece):  # a block in memory may be all rows
+                high = min(block.rows(), low + piece)
                 codes = self.problem.codes[first + low : first + high]
                 scores = np.empty((high - low, self.problem.count))
                 decide_block(block, w, low, scores)
@@ -238,13 +239,17 @@ def run(
     training = _Run(problem, solver, reader, bias, limits, validator, history, should_stop, progress)
     try:
         outcome = _passes(training)
-        if midway:
-            outcome.midway = training.midway(outcome.w)
-            if validator is not None:
-                outcome.valid_errors = validator.errors(np.column_stack([outcome.w[:, :-1], outcome.midway]))
-        return outcome
     except _Interrupted:
         return training.finish("signal")
+    if midway:
+        try:
+            outcome.midway = training.midway(outcome.w)
+        except _Interrupted:  # what was proven before stays
+            outcome.reason = "signal"
+            return outcome
+        if validator is not None:
+            outcome.valid_errors = validator.errors(np.column_stack([outcome.w[:, :-1], outcome.midway]))
+    return outcome
 
 
 def _passes(training: _Run) -> Outcome:

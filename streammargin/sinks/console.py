@@ -143,5 +143,7 @@ class Console:
         if event.get("C") is not None:  # of several: the figures are those of the model that is kept
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
+        elif event.get("valid_error") is not None:  # a bias midway came after the last certificate
+            self._valid = f"valid error {event['valid_error']:.4f}"
         parts += [text for text in (self._gap and f"certified {self._gap}", self._valid) if text]
         self._line(", ".join(parts))

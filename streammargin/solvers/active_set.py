@@ -169,8 +169,10 @@ class Method(WholePass):
             return False
         old = store.get(state, f"rows {k}")
         rows = store.join(None if old is None else store.take(old, support), new)
-        worth = WORK * math.log10(problem.tol) ** 2 * state.numbers["entries"]
-        too_much = problem.rows > LIMIT and store.entries(rows) * rows.rows() > worth
+        worth = WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * state.numbers["entries"]
+        # coordinate ascent has squares of the norms, which must be numbers
+        fit = 1e-100 < self.largest_norm(state) < 1e100
+        too_much = fit and problem.rows > LIMIT and store.entries(rows) * rows.rows() > worth
         if too_much or store.entries(rows) > _most_entries(problem):
             return False
         signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)

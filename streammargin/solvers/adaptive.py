@@ -65,7 +65,8 @@ class Method(WholePass):
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         width = problem.count if problem.joint else 1
         copy = size if rows < problem.rows else 0  # the block and the rows kept, joined
-        return 8 * rows * (3 * width + 4) + copy + (min(size, INDEX_BYTES) if sparse else 0)
+        kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
+        return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)

@@ -96,7 +96,7 @@ class Method(DualAscent):
                     problem.loss, problem.codes, problem.caps[k], problem.weights, problem.targets, alpha, alpha, 0.0
                 )
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
-                dual = total = float(alpha.sum())
+                dual = total = float(alpha.sum(dtype=np.float64))
             estimate[k] = self.estimate(
                 problem,
                 state,

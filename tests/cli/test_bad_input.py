@@ -166,6 +166,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
     [
         (["-c", "0"], ["C must be positive"]),
         (["-c", "-1"], ["C must be positive"]),
+        (["-c", "1e306"], ["too large to compute with", "C = inf"]),
         (["-c", "1,2"], ["--valid DATA"]),
         (["-c", "x"], ["'x' is not a number"]),
         (["--solver", "adam"], ["invalid choice: 'adam'", "sdca"]),

@@ -113,3 +113,30 @@ def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
         f"trap '' HUP; COMMAND predict {model} rows.h5 & sleep 0.3; kill -HUP $!; wait $!; echo $?", tmp_path
     )  # fmt: skip
     assert done.stdout.split()[-1] == "0", done.stderr
+
+
+def test_a_signal_that_a_callback_swallows_comes_again(tmp_path):
+    # Python drops what is raised while an object is collected, and the command would go on
+    code = (
+        "import os, signal, sys, time; import streammargin.cli.entry as entry\n"
+        "class Last:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0)\n"
+        "def job():\n"
+        "    last = Last(); del last; time.sleep(20); return 0\n"
+        "sys.exit(entry.guarded('streammargin', lambda: job))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, "streammargin: terminated\n")
+
+
+def test_a_signal_that_strikes_in_compiled_text_has_its_own_exit_code(tmp_path):
+    # after a plain KeyboardInterrupt in exec() of a text, python -m ends by SIGINT, whatever the command answers
+    (tmp_path / "struck.py").write_text(
+        "import os, signal, sys, time; import streammargin.cli.entry as entry\n"
+        "def job():\n"
+        "    exec('os.kill(os.getpid(), signal.SIGHUP); time.sleep(20)')\n"
+        "sys.exit(entry.guarded('streammargin', lambda: job))\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (129, "streammargin: hung up\n")

@@ -55,7 +55,8 @@ def test_a_signal_leaves_nothing(inputs, monkeypatch, capsys, arguments, number)
     finally:
         signal.signal(number, before)
     assert seen and sorted(os.listdir()) == ["csc.h5", "in.h5"]
-    assert "terminated" in capsys.readouterr().err
+    what = "terminated" if number == signal.SIGTERM else "hung up"
+    assert capsys.readouterr().err == f"streammargin-data: {what}\n"
 
 
 def test_an_ignored_signal_stays_ignored(inputs, monkeypatch):

@@ -11,6 +11,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.cli.main import main
+from streammargin.driver.midway import Midway
 from streammargin.errors import UsageError
 
 HARD = {"C": np.inf, "bias": "midway", "tol": 0.05}
@@ -137,3 +138,27 @@ def test_a_stream_has_no_second_read():
     X, y = shifted()
     with pytest.raises(UsageError, match="another read"):
         sm.train(iter([(X, y)]), solver="perceptron", bias="midway")
+
+
+def test_a_signal_in_the_last_read_keeps_what_was_proven():
+    X, y = shifted()
+    events = []
+
+    def stop():  # blocks of the passes are over once a certificate is within the tolerance
+        done = [e for e in events if e["event"] == "certificate" and e["margin_gap"] <= HARD["tol"]]
+        return "SIGTERM" if done else None
+
+    result = sm.train((X, y), solver="sdca", listeners=[events.append], should_stop=stop, **HARD)
+    assert result.reason == "signal" and result.converged and result.model.intercept_[0] == 0.0
+    w = result.model.coef_[0]
+    assert result.certificate["margin_lower"] == pytest.approx((y * (X @ w)).min() / np.linalg.norm(w))
+
+
+def test_no_bias_where_it_would_not_separate():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((80, 3)), np.where(rng.random(80) < 0.5, 1, -1)
+    assert sm.train((X, y), solver="sdca", **HARD).model.intercept_[0] == 0.0
+    found = Midway(2)
+    scores = np.array([[1.0, 1.0], [2.0, 6.0], [5.0, 5.0], [7.0, 7.0]])  # with an offset the first problem is separable
+    found.add(scores, np.array([[False], [False], [True], [True]]))
+    assert found.bias().tolist() == [-3.5, 0.0]

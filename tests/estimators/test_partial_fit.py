@@ -207,3 +207,13 @@ def test_frames_bring_names(three):
 def test_files_are_for_fit():
     with pytest.raises(sm.UsageError, match="fit reads files"):
         sm.MarginClassifier(solver="perceptron").partial_fit("rows.h5", None)
+
+
+def test_a_subclass_may_have_parameters_of_its_own():
+    class Mine(sm.MarginClassifier):
+        def __init__(self, C=1.0, colour="red"):
+            super().__init__(C, passes=3, tol=0.5)
+            self.colour = colour
+
+    X, y = separable()[:2]
+    assert Mine(0.5).fit(X, y).n_iter_ <= 3

@@ -215,3 +215,9 @@ def test_declared_memory_bounds_the_state(few):
         method.run_block(problem, state, active, block, 0)
         method.end_pass(problem, state, active)
         assert sum(array.nbytes for array in state.arrays.values()) <= method.memory(problem)
+
+
+def test_a_tolerance_of_zero_is_one():
+    X, y, _, _, _ = largest()
+    result = train((X, y), tol=0.0, passes=12)
+    assert result.certificate["margin_gap"] < 1e-8

@@ -17,7 +17,7 @@ from streammargin.specs.norms import dual_norm, mirror
 # The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
 # gives that up for nothing. Passes to a certified 1e-3 | 1e-6, rows in a random order:
 #                        MNIST 0/1, C = inf    a9a, C = 1    12000 x 784 separable, C = inf
-#   sdca (no momentum)       277 |               234 |
+#   sdca (no momentum)       277 |               224 |
 #   no restart               154 | > 2000        172 |             478 |
 #   every 30 passes           90 | 142            73 | 659
 #   every 10, 20, 40, ...     84 | 191            79 | 348         618 (from 20)

@@ -221,7 +221,8 @@ def _save(model: Any, output: str, force: bool) -> str:
 def _advice(result: Any) -> str:
     upper = result.certificate.get("margin_upper")
     if result.reason == "not_separable":
-        return f"no separator through the origin has a margin above {upper:.3g}; add --bias 1 or use a finite --C"
+        advice = "add --bias 1, or train with a finite --C"
+        return f"no separator through the origin has a margin above {upper:.3g}; {advice}"
     if result.certificate.get("residual") is not None:
         from streammargin.result import unmet
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.chunks import chunk_add, chunk_margins, chunk_scores, chunk_wrong
 from streammargin.kernels.jit import kernel
 
-# columns of the figures of a pass, one row per problem
-SMALLEST, MISTAKES, INSIDE, HINGE, FIGURES = 0, 1, 2, 3, 4
+# further columns of the figures
+INSIDE, HINGE, FIGURES = 2, 3, 4
 # columns of what a problem carries from step to step: outer iterations that are over, steps of the present one, the
 # sum of the multiples of the rows in v, the same of what is kept (the sum of the iterates, or the best one), and the
 # objective of the best one
@@ -31,41 +31,34 @@ def rates(outer, s0):
 
 
 @kernel
-def subgradient_block(block, first, codes, positive, caps, weights, moving, w, scale, pull, figures, wrong):
-    """Adds the rows inside the margin, a_i.w <= 1, times scale, to pull (K, d+1) of the problems that are moving.
+def subgradient_block(block, first, chunk, active, codes, positive, caps, weights, w, scale, pull, figures, wrong):
+    """Adds the rows inside the margin, a_i.w <= 1, times scale, to pull (K, d+1) of the problems in active.
 
-    codes (n,), positive (K,), caps (K, classes), weights (n,) or (0,) as elsewhere; moving (K,) bool; w (K, d+1)
+    chunk rows of a chunk; codes (n,), positive (K,), caps (K, classes), weights (n,) or (0,) as elsewhere; w (K, d+1)
     frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with a_i.w <= 0, rows inside, sum of the
     hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
     """
-    weighted = weights.size > 0
     K = w.shape[0]
-    for i in range(block.rows()):
-        code = codes[first + i]
-        if code < 0 or (weighted and not weights[first + i] > 0.0):
-            continue
-        block.prefetch_row(i + 2)
-        best = 0
-        top = 0.0
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    even = np.ones(K)
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        here = codes[first + start : first + start + size]
+        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
+        chunk_scores(block, start, here, w, scores)
+        chunk_margins(here, positive, caps, worth, False, scores, margins, figures)
+        if K > 1:
+            wrong[0] += chunk_wrong(here, positive, worth, even, scores)
         for k in range(K):
-            score = block.exact_dot(i, w[k])
-            if k == 0 or score > top:
-                best = k
-                top = score
-            if not caps[k, code] > 0.0:
-                continue
-            sign = 1.0 if code == positive[k] else -1.0
-            u = sign * score
-            figures[k, SMALLEST] = min(figures[k, SMALLEST], u)
-            if u <= 0.0:
-                figures[k, MISTAKES] += 1.0
-            if u <= 1.0:
-                figures[k, INSIDE] += 1.0
-                figures[k, HINGE] += 1.0 - u
-                if moving[k]:
-                    block.add(i, sign * scale, pull[k])
-        if K > 1 and positive[best] != code:
-            wrong[0] += 1
+            for r in range(size):
+                u = margins[k, r]
+                margins[k, r] = 0.0
+                if u <= 1.0:
+                    figures[k, INSIDE] += 1.0
+                    figures[k, HINGE] += 1.0 - u
+                    margins[k, r] = scale if here[r] == positive[k] else -scale
+        chunk_add(block, start, size, active, margins, pull)
 
 
 @register_jitable
@@ -94,7 +87,7 @@ def look(block, first, start, stop, codes, positive, caps, weights, k, v_k, scal
 
 @kernel
 def stochastic_block(
-    block, first, order, group, s0, average, codes, positive, caps, weights, moving, scale, v, kept, landed, carried
+    block, first, order, group, active, s0, average, codes, positive, caps, weights, scale, v, kept, landed, carried
 ):  # fmt: skip
     """A step for every group of rows of the block, the ends of outer iterations included (section 6.3).
 
@@ -111,9 +104,7 @@ def stochastic_block(
     for position in range(order.size):
         start = order[position] * group
         stop = min(start + group, block.rows())
-        for k in range(v.shape[0]):
-            if not moving[k]:
-                continue
+        for k in active:
             v_k = v[k]
             kept_k = kept[k]
             c = carried[k]

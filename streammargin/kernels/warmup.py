@@ -21,6 +21,7 @@ from streammargin.kernels import (
     primal,
     row_norms,
     sdca,
+    vectors,
     whole_pass,
 )
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
@@ -36,15 +37,15 @@ def _blocks() -> Iterator[tuple[str, Block]]:
 
 
 def _descend(block: Block, codes: np.ndarray, positive: np.ndarray, caps: np.ndarray, none: np.ndarray) -> None:
-    moving, wrong, w = np.ones(1, bool), np.zeros(1, np.int64), np.zeros((1, 3))
-    rows = block, 0, codes, positive, caps, none, moving
+    active, wrong, w = np.array([0]), np.zeros(1, np.int64), np.zeros((1, 3))
+    rows = block, 0, 2, active, codes, positive, caps, none
     diagonal.diagonal_block(
         *rows, w, np.zeros(1), np.ones(1), 1.0, 1.0, np.zeros((1, 2)), np.zeros((1, 0)), w.copy(),
         np.zeros((1, diagonal.FIGURES)), wrong,
     )  # fmt: skip
     homotopic.subgradient_block(*rows, w, 1.0, w.copy(), np.zeros((1, homotopic.FIGURES)), wrong)
     homotopic.stochastic_block(
-        block, 0, np.array([0]), 2, 10.0, True, codes, positive, caps, none, moving, 1.0, w, w.copy(),
+        block, 0, np.array([0]), 2, active, 10.0, True, codes, positive, caps, none, 1.0, w, w.copy(),
         np.zeros((1, 4)), np.zeros((1, homotopic.CARRIED)),
     )  # fmt: skip
 
@@ -72,6 +73,9 @@ def _few_rows(block: Block, codes: np.ndarray, positive: np.ndarray, caps: np.nd
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> None:
     """Run every kernel once on two rows; report is told what comes next."""
+    vectors.square(np.ones(2))
+    vectors.mix(1.0, np.ones(2), 1.0, np.ones(2))
+    vectors.towards(np.ones(2), 1.0, np.ones(2))
     codes, positive = np.array([0, 1], np.int16), np.array([1])
     caps, none, empty = np.ones((1, 2)), np.empty(0), np.zeros(2)
     for kind, block in _blocks():

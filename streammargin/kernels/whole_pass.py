@@ -1,7 +1,7 @@
 """Passes with the weights frozen: what a gradient step needs and what certifies the weights, from one read.
 
 Dual acceleration paper, Algorithm 1 and sections 5.1, 5.2; for `perceptron_block`: Cotter, Shalev-Shwartz and
-Srebro 2012. A block is taken in chunks of rows that stay in the cache from their scores to their sums.
+Srebro 2012.
 """
 
 from __future__ import annotations
@@ -11,75 +11,40 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels.chunks import (
+    MISTAKES,  # noqa: F401
+    ROOT,
+    SMALLEST,
+    chunk_add,
+    chunk_margins,
+    chunk_scores,
+    chunk_wrong,
+)
 from streammargin.kernels.jit import kernel
 
-# columns of the figures of a pass, one row per problem; the classes of one joint margin share the first row's
-# TOP, LEVEL, TOTAL and VALUE
-SMALLEST, MISTAKES, TOP, LEVEL, TOTAL, VALUE, FIGURES = 0, 1, 2, 3, 4, 5, 6
+# further columns of the figures; the classes of one joint margin share those of the first row
+LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
 # the level may lie this far below the largest score: exp(200) is far from overflow, and sums are rescaled seldom
 ROOM = 200.0
-ROOT = math.sqrt(0.5)
 
 
 def new_figures(problems: int) -> np.ndarray:
     """Figures (problems, FIGURES) before a pass."""
     figures = np.zeros((problems, FIGURES))
     figures[:, SMALLEST] = math.inf
-    figures[:, [TOP, LEVEL]] = -math.inf
+    figures[:, LEVEL] = -math.inf
     return figures
 
 
 @register_jitable
-def chunk_scores(block, start, codes, w, scores):
-    """scores (K, m or more): x_i.w_k of the rows from start that have a class; codes (m,)."""
-    for k in range(w.shape[0]):
-        w_k = w[k]
-        for r in range(codes.size):
-            if codes[r] >= 0:
-                if k == 0:
-                    block.prefetch_row(start + r + 2)
-                scores[k, r] = block.dot(start + r, w_k)
-
-
-@register_jitable
-def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures):
-    """margins (K, m or more) from scores, inf where a row is absent; adds to SMALLEST, MISTAKES, TOP of the figures.
-
-    weights (m,) or (0,). A joint row has the margins of its pseudo-rows x (e_own - e_k)/sqrt2, none for k = own.
-    """
-    for k in range(margins.shape[0]):
-        smallest = np.inf
-        mistakes = 0
-        for r in range(codes.size):
-            code = codes[r]
-            u = np.inf
-            if code >= 0 and caps[k, code] * (weights[r] if weights.size > 0 else 1.0) > 0.0:
-                if not joint:
-                    u = scores[k, r] if code == positive[k] else -scores[k, r]
-                elif code != k:
-                    u = (scores[code, r] - scores[k, r]) * ROOT
-            margins[k, r] = u
-            smallest = min(smallest, u)
-            mistakes += u <= 0.0
-        figures[k, SMALLEST] = min(figures[k, SMALLEST], smallest)
-        figures[k, MISTAKES] += mistakes
-        group = 0 if joint else k
-        figures[group, TOP] = max(figures[group, TOP], -smallest)
-
-
-@register_jitable
-def chunk_wrong(codes, positive, weights, scale, scores):
-    """Rows whose largest scale_k x.w_k is not their own class's."""
-    wrong = 0
-    for r in range(codes.size):
-        if codes[r] >= 0 and (weights.size == 0 or weights[r] > 0.0):
-            best = 0
-            for k in range(1, positive.size):
-                if scores[k, r] * scale[k] > scores[best, r] * scale[best]:
-                    best = k
-            wrong += codes[r] != positive[best]
-    return wrong
+def top_score(figures, group, joint):
+    """The largest score -a_i.w so far, of all classes of a joint margin."""
+    if not joint:
+        return -figures[group, SMALLEST]
+    smallest = np.inf
+    for k in range(figures.shape[0]):
+        smallest = min(smallest, figures[k, SMALLEST])
+    return -smallest
 
 
 @register_jitable
@@ -88,7 +53,7 @@ def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
     for k in active:
         group = 0 if joint else k
         level = figures[group, LEVEL]
-        floor = loss.level(figures[group, TOP]) - reach
+        floor = loss.level(top_score(figures, group, joint)) - reach
         total = 0.0
         value = 0.0
         for r in range(codes.size):
@@ -142,7 +107,7 @@ def softmax_block(
         if K > 1:
             wrong[0] += chunk_wrong(here, positive, worth, scale, scores)
         for group in active[:1] if joint else active:
-            level = loss.level(figures[group, TOP])
+            level = loss.level(top_score(figures, group, joint))
             if level > figures[group, LEVEL] + ROOM:
                 factor = math.exp(figures[group, LEVEL] - level)
                 figures[group, LEVEL] = level
@@ -152,11 +117,7 @@ def softmax_block(
                     if joint or k == group:
                         pull[k] *= factor
         chunk_shares(loss, here, positive, joint, active, reach, margins, figures)
-        for k in active:
-            pull_k = pull[k]
-            for r in range(size):
-                if margins[k, r] != 0.0:
-                    block.add(start + r, margins[k, r], pull_k)
+        chunk_add(block, start, size, active, margins, pull)
 
 
 @kernel

@@ -213,7 +213,7 @@ class Method(WholePass):
                 ascent.arrays["alpha"][k, a[f"ids {k}"]] = u / total * size * size
                 ascent.arrays["theta"][k] = a["w"][k]
         kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
-        state.arrays = {**ascent.arrays, **{name: a[name] for name in kept}}
+        state.arrays = {**ascent.arrays, **{name: a[name].copy() for name in kept}}  # that ascent writes
         state.numbers = {**ascent.numbers, "pass": state.numbers["pass"], "ascent": True}
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kernels import whole_pass as kernel
+from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
@@ -72,14 +73,14 @@ class Method(GradientPass):
         R = self.largest_norm(state)
         upper = np.full(problem.count, math.inf)
         for k in active:
-            row, w = a["pull"][k] / R, a["w"][k]
-            a["rows"][k] += row
-            w += row / math.sqrt(t + 1.0)
-            w /= max(1.0, dual_norm(w, 2.0))
+            row, rows, w = a["pull"][k], a["rows"][k], a["w"][k]
+            size = dual_norm(rows, 2.0, mix(1.0, rows, 1.0 / R, row)) / (t + 1.0)
+            upper[k] = (size + ROUNDING) * R
+            length = dual_norm(w, 2.0, mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row))
+            if length > 1.0:
+                w /= length
             if len(a["average"]):
-                a["average"][k] += (w - a["average"][k]) / (t + 1.0)
-            mean = a["rows"][k] / (t + 1.0)
-            upper[k] = (dual_norm(mean, 2.0) + ROUNDING) * R
-            for point in (row, mean):
-                upper[k] = min(upper[k], hull_bound(problem, state, k, point, 1.0) * R)
+                mix(t / (t + 1.0), a["average"][k], 1.0 / (t + 1.0), w)
+            for share, vector in ((1.0 / R, row), (1.0 / (t + 1.0), rows)):
+                upper[k] = min(upper[k], hull_bound(problem, state, k, share, vector, 1.0) * R)
         return upper

@@ -9,8 +9,10 @@ import numpy as np
 
 from streammargin.kernels import diagonal as kernel
 from streammargin.kernels import row_norms as norms
+from streammargin.kernels.vectors import mix, square
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.hinge_pass import HingePass
+from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
 from streammargin.specs.schedules import Schedule, parse_schedule
@@ -85,13 +87,14 @@ class Method(HingePass):
         t = state.arrays["steps"]
         return np.where(t > 1.0, t / (t + self.alpha), 0.0) if self.inertial else np.zeros(len(t))
 
-    def visit(self, problem: Problem, state: State, moving: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
+        self.saw(state, block)
         # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
         known = np.where(a["curvature"] > 0.0, a["curvature"], self._safe(state))
         kernel.diagonal_block(
-            block, first, problem.codes, problem.positive, problem.caps, problem.weights, moving, a["w"],
-            self.momentum(state), 1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state),
+            block, first, chunk_rows(block), active, problem.codes, problem.positive, problem.caps, problem.weights,
+            a["w"], self.momentum(state), 1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state),
             a["beta"], a["before"], a["pull"], a["figures"], a["wrong"],
         )  # fmt: skip
 
@@ -104,22 +107,17 @@ class Method(HingePass):
         upper = np.full(problem.count, math.inf)
         for k in active:
             figures, w, pull, theta = a["figures"][k], a["w"][k], a["pull"][k], a["theta"][k]
-            length = dual_norm(pull, 2.0)
+            length = dual_norm(pull, 2.0, square(pull))
             if figures[kernel.MASS] > 0.0:
                 upper[k] = R * (length / figures[kernel.MASS])
-            w *= R
-            w -= pull
-            change = dual_norm(w, 2.0)
+            change = dual_norm(w, 2.0, mix(R, w, -1.0, pull))
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
             uphill = self.restarts and figures[kernel.TURN] > 0.0
             a["steps"][k] = 1.0 if uphill else a["steps"][k] + 1.0
-            # w = (pull + momentum (pull - theta)) / R, and theta = pull, without a vector between
-            np.subtract(pull, theta, out=w)
-            w *= self.momentum(state)[k]
-            w += pull
-            w /= R
-            theta[:] = pull
+            momentum = float(self.momentum(state)[k])
+            mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
+            w[:], theta[:] = theta, pull
         return upper
 
     def _adapt(self, state: State, k: int, quotient: float) -> None:

@@ -11,14 +11,12 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels import whole_pass as kernel
+from streammargin.kernels.vectors import mix, square
 from streammargin.solvers.base import PassReport, Problem, State
-from streammargin.solvers.whole_pass import WholePass
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.solvers.whole_pass import WholePass, chunk_rows
+from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
 
-# a chunk of rows should stay in the cache of one core
-CHUNK_BYTES = 1 << 18
-CHUNK_ROWS = 64
 # a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
 REACH = 40.0
 # sums in float64 leave the bounds uncertain by this, relative to the largest norm of the rows
@@ -71,9 +69,7 @@ class GradientPass(WholePass):
         self.saw(state, block)
         for k in np.setdiff1d(np.arange(problem.count), active):  # a problem that is done keeps what was certified
             self.shown(state)[k], a["scale"][k] = a["best"][k], 1.0
-        bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / max(1, block.rows())
-        chunk = int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
-        self.sum_block(problem, state, active, block, first, chunk)
+        self.sum_block(problem, state, active, block, first, chunk_rows(block))
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
@@ -160,27 +156,25 @@ class SoftmaxPass(GradientPass):
             group = slice(None) if problem.joint else slice(k, k + 1)
             total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step(problem, rows, total, value, level)
-            pull, mass = a["pull"][group], total / divisor
-            pull /= divisor * R
-            bounds = [dual_norm(pull.ravel(), 2.0) / mass]
+            pull, w, mass = a["pull"][group].ravel(), a["w"][group].ravel(), total / divisor
+            bounds = [dual_norm(pull, 2.0, square(pull)) / R / total]
+            step /= R
             if self.momentum:
                 beta = t / (t + 1.0)
                 a["mass"][k] = beta * (a["mass"][k] + mass)
-                velocity = a["velocity"][group]
-                velocity += pull
-                velocity *= beta
-                bounds.append(self._ratio(velocity, a["mass"][k]))
-                pull += velocity
-            pull *= step / R
-            a["w"][group] += pull
+                velocity = a["velocity"][group].ravel()
+                length = dual_norm(velocity, 2.0, mix(beta, velocity, beta / divisor / R, pull))
+                bounds.append(self._ratio(length, a["mass"][k]))
+                mix(1.0, w, step, velocity)
+            length = dual_norm(w, 2.0, mix(1.0, w, step / divisor / R, pull))
             if not self.momentum:
                 a["mass"][k] += step * mass
-                bounds.append(self._ratio(a["w"][group] * R, a["mass"][k]))
+                bounds.append(self._ratio(length, a["mass"][k]))
             upper[group] = (min(bounds) + ROUNDING) * R * (math.sqrt(2.0) if problem.joint else 1.0)
         return upper
 
-    def _ratio(self, vectors: np.ndarray, mass: float) -> float:
-        return dual_norm(vectors.ravel(), 2.0) / mass if mass > 0.0 else math.inf
+    def _ratio(self, length: float, mass: float) -> float:
+        return length / mass if mass > 0.0 else math.inf
 
     def step(self, problem: Problem, rows: float, total: float, value: float, level: float) -> tuple[float, float]:
         """The step, and what the sums of the pass are divided by; total, value and level as in the kernel."""

@@ -11,7 +11,6 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
-from streammargin.specs.blocks import Block
 from streammargin.specs.losses.hinges import Hinge
 
 # the largest norm is no less, so that its inverse is a number
@@ -51,16 +50,6 @@ class HingePass(WholePass):
         for name in ("pull", "figures", "wrong"):
             state.arrays[name][:] = 0
         state.arrays["figures"][:, 0] = math.inf
-
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        self.saw(state, block)
-        moving = np.zeros(problem.count, bool)
-        moving[active] = True
-        self.visit(problem, state, moving, block, first)
-
-    @abstractmethod
-    def visit(self, problem: Problem, state: State, moving: np.ndarray, block: Block, first: int) -> None:
-        """One block; moving (K,): the problems that learn from it."""
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays

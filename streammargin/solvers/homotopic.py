@@ -10,9 +10,11 @@ import numpy as np
 from streammargin.kernels import homotopic as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
+from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.hinge_pass import HingePass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
+from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block, DenseBlock
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
@@ -79,13 +81,14 @@ class Method(HingePass):
         a["shown_mass"] = np.where(fresh, a["landed"][:, -1], a["carried"][:, kernel.MASS])
         a["w"] = np.where(fresh[:, None], a["landed"][:, :-1], a["v"]) / self.unit(state)
 
-    def visit(self, problem: Problem, state: State, moving: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
+        self.saw(state, block)
         scale = 1.0 / self.unit(state)
         stochastic = bool(problem.options.stochastic)
         kernel.subgradient_block(
-            block, first, problem.codes, problem.positive, problem.caps, problem.weights,
-            moving & (not stochastic), a["w"], scale, a["pull"], a["figures"], a["wrong"],
+            block, first, chunk_rows(block), active[: 0 if stochastic else None], problem.codes, problem.positive,
+            problem.caps, problem.weights, a["w"], scale, a["pull"], a["figures"], a["wrong"],
         )  # fmt: skip
         if stochastic:
             rows = block.rows()
@@ -93,8 +96,8 @@ class Method(HingePass):
             group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
             order = permutation(-(-rows // group), problem.seed, state.numbers["pass"], first)
             kernel.stochastic_block(
-                block, first, order, group, self.s0, self._average(problem), problem.codes, problem.positive,
-                problem.caps, problem.weights, moving, scale, a["v"], a["kept"], a["landed"], a["carried"],
+                block, first, order, group, active, self.s0, self._average(problem), problem.codes, problem.positive,
+                problem.caps, problem.weights, scale, a["v"], a["kept"], a["landed"], a["carried"],
             )  # fmt: skip
 
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
@@ -104,15 +107,14 @@ class Method(HingePass):
         upper = np.full(problem.count, math.inf)
         for k in active:
             if mass[k] > 0.0:
-                point = a["w"][k] * (unit / mass[k])
-                upper[k] = unit * hull_bound(problem, state, k, point, self.radius)
+                upper[k] = unit * hull_bound(problem, state, k, unit / mass[k], a["w"][k], self.radius)
             if not problem.options.stochastic:
                 inside = a["figures"][k, kernel.INSIDE]
                 if inside > 0.0:
-                    point = a["pull"][k] / inside
-                    upper[k] = min(upper[k], unit * hull_bound(problem, state, k, point, self.radius))
+                    bound = hull_bound(problem, state, k, 1.0 / inside, a["pull"][k], self.radius)
+                    upper[k] = min(upper[k], unit * bound)
                 self._step(problem, state, k)
-                a["w"][k] = a["v"][k] / unit
+                np.multiply(a["v"][k], 1.0 / unit, out=a["w"][k])
         return upper
 
     def _step(self, problem: Problem, state: State, k: int) -> None:
@@ -133,12 +135,11 @@ class Method(HingePass):
                 c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
                 c[kernel.OUTER] += 1.0
                 penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)
-        v *= 1.0 - penalty * eta
-        v += eta / rows * pull
+        mix(1.0 - penalty * eta, v, eta / rows, pull)
         c[kernel.MASS] = (1.0 - penalty * eta) * c[kernel.MASS] + eta * inside / rows
         c[kernel.INNER] += 1.0
         if average:
-            kept += v
+            mix(1.0, kept, 1.0, v)
             c[kernel.KEPT_MASS] += c[kernel.MASS]
             if c[kernel.INNER] >= steps:
                 v[:] = kept / steps

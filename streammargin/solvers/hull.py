@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from streammargin.kernels.vectors import mix, towards
 from streammargin.solvers.base import Problem, State
 from streammargin.specs.norms import dual_norm
 
@@ -22,25 +23,25 @@ def hull_memory(problem: Problem) -> int:
     return 8 * problem.count * (problem.features + 1)
 
 
-def hull_bound(problem: Problem, state: State, k: int, point: np.ndarray, largest: float) -> float:
-    """A bound of the margin, rounding included, from the new point (d+1,) of the hull and all the ones before.
+def hull_bound(problem: Problem, state: State, k: int, share: float, vector: np.ndarray, largest: float) -> float:
+    """A bound of the margin, rounding included, from the point share * vector of the hull and all the ones before.
 
     By duality the length of every point of the hull of the rows bounds the margin. The one kept moves to the best
     point of the segment between itself and the new one: the step of von Neumann's algorithm, for whatever points the
     method computes anyway. Where no hyperplane separates the rows, 0 is in the hull, and the kept point comes to it
-    long before any of the new ones does. largest: the largest norm of the rows, in the units of the point.
+    long before any of the new ones does. vector (d+1,); largest: the largest norm of the rows, in the point's units.
     """
     kept, points = state.arrays["hull"][k], state.arrays["points"]
-    if points[k] == 0.0:
-        kept[:] = point
-    else:
-        before = dual_norm(kept, problem.q)
-        direction = point - kept
-        square = float(direction @ direction)
-        share = min(max(-float(kept @ direction) / square, 0.0), 1.0) if square > 0.0 else 0.0
-        moved = kept + share * direction
-        if problem.q == 2.0 or dual_norm(moved, problem.q) < before:  # the share is that of the Euclidean norm
-            kept[:] = moved
+    part = 1.0
+    if points[k] > 0.0:
+        along, square = towards(kept, share, vector)
+        part = min(max(-along / square, 0.0), 1.0) if square > 0.0 else 0.0
+    before = kept.copy() if problem.q != 2.0 and points[k] > 0.0 else None
+    square = mix(1.0 - part, kept, part * share, vector)
+    size = dual_norm(kept, problem.q, square)
+    if before is not None and dual_norm(before, problem.q) <= size:  # `part` is that of the Euclidean norm
+        kept[:] = before
+        size = dual_norm(kept, problem.q)
     points[k] += 1.0
-    bound = dual_norm(kept, problem.q) + 2.0 * EPS * float(points[k]) * largest
+    bound = size + 2.0 * EPS * float(points[k]) * largest
     return bound if math.isfinite(bound) else math.inf

@@ -149,7 +149,7 @@ class Primal(Swept):
         theta = a["theta"][k] * a["unit"][k]
         rounding = (a["figures"][k, kernel.UPDATES] + 1.0) * EPS * dual_norm(theta, problem.q) / mass
         if rounding <= CANCELLED * largest:
-            bound = hull_bound(problem, state, k, (theta - a["left"][k]) / mass, largest) + CANCELLED * largest
+            bound = hull_bound(problem, state, k, 1.0 / mass, theta - a["left"][k], largest) + CANCELLED * largest
             a["nearest"][k] = min(a["nearest"][k], bound * self.base(state))
 
     def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:

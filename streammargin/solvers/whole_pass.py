@@ -9,9 +9,20 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import row_norms as norms
+from streammargin.kernels.vectors import square
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
-from streammargin.specs.blocks import Block
+from streammargin.specs.blocks import Block, DenseBlock
 from streammargin.specs.norms import dual_norm
+
+# a chunk of rows should stay in the cache of one core
+CHUNK_BYTES = 1 << 18
+CHUNK_ROWS = 64
+
+
+def chunk_rows(block: Block) -> int:
+    """Rows of a chunk of this block."""
+    bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / max(1, block.rows())
+    return int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
 
 
 class WholePass(Solver):
@@ -87,7 +98,7 @@ class WholePass(Solver):
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
-        sizes = np.array([dual_norm(row, problem.p) for row in w])
+        sizes = np.array([dual_norm(row, 2.0, square(row)) for row in w])
         if problem.joint:
             sizes[:] = dual_norm(sizes, 2.0)
         return sizes
@@ -96,7 +107,7 @@ class WholePass(Solver):
         self, problem: Problem, state: State, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
         mistakes: np.ndarray, wrong: np.ndarray | None = None,
     ) -> PassReport:  # fmt: skip
-        """The report of a pass that saw the weights w (K, d+1).
+        """The report of a pass that saw the weights w (K, d+1), an array that is never written again.
 
         smallest (K,): min_i a_i.w over the rows present; upper (K,): bounds on the margin; mistakes (K,);
         wrong: (trials,) rows whose largest score is a wrong class's. For a joint problem all K are equal.
@@ -111,10 +122,13 @@ class WholePass(Solver):
         sizes = self.sizes(problem, w)
         # several classes share one count of mistakes, so all of them report the latest weights
         together = problem.per_trial > 1
-        for k in range(problem.count):
-            lower = smallest[k] / sizes[k] if sizes[k] > 0.0 else -math.inf
-            if together or lower > a["best_lower"][k] or not math.isfinite(a["best_lower"][k]):
-                a["best"][k], a["best_lower"][k], a["best_mistakes"][k] = w[k], lower, mistakes[k]
+        lower = np.full(problem.count, -math.inf)
+        np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
+        better = together | (lower > a["best_lower"]) | ~np.isfinite(a["best_lower"])
+        # figures show rows of `best`, so that it is replaced and not written; of long vectors each copy counts
+        a["best"] = w if better.all() else np.where(better[:, None], w, a["best"]) if better.any() else a["best"]
+        a["best_lower"] = np.where(better, lower, a["best_lower"])
+        a["best_mistakes"] = np.where(better, mistakes, a["best_mistakes"])
         figures = self._all_figures(problem, state)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)
@@ -128,7 +142,7 @@ class WholePass(Solver):
         # the classes of a joint problem share one objective; `primal` and `dual` are summed over classes
         shares = problem.count if problem.joint else 1
         return Figures(
-            w=a["best"][k].copy(),
+            w=a["best"][k],
             # no square: it may be no number where this is one
             primal=0.5 / lower / lower / shares if lower > 0.0 else math.inf,
             dual=0.5 / upper / upper / shares if 0.0 < upper < math.inf else (0.0 if upper > 0.0 else math.inf),

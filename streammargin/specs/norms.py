@@ -106,13 +106,13 @@ def _square(theta: np.ndarray) -> float:
     return sum(float(np.dot(piece, piece)) for piece in pieces)
 
 
-def dual_norm(theta: np.ndarray, q: float) -> float:
-    """||theta||_q, float64, without overflow of the powers."""
+def dual_norm(theta: np.ndarray, q: float, square: float | None = None) -> float:
+    """||theta||_q, float64, without overflow of the powers; square: ||theta||_2^2, where it is known already."""
     if q == 2.0:
         with np.errstate(over="ignore"):
-            if theta.dtype == np.float64:
+            if square is None and theta.dtype == np.float64:
                 square = _square(theta)
-            else:
+            elif square is None:
                 square = float(np.einsum("i,i", theta, theta, dtype=np.float64))  # no temporary, one thread
         if 1e-280 < square < 1e280:
             return math.sqrt(square)

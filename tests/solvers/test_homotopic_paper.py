@@ -92,8 +92,8 @@ def test_stochastic_steps_against_plain_lines(average):
     for _ in range(12):
         order = rng.permutation(5)
         kernel.stochastic_block(
-            DenseBlock(X, 0.0), 0, order, 3, 3.0, average, (y > 0).astype(np.int16), np.array([1]),
-            np.full((1, 2), np.inf), weights, np.ones(1, bool), 0.5, v, kept, landed, carried,
+            DenseBlock(X, 0.0), 0, order, 3, np.array([0]), 3.0, average, (y > 0).astype(np.int16), np.array([1]),
+            np.full((1, 2), np.inf), weights, 0.5, v, kept, landed, carried,
         )  # fmt: skip
         for group in order:
             here = [i for i in range(3 * group, min(3 * group + 3, n)) if i != 3]

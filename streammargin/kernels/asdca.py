@@ -13,9 +13,8 @@ import numpy as np
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES  # noqa: F401
 
-# columns of the running figures of a pass, one row per problem
-GAP, MIN_MARGIN, MISTAKES, FIGURES = 0, 1, 2, 3
 # columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
 # the values read since that was last summed
 GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4

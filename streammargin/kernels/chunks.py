@@ -69,6 +69,18 @@ def chunk_wrong(codes, positive, weights, scale, scores):
 
 
 @register_jitable
+def chunk_look(block, start, codes, positive, caps, weights, joint, w, scale, scores, margins, figures, wrong):
+    """Scores and margins of the rows from start, their figures, and of several problems the rows that are wrong.
+
+    codes (m,) and weights (m,) or (0,) of these rows; wrong (1,), added to, or (0,).
+    """
+    chunk_scores(block, start, codes, w, scores)
+    chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures)
+    if w.shape[0] > 1 and wrong.size > 0:
+        wrong[0] += chunk_wrong(codes, positive, weights, scale, scores)
+
+
+@register_jitable
 def chunk_add(block, start, size, active, coefficients, pull):
     """pull_k += sum_r coefficients[k, r] x_r over the rows from start, for the problems k in active."""
     for k in active:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels.chunks import chunk_add, chunk_margins, chunk_scores, chunk_wrong
+from streammargin.kernels.chunks import chunk_add, chunk_look
 from streammargin.kernels.jit import kernel
 
 # further columns of the figures
@@ -46,10 +46,7 @@ def subgradient_block(block, first, chunk, active, codes, positive, caps, weight
         size = min(chunk, block.rows() - start)
         here = codes[first + start : first + start + size]
         worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_scores(block, start, here, w, scores)
-        chunk_margins(here, positive, caps, worth, False, scores, margins, figures)
-        if K > 1:
-            wrong[0] += chunk_wrong(here, positive, worth, even, scores)
+        chunk_look(block, start, here, positive, caps, worth, False, w, even, scores, margins, figures, wrong)
         for k in range(K):
             for r in range(size):
                 u = margins[k, r]

@@ -9,7 +9,7 @@ from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 
 # columns of the running figures of a pass, one row per problem
-GAP, MIN_MARGIN, MISTAKES, SUM_ALPHA, UPDATES, FIGURES = 0, 1, 2, 3, 4, 5
+GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
 LONGEST_SLEEP = 8
 
 

@@ -16,9 +16,7 @@ from streammargin.kernels.chunks import (
     ROOT,
     SMALLEST,
     chunk_add,
-    chunk_margins,
-    chunk_scores,
-    chunk_wrong,
+    chunk_look,
 )
 from streammargin.kernels.jit import kernel
 
@@ -102,10 +100,7 @@ def softmax_block(
         size = min(chunk, block.rows() - start)
         here = codes[first + start : first + start + size]
         worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_scores(block, start, here, w, scores)
-        chunk_margins(here, positive, caps, worth, joint, scores, margins, figures)
-        if K > 1:
-            wrong[0] += chunk_wrong(here, positive, worth, scale, scores)
+        chunk_look(block, start, here, positive, caps, worth, joint, w, scale, scores, margins, figures, wrong)
         for group in active[:1] if joint else active:
             level = loss.level(top_score(figures, group, joint))
             if level > figures[group, LEVEL] + ROOM:
@@ -134,21 +129,20 @@ def perceptron_block(
     scores = np.empty((K, chunk))
     margins = np.empty((K, chunk))
     rows = np.full(K, -1)
+    shown = wrong[: 0 if average.shape[0] > 0 else 1]  # of w only where it is w that is shown
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
         here = codes[first + start : first + start + size]
         worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_scores(block, start, here, w, scores)
         before = figures[:, SMALLEST].copy()
-        chunk_margins(here, positive, caps, worth, False, scores, margins, figures)
+        chunk_look(block, start, here, positive, caps, worth, False, w, scale, scores, margins, figures, shown)
         for k in active:
             if figures[k, SMALLEST] < before[k]:
                 rows[k] = start + np.argmin(margins[k, :size])
         if average.shape[0] > 0:
-            chunk_scores(block, start, here, average, scores)
-            chunk_margins(here, positive, caps, worth, False, scores, margins, averaged)
-        if K > 1:
-            wrong[0] += chunk_wrong(here, positive, worth, scale, scores)
+            chunk_look(
+                block, start, here, positive, caps, worth, False, average, scale, scores, margins, averaged, wrong
+            )
     for k in active:
         if rows[k] >= 0:
             nearest[k] = 0.0

@@ -8,9 +8,8 @@ import numpy as np
 
 from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
-from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Figures, PassReport, Problem, State
-from streammargin.solvers.dual_ascent import PIECE, DualAscent, group_of
+from streammargin.solvers.dual_ascent import PIECE, DualAscent
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
 
@@ -69,17 +68,9 @@ class Method(DualAscent):
         self.start_certificates(problem, state, dtype)
         return state
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        figures = state.arrays["figures"]
-        figures[:] = 0.0
-        figures[:, kernel.MIN_MARGIN] = math.inf
-
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
-        self.visit(state, block.rows())
-        group = group_of(block)
-        order = permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], first)
+        order, group = self.visit(problem, state, block, first)
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
             block, problem.loss, problem.norm, first, order, group, active, problem.codes, problem.positive,

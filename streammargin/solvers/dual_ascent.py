@@ -8,6 +8,8 @@ import sys
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
+from streammargin.kernels import sdca as kernel
+from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block, DenseBlock
@@ -29,7 +31,10 @@ def group_of(block: Block) -> int:
 
 
 class DualAscent(Swept):
-    """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it is no number."""
+    """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it is no number.
+
+    It has the figures of a pass too (K, FIGURES), the columns of kernels/sdca.py.
+    """
 
     numeric = True
 
@@ -72,8 +77,9 @@ class DualAscent(Swept):
 
     def check_scale(self, problem: Problem, state: State) -> None:
         """DataError, after the first pass, for a row so large or so small that its curvature is no number."""
-        if state.numbers["pass"] != 1:
+        if state.numbers.get("checked"):
             return
+        state.numbers["checked"] = True
         for start in range(0, problem.rows, PIECE):
             L = state.arrays["curvature"][start : start + PIECE]
             wrong = np.isinf(L)
@@ -90,9 +96,21 @@ class DualAscent(Swept):
                 "(--scale maxabs) or raise --norm"
             )
 
-    def visit(self, state: State, rows: int) -> None:
-        """Count the rows of a block: until all were visited, a curvature of 0 may be one not yet needed."""
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        figures = state.arrays["figures"]
+        figures[:] = 0.0
+        figures[:, kernel.MIN_MARGIN] = math.inf
+
+    def visit(self, problem: Problem, state: State, block: Block, first: int) -> tuple[np.ndarray, int]:
+        """The order of the groups of rows of a block, and how many rows a group has.
+
+        Counts the rows: until all were visited, a curvature of 0 may be one not yet needed.
+        """
+        rows = block.rows()
         state.numbers["visited"] = state.numbers.get("visited", 0) + rows
+        group = group_of(block)
+        return permutation(-(-rows // group), problem.seed, state.numbers["pass"], first), group
 
     def _visited_all(self, problem: Problem, state: State) -> bool:
         return state.numbers.get("visited", 0) >= problem.rows

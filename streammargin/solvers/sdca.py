@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
-from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State
-from streammargin.solvers.dual_ascent import DualAscent, group_of
+from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import mirror, rough_norm
 
@@ -59,9 +56,6 @@ class Method(DualAscent):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
-        figures = state.arrays["figures"]
-        figures[:] = 0.0
-        figures[:, kernel.MIN_MARGIN] = math.inf
         state.numbers["trailing"] = state.numbers["near"]
         if state.numbers["trailing"]:
             state.arrays["trail"][:] = state.arrays["theta"]
@@ -71,9 +65,7 @@ class Method(DualAscent):
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
-        self.visit(state, block.rows())
-        group = group_of(block)
-        order = permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], first)
+        order, group = self.visit(problem, state, block, first)
         kernel.sdca_block(
             block, problem.loss, problem.norm, first, order, group, active, problem.codes, problem.positive,
             problem.caps, problem.weights, problem.targets, a["alpha"], a["sleep"], a["curvature"], a["theta"],

@@ -20,7 +20,7 @@ from streammargin.specs.norms import dual_norm
 SIDE = 128  # rows of each sign that a pass adds
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
 LEAST = 2 * SIDE  # the first pass takes so many
-SHARE = 2  # the small problems may take this part of what the duals leave of the budget, or else LEAST rows
+SHARE = 2  # the small problems may take this part of the budget, or what the duals of the ascent would, or LEAST rows
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
@@ -55,12 +55,9 @@ class Method(WholePass):
 
     def memory(self, problem: Problem) -> int:
         heaps = 2 * SIDE * 16 + 8 * (problem.features + 1)
-        return (
-            super().memory(problem)
-            + problem.count * heaps
-            + _small_bytes(problem, _most_rows(problem))
-            + ASCENT.memory(_double(problem))
-        )
+        # the small problems are gone before the duals of the ascent come
+        largest = max(_small_bytes(problem, _most_rows(problem)), ASCENT.memory(_double(problem)))
+        return super().memory(problem) + problem.count * heaps + largest
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
@@ -202,6 +199,9 @@ class Method(WholePass):
 
     def _hand_over(self, problem: Problem, state: State) -> None:
         """From here on coordinate ascent, from the duals of the small problems; bounds and best weights stay."""
+        for k in range(problem.count):
+            for name in ("rows", "new rows"):
+                store.drop(state, f"{name} {k}")
         a = state.arrays
         ascent = ASCENT.start(_double(problem))
         for k in range(problem.count):
@@ -236,7 +236,7 @@ def _double(problem: Problem) -> Problem:
 def _limit(problem: Problem) -> int:
     """Rows of the largest small problem."""
     limit = LIMIT
-    room = (problem.budget - ASCENT.memory(_double(problem))) // SHARE
+    room = max(problem.budget // SHARE, ASCENT.memory(_double(problem)))
     while limit > LEAST and _small_bytes(problem, limit) > room:
         limit = max(LEAST, limit * 7 // 8)
     return limit

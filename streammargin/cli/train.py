@@ -202,7 +202,7 @@ def _train(options: argparse.Namespace, output: str, publish: Callable[[dict[str
             code = 128 + signals.caught
         elif not result.converged:
             code = 3 if options.require_convergence else 0
-            publish({"event": "warning", "code": "not_converged", "message": _advice(result)})
+            publish({"event": "warning", "code": "not_converged", "message": _advice(result, options.solver)})
         publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         print(f"model written to {output}", file=sys.stderr)
@@ -218,7 +218,7 @@ def _save(model: Any, output: str, force: bool) -> str:
     return free
 
 
-def _advice(result: Any) -> str:
+def _advice(result: Any, solver: str) -> str:
     upper = result.certificate.get("margin_upper")
     if result.reason == "not_separable":
         advice = "add --bias 1, or train with a finite --C"
@@ -228,5 +228,7 @@ def _advice(result: Any) -> str:
 
         return unmet(result)
     limit = "max-seconds" if result.reason == "seconds" else "passes"
-    advice = f"raise --{limit} or --tol, or try --scale maxabs"
+    hard = result.certificate.get("gap") is None and result.certificate.get("margin_upper") is not None
+    other = "--solver auto" if hard and solver not in ("auto", "active-set", "asdca") else "--scale maxabs"
+    advice = f"raise --{limit} or --tol, or try {other}"
     return f"stopped by {result.reason} before the tolerance was proven; {advice}"

@@ -177,12 +177,19 @@ def test_signals_leave_the_model_so_far(tmp_path, number, code):
 def test_require_convergence_and_limits(endless, tmp_path):
     file = write_h5(tmp_path / "endless.h5", *endless)
     done = call("train", file, "-c", "100", "--passes", "1", "--require-convergence", cwd=tmp_path)
-    assert done.returncode == 3 and "stopped by passes" in done.stderr
+    assert done.returncode == 3 and "stopped by passes" in done.stderr and "try --scale maxabs" in done.stderr
     started = time.monotonic()
     done = call("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
                 "--log-json", "-", cwd=tmp_path)  # fmt: skip
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds" and time.monotonic() - started < 30
     assert done.returncode == 0 and "warning" in done.stderr
+
+
+def test_a_hard_margin_that_is_slow_names_the_solver_for_it(tmp_path):
+    file = write_h5(tmp_path / "apart.h5", np.array([[1.0, 0.1], [1.0, -0.1]]), np.array([1, 0]))
+    for solver, advice in (("sdca", "--solver auto"), ("asdca", "--scale maxabs")):
+        done = call("train", file, "-c", "inf", "--passes", "1", "--solver", solver, "--force", cwd=tmp_path)
+        assert done.returncode == 0 and f"or try {advice}" in done.stderr
 
 
 def test_usage_error_and_help_are_on_the_right_stream():

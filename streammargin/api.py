@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 
 import streammargin
-from streammargin.checks import LARGEST_C, PASSES, TOL, check_numeric, check_options, number, plain_params
+from streammargin.checks import (
+    LARGEST_C,
+    PASSES,
+    TOL,
+    check_labels,
+    check_numeric,
+    check_options,
+    number,
+    plain_params,
+    solver_options,
+)
 from streammargin.data.base import Source
 from streammargin.data.open import opened
 from streammargin.data.scaled import ScaledSource
@@ -36,7 +46,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.result import FIGURES, TrainResult
 from streammargin.solvers.auto import choose
-from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.specs.losses import is_numeric, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
@@ -124,6 +134,9 @@ def train(
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
+    budget = parse_size(memory)
+    check_labels(classes, class_weight)
+    options = solver_options(average, schedule, stochastic)
     if hasattr(data, "__next__"):
         for name, given in (("x", x), ("y", y), ("sample_weight", sample_weight), ("valid", valid)):
             if given is not None:
@@ -138,13 +151,14 @@ def train(
         }  # fmt: skip
         if epsilon:
             raise UsageError("epsilon belongs to --loss interpolate, which needs all rows; leave it out of a stream")
+        check_options(1.0, TOL, PASSES, max_seconds, seed, bias, scale, multiclass, None)
         return train_stream(data, params, max_seconds, History(listeners), should_stop)
     if max_rows is not None:
         raise UsageError("max_rows ends a stream of batches; files and arrays are read passes times")
     if solver == "auto":
         hard = np.isscalar(C) and C is not None and number(C, "C") == math.inf
         targets_given = loss is not None and is_numeric(make_loss(loss, width, 0.0))
-        solver = choose(hard, resolve_p(norm, 3), multiclass == "joint", targets_given)
+        solver = choose(hard or targets_given, resolve_p(norm, 3), multiclass == "joint", targets_given)
     method = make_solver(solver)
     loss = method.default_loss if loss is None else loss
     function = make_loss(loss, width, number(epsilon, "epsilon"))
@@ -161,7 +175,6 @@ def train(
             " without --multiclass joint, or give the bias as a number"
         )
     column = 0.0 if midway else float(bias or 0.0)  # the constant column
-    budget = parse_size(memory)
 
     with ExitStack() as stack:
         source = stack.enter_context(opened(data, x=x, y=y, sample_weight=sample_weight))
@@ -195,9 +208,10 @@ def train(
             seed=seed,
             present=int(present.sum()),
             joint=multiclass == "joint" and per_trial > 1,
-            options=Options(average, schedule, stochastic),
+            options=options,
             targets=targets,
             budget=spendable(budget),
+            entries=source.nnz,
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
         method.check(problem)

@@ -24,6 +24,14 @@ class DataError(StreamMarginError, ValueError):
     exit_code = 65
 
 
+def out_of_range() -> DataError:
+    """What to say where figures or weights are no numbers any more."""
+    return DataError(
+        "the rows, the labels or C are too large or too small to compute with: weights or figures left the range of "
+        "numbers; multiply the data by a constant, or use --scale maxabs"
+    )
+
+
 class InputMissingError(StreamMarginError, FileNotFoundError):
     """An input file that does not exist or may not be read."""
 

@@ -22,7 +22,8 @@ from sklearn.utils.validation import check_is_fitted  # isort: skip
 _ADVICE = {
     "passes": "raise passes or tol, or scale the data",
     "seconds": "raise max_seconds or tol, or scale the data",
-    "not_separable": "no hyperplane separates the classes; give a finite C (to a solver that takes one)",
+    "not_separable": "no hyperplane separates the classes by more than tol times the mean length of the rows; lower "
+    "tol, or give a finite C (to a solver that takes one)",
 }
 
 

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 import streammargin
-from streammargin.checks import PASSES, TOL, check_options, number, plain_params
+from streammargin.checks import PASSES, TOL, check_labels, check_options, plain_params, solver_options
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.stream import Learner, learn_stream
 from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.result import FIGURES, TrainResult
-from streammargin.solvers.base import Options
 
 
 def stream_learner(
@@ -30,6 +29,7 @@ def stream_learner(
         C = values[0]
     else:
         check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
+    check_labels(classes, class_weight)
     if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
         raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")
     if isinstance(bias, str):
@@ -40,7 +40,7 @@ def stream_learner(
         raise UsageError(f"class_weight={class_weight!r} needs all rows before the first step; give {{label: factor}}")
     return Learner(
         solver, loss=loss, width=width, C=C, norm=norm, bias=bias, class_weight=class_weight, classes=classes,
-        positive=positive, joint=multiclass == "joint", options=Options(average, schedule, stochastic), tol=tol,
+        positive=positive, joint=multiclass == "joint", options=solver_options(average, schedule, stochastic), tol=tol,
         horizon=max_rows,
     )  # fmt: skip
 
@@ -61,8 +61,6 @@ def train_stream(
     batches: Any, params: dict[str, Any], max_seconds: float | None, history: History,
     should_stop: Callable[[], str | None] | None,
 ) -> TrainResult:  # fmt: skip
-    if max_seconds is not None and not number(max_seconds, "max_seconds") > 0.0:
-        raise UsageError(f"max_seconds must be positive, not {max_seconds!r}")
     learner = stream_learner(**params)
     params["max_seconds"] = max_seconds
 

@@ -30,6 +30,8 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
     if math.isnan(value):
         raise argparse.ArgumentTypeError("nan is not a number to choose")
+    if math.isinf(value) and "inf" not in text.lower():
+        raise argparse.ArgumentTypeError(f"{text} is too large for a number; write inf if you mean that")
     return value
 
 

@@ -202,7 +202,7 @@ def _train(options: argparse.Namespace, output: str, publish: Callable[[dict[str
             code = 128 + signals.caught
         elif not result.converged:
             code = 3 if options.require_convergence else 0
-            publish({"event": "warning", "code": "not_converged", "message": _advice(result, options.solver)})
+            publish({"event": "warning", "code": "not_converged", "message": _advice(result, options)})
         publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         print(f"model written to {output}", file=sys.stderr)
@@ -218,10 +218,10 @@ def _save(model: Any, output: str, force: bool) -> str:
     return free
 
 
-def _advice(result: Any, solver: str) -> str:
+def _advice(result: Any, options: argparse.Namespace) -> str:
     upper = result.certificate.get("margin_upper")
     if result.reason == "not_separable":
-        advice = "add --bias 1, or train with a finite --C"
+        advice = f"{'add --bias 1' if options.bias is None else 'lower --tol'}, or train with a finite --C"
         return f"no separator through the origin has a margin above {upper:.3g}; {advice}"
     if result.certificate.get("residual") is not None:
         from streammargin.result import unmet
@@ -229,6 +229,6 @@ def _advice(result: Any, solver: str) -> str:
         return unmet(result)
     limit = "max-seconds" if result.reason == "seconds" else "passes"
     hard = result.certificate.get("gap") is None and result.certificate.get("margin_upper") is not None
-    other = "--solver auto" if hard and solver not in ("auto", "active-set", "asdca") else "--scale maxabs"
+    other = "--solver auto" if hard and options.solver not in ("auto", "active-set", "asdca") else "--scale maxabs"
     advice = f"raise --{limit} or --tol, or try {other}"
     return f"stopped by {result.reason} before the tolerance was proven; {advice}"

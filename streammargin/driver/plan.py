@@ -33,7 +33,10 @@ def parse_size(text: str | int | float) -> int:
             raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
         number, unit = float(match[1]), _UNITS[match[2].upper()]
     else:
-        number, unit = float(text), 1
+        try:
+            number, unit = float(text), 1
+        except (TypeError, ValueError):
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}") from None
     if not 1 <= number * unit < LARGEST:  # nan neither
         shown = text if len(str(text)) < 40 else f"{str(text)[:40]}..."
         raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown!r}")

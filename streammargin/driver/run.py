@@ -14,6 +14,7 @@ from streammargin.driver.midway import Midway
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
+from streammargin.errors import out_of_range
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State
 from streammargin.specs.blocks import Block
 
@@ -84,7 +85,7 @@ class _Run:
         self.validated = 0  # the pass whose weights valid_errors belong to
         self.judged = 0  # the pass whose weights `figures` belong to
         self.number = 0
-        self.longest_sweep = 0.0
+        self.sweeps: dict[str, tuple[int, float]] = {}  # by phase: how many, and the seconds of the longest
         self.estimate: float | None = None
 
     def _elapsed(self) -> float:
@@ -92,7 +93,10 @@ class _Run:
 
     def _out_of_time(self) -> bool:
         limit = self.limits.max_seconds
-        return limit is not None and self._elapsed() + self.limits.sweeps * self.longest_sweep >= limit
+        if limit is None:
+            return False
+        longest = max((seconds for _, seconds in self.sweeps.values()), default=0.0)
+        return self._elapsed() + self.limits.sweeps * longest >= limit
 
     def _sweep(self, order: np.ndarray, phase: str) -> Iterator[tuple[int, Block]]:
         """(first row, block) in order; publishes progress."""
@@ -115,7 +119,10 @@ class _Run:
                         "estimate": self.estimate, "elapsed": self._elapsed(),
                     }
                 )  # fmt: skip
-        self.longest_sweep = max(self.longest_sweep, self._elapsed() - started)
+        count, longest = self.sweeps.get(phase, (0, 0.0))
+        seconds = self._elapsed() - started
+        # the first one may have compiled its kernels
+        self.sweeps[phase] = count + 1, seconds if count < 2 else max(longest, seconds)
 
     def prologue(self) -> None:
         blocks = len(self.reader.bounds) - 1
@@ -167,9 +174,9 @@ class _Run:
     def _judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
         self.figures, self.wrong, self.judged = figures, wrong, self.number
         for k in self.active:
-            upper = figures[k].margin_upper if self.problem.hard else None
-            self.impossible[k] = upper is not None and upper < self.solver.smallest_margin(self.problem, self.state)
-            self.done[k] = self.impossible[k] or self.solver.reached(self.problem, figures[k])
+            self.done[k] = self.solver.reached(self.problem, figures[k])
+            if not self.done[k] and self._hopeless(figures[k]):
+                self.impossible[k] = self.done[k] = True
         self.active = np.flatnonzero(~self.done)
         if self.validator is not None and self._worth_validating(swept):
             self.valid_errors = self.validator.errors(np.stack([f.w for f in figures]))
@@ -179,6 +186,15 @@ class _Run:
             error = float(self.valid_errors[trial]) if known and self.valid_errors is not None else None
             event = certificate_event(self.problem, trial, figures, wrong, error)
             self.history.publish({"event": "certificate", "pass": self.number, **event})
+
+    def _hopeless(self, figures: Figures) -> bool:
+        """Whether the bound on the margin is nearly 0, and there are weights, but none that separate the rows."""
+        upper, lower = figures.margin_upper, figures.margin_lower
+        if upper is None or lower is None:
+            return False
+        if upper > 0.0 and not -np.inf < lower <= 0.0:
+            return False
+        return upper < self.solver.smallest_margin(self.problem, self.state)
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass certifies itself, the held-out data would be read as often as the rows
@@ -238,9 +254,15 @@ def run(
     """
     training = _Run(problem, solver, reader, bias, limits, validator, history, should_stop, progress)
     try:
-        outcome = _passes(training)
+        with np.errstate(all="ignore"):  # what leaves the range of numbers is found in the figures and the weights
+            outcome = _passes(training)
     except _Interrupted:
-        return training.finish("signal")
+        outcome = training.finish("signal")
+        midway = False
+    except OverflowError as error:
+        raise out_of_range() from error
+    if not np.isfinite(outcome.w).all():
+        raise out_of_range()
     if midway:
         try:
             outcome.midway = training.midway(outcome.w)

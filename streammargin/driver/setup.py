@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,8 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
     if only is not None:
         kept = sorted({find_label(value, classes, source.name) for value in only})
+        if len(kept) < 2:
+            raise UsageError(f"classes must name at least two labels of {source.name}, not only {classes[kept[0]]}")
         new_code = np.full(len(classes), -1, np.int16)
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
@@ -195,10 +198,19 @@ def scaled(
     if kind == "maxabs":
         center, spread = np.zeros(d), largest
     else:
+        for column in np.flatnonzero(~np.isfinite(squares)):
+            raise DataError(
+                f"{source.name}: the squares of column {column} leave the range of numbers; use --scale maxabs"
+            )
         mass = float(weights[codes >= 0].sum()) if weights.size else float(np.count_nonzero(codes >= 0))
         mean = total / mass
         spread = np.sqrt(np.maximum(squares / mass - mean**2, 0.0))
         spread[spread <= 1e-12 * largest] = 0.0
         center = np.zeros(d) if source.sparse else mean + shift
+    for column in np.flatnonzero((spread > 0.0) & (spread < sys.float_info.min)):
+        raise DataError(
+            f"{source.name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
+            "multiply them by a constant"
+        )
     factor = 1.0 / np.where(spread > 0.0, spread, 1.0)
     return ScaledSource(source, center, factor)

@@ -101,7 +101,10 @@ class Learner:
         self.rows += rows
 
     def _first_target(self, values: np.ndarray, name: str) -> Target:
-        known = values if self.classes is None else np.unique(as_values(np.asarray(self.classes)))
+        try:
+            known = values if self.classes is None else np.unique(as_values(np.asarray(self.classes)))
+        except TypeError:
+            raise UsageError(f"classes must be labels of one kind, not {self.classes!r}") from None
         none = np.empty(0, np.int16)
         if self.positive is not None:
             return Target(np.array([f"not {self.positive}", str(self.positive)]), none, np.array([1]), self.positive)

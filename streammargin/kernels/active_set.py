@@ -37,8 +37,11 @@ def combine(block, coefficients, size, total):
 
 
 @register_jitable
-def _append(gram, members, count, new, factor):
-    """One more column of R, where R^T R = G + 1 over the members; False if it depends on the others."""
+def _append(gram, members, count, new, factor, apart):
+    """One more column of R, where R^T R = G + 1 over the members; False if it depends on the others.
+
+    apart: its squared distance from their span is known to be no less (0: nothing is known).
+    """
     column = np.empty(count)
     for a in range(count):
         column[a] = gram[new, members[a]] + 1.0
@@ -51,7 +54,9 @@ def _append(gram, members, count, new, factor):
         for b in range(a + 1, count):
             column[b] -= value * factor[a, b]
     if not left > DEPENDENT * square:
-        return False
+        if apart <= 0.0:
+            return False
+        left = max(left, apart)
     factor[:count, count] = column
     factor[count, count] = np.sqrt(left)
     members[count] = new
@@ -109,7 +114,7 @@ def nearest_point(gram, u, accuracy, most):
     z = np.empty(most)
     margins = np.empty(rows)
     for i in range(rows):
-        if u[i] > 0.0 and count < most and _append(gram, members, count, i, factor):
+        if u[i] > 0.0 and count < most and _append(gram, members, count, i, factor, 0.0):
             inside[i] = True
             count += 1
         else:
@@ -150,12 +155,12 @@ def nearest_point(gram, u, accuracy, most):
             for i in range(rows):
                 margins[i] += weight * line[i]
         square = 0.0
-        worst = np.inf
+        worst, furthest = np.inf, -1
         for i in range(rows):
             if inside[i]:
                 square += u[i] * margins[i]
-            elif not barred[i]:
-                worst = min(worst, margins[i])
+            elif not barred[i] and margins[i] < worst:
+                worst, furthest = margins[i], i
         least = square / total if total > 0.0 else 1.0  # a_i.v of every member i, where v = A^T u
         enough = least - max(accuracy * least, ROUNDING * max(total, 1.0))
         if worst >= enough:
@@ -164,12 +169,19 @@ def nearest_point(gram, u, accuracy, most):
             if least > (1.0 - 0.1 * accuracy) * before:
                 return GAVE_UP
             checked, before = steps, least
-        # in come the rows that are at least half as far off as the worst
-        entered = 0
+        # in comes the row that is furthest off, and then those at least half as far off. The first is no combination
+        # of the members, however near to one it is: these all have the margin `least`, which rounding cannot hide
+        apart = (least - worst) ** 2 / (square + least**2) if count > 0 else 0.0
+        if count < most and _append(gram, members, count, furthest, factor, apart):
+            inside[furthest] = True
+            count += 1
+        else:
+            barred[furthest] = True
+        entered = 1
         for i in range(rows):
             if inside[i] or barred[i] or margins[i] > worst + 0.5 * (enough - worst) or entered == TOGETHER:
                 continue
-            if count < most and _append(gram, members, count, i, factor):
+            if count < most and _append(gram, members, count, i, factor, 0.0):
                 inside[i] = True
                 count += 1
                 entered += 1

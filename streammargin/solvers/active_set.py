@@ -17,14 +17,15 @@ from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
 
-SIDE = 128  # rows of each sign that a pass adds
+SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
-LEAST = 2 * SIDE  # the first pass takes so many
+LEAST = 128  # the small problems may have so many rows, whatever the budget
 SHARE = 2  # the small problems may take this part of the budget, or what the duals of the ascent would, or LEAST rows
 ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
 WORK = 11
+EXACT = 1e-13  # a margin this small, relative to the mean norm of the rows, is 0
 PIECE = 1 << 16  # rows looked at together when the first ones are drawn
 
 
@@ -38,11 +39,12 @@ ASCENT = Ascent()
 
 
 class Method(WholePass):
-    """State per problem k: the rows of its small problem (`rows k`, `ids k`, `signs k`) and weights (`u k`) of them.
+    """State per problem k: rows of its small problem (`rows k`, `ids k`, `signs k`) and weights (`u k`) of them.
 
     Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the
-    smallest margins. The maximum margin over the support so far and these rows, found exactly, bounds the one over
-    all rows from above and yields the next w. The first pass has no w yet and takes rows at random.
+    smallest margins. The maximum margin over these rows and the ones kept (the support so far, and what comes next to
+    it), found exactly, bounds the one over all rows from above and yields the next w. The first pass has no w yet and
+    takes rows at random.
     """
 
     name = "active-set"
@@ -80,19 +82,20 @@ class Method(WholePass):
         a["smallest"][:], a["mistakes"][:], a["wrong"][:], a["filled"][:] = math.inf, 0, 0, 0
         # a large support is still far from complete: as many again, where there is room
         support = max(int(np.count_nonzero(a[f"u {k}"])) for k in range(K))
-        room = max(SIDE, min(support, (_limit(problem) - support) // 2)) if number > 1 else 0
+        free = _limit(problem) - max(a[f"u {k}"].size for k in range(K))
+        room = max(1, min(max(SIDE, support), free // 2)) if number > 1 else 0
         a["keys"], a["heap ids"] = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64)
         for k in range(K):
             a[f"new ids {k}"] = np.empty(0, np.int64)
             if number == 1:
-                a[f"drawn {k}"] = np.sort(np.concatenate([_draw(problem, k, positive) for positive in (True, False)]))
+                a[f"drawn {k}"] = np.sort(np.concatenate([_draw(problem, k, side) for side in (True, False)]))
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
         if state.numbers["ascent"]:
             ASCENT.run_block(_double(problem), state, active, block, first)
             return
-        self.saw(state, block)
+        self.saw(problem, state, active, block)
         drawing = state.numbers["pass"] == 1
         if drawing:
             state.numbers["entries"] += store.entries(block)
@@ -126,6 +129,8 @@ class Method(WholePass):
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         if state.numbers["ascent"]:
             return ASCENT.end_pass(_double(problem), state, active)
+        if state.numbers["pass"] == 1:
+            self.check_scale(state)
         a = state.arrays
         upper = np.full(problem.count, math.inf)
         following = a["w"].copy()
@@ -135,7 +140,7 @@ class Method(WholePass):
             lower = a["smallest"][k] / size if size > 0.0 else -math.inf
             if problem.count == 1:
                 lower = max(lower, float(a["best_lower"][k]))
-            if lower >= (1.0 - problem.tol) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
+            if lower >= (1.0 - min(problem.tol, 1.0)) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
                 continue
             # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
             if self._worst(state, k) in a[f"ids {k}"] or not self._extend(problem, state, k):
@@ -150,6 +155,12 @@ class Method(WholePass):
             self._hand_over(problem, state)
         return report
 
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        # exact solutions come to 0 at once where nothing separates the rows: no other margin need be given up
+        if not state.numbers["ascent"]:
+            problem = replace(problem, tol=min(problem.tol, EXACT))
+        return super().smallest_margin(problem, state)
+
     def _worst(self, state: State, k: int) -> int:
         """The row with the smallest margin; -1 in the first pass, which has none."""
         a = state.arrays
@@ -158,24 +169,22 @@ class Method(WholePass):
         return int(min(found)[1]) if found else -1
 
     def _extend(self, problem: Problem, state: State, k: int) -> bool:
-        """Support of the last solution, and the new rows; False if there are none, or no room for them."""
+        """The rows kept, and the new ones; False if there are none, or no room for them."""
         a = state.arrays
         new, new_ids = store.get(state, f"new rows {k}"), a[f"new ids {k}"]
-        support = np.flatnonzero(a[f"u {k}"] > 0.0)
-        if new is None or not new_ids.size or state.numbers["full"] or support.size + new_ids.size > _limit(problem):
+        if new is None or not new_ids.size or state.numbers["full"]:
             return False
-        old = store.get(state, f"rows {k}")
-        rows = store.join(None if old is None else store.take(old, support), new)
+        rows = store.join(store.get(state, f"rows {k}"), new)
         worth = WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * state.numbers["entries"]
         # coordinate ascent has squares of the norms, which must be numbers
         fit = 1e-100 < self.largest_norm(state) < 1e100
         too_much = fit and problem.rows > LIMIT and store.entries(rows) * rows.rows() > worth
-        if too_much or store.entries(rows) > _most_entries(problem):
+        if too_much or rows.rows() > _limit(problem) or store.entries(rows) > _most_entries(problem):
             return False
         signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)
         added = {"ids": new_ids, "signs": signs, "u": np.zeros(new_ids.size)}
         for name, values in added.items():
-            a[f"{name} {k}"] = np.concatenate([a[f"{name} {k}"][support], values])
+            a[f"{name} {k}"] = np.concatenate([a[f"{name} {k}"], values])
         store.put(state, f"rows {k}", rows)
         store.drop(state, f"new rows {k}")
         return True
@@ -191,11 +200,25 @@ class Method(WholePass):
         kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
         v = np.zeros(problem.features + 1)
         kernel.combine(rows, signs * u, R, v)
+        self._prune(problem, state, k, gram @ u)
         size, total = dual_norm(v, 2.0), float(u.sum())
         if size > 0.0:
             v /= size
             v /= size / total * R  # the margins of the support become 1
         return (size / total * R if total > 0.0 else math.inf), v
+
+    def _prune(self, problem: Problem, state: State, k: int, margins: np.ndarray) -> None:
+        """Keep the support, and of the other rows those with the smallest margins (M,)."""
+        a = state.arrays
+        support = a[f"u {k}"] > 0.0
+        more = min(SIDE, (_limit(problem) - int(support.sum())) // 4)
+        order = np.argsort(np.where(support, -math.inf, margins), kind="stable")
+        kept = np.sort(order[: int(support.sum()) + max(0, more)])
+        rows = store.get(state, f"rows {k}")
+        assert rows is not None
+        store.put(state, f"rows {k}", store.take(rows, kept))
+        for name in ("ids", "signs", "u"):
+            a[f"{name} {k}"] = a[f"{name} {k}"][kept]
 
     def _hand_over(self, problem: Problem, state: State) -> None:
         """From here on coordinate ascent, from the duals of the small problems; bounds and best weights stay."""
@@ -249,7 +272,9 @@ def _small_bytes(problem: Problem, rows: int) -> int:
 
 
 def _entries(problem: Problem, rows: int) -> int:
-    return min(rows * problem.features, ENTRIES // problem.count)
+    # sparse rows: the ones that matter may be longer than the others
+    stored = 2 * rows * problem.entries // problem.rows + problem.features if problem.entries else ENTRIES
+    return min(rows * problem.features, stored, ENTRIES // problem.count)
 
 
 def _most_rows(problem: Problem) -> int:
@@ -261,7 +286,8 @@ def _most_entries(problem: Problem) -> int:
 
 
 def _draw(problem: Problem, k: int, positive: bool) -> np.ndarray:
-    """SIDE rows at random of those present with this sign in problem k; all of them if there are fewer."""
+    """At most SIDE rows at random of those present with this sign in problem k."""
+    most = min(SIDE, _limit(problem) // 2)
     random = np.random.default_rng((problem.seed, k, int(positive)))
     keys, ids = np.empty(0), np.empty(0, np.int64)
     for first in range(0, problem.rows, PIECE):
@@ -271,7 +297,7 @@ def _draw(problem: Problem, k: int, positive: bool) -> np.ndarray:
             there &= problem.weights[first : first + PIECE] > 0.0
         here = np.flatnonzero(there)
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
-        if keys.size > SIDE:
-            chosen = np.argpartition(keys, SIDE)[:SIDE]
+        if keys.size > most:
+            chosen = np.argpartition(keys, most)[:most]
             keys, ids = keys[chosen], ids[chosen]
     return ids

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import UsageError, out_of_range
 from streammargin.kernels.order import permutation
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric
@@ -41,6 +41,7 @@ class Problem:
     present: rows that are not absent (class among those trained on, weight above 0).
     targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
+    entries: values stored for all rows, 0 where that is not known.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -63,6 +64,7 @@ class Problem:
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))
     largest_target: float = 0.0
     budget: int = 1 << 30
+    entries: int = 0
 
     @property
     def count(self) -> int:
@@ -219,7 +221,14 @@ class Solver(ABC):
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / max(|P|, |D|), 0 when both are 0; a negative one beyond rounding is a bug and raises."""
+    """(P - D) / max(|P|, |D|), 0 when both are 0; a negative one beyond rounding is a bug and raises.
+
+    DataError where one of them is no number.
+    """
+    if math.isnan(primal) or math.isnan(dual) or dual == math.inf:
+        raise out_of_range()
+    if primal == math.inf or dual == -math.inf:
+        return math.inf
     size = max(abs(primal), abs(dual))
     gap = (primal - dual) / size if size > 0.0 else 0.0
     if gap < -1e-10:
@@ -228,7 +237,9 @@ def relative_gap(primal: float, dual: float) -> float:
 
 
 def relative_margin_gap(lower: float, upper: float) -> float:
-    """(upper - lower) / upper; inf while no upper bound is known."""
+    """(upper - lower) / upper; inf while no upper bound is known. DataError where one of them is no number."""
+    if math.isnan(lower) or math.isnan(upper) or lower == math.inf:
+        raise out_of_range()
     if not math.isfinite(upper) or upper <= 0.0:
         return math.inf
     gap = (upper - lower) / upper

@@ -89,7 +89,7 @@ class Method(HingePass):
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
-        self.saw(state, block)
+        self.saw(problem, state, active, block)
         # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
         known = np.where(a["curvature"] > 0.0, a["curvature"], self._safe(state))
         kernel.diagonal_block(

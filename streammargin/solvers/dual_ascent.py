@@ -68,7 +68,7 @@ class DualAscent(Swept):
                     "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
                     "perhaps not separable; multiply the data by a constant, or use --scale maxabs or a finite --C"
                 )
-            hopeless = total > 0.0 and size / total < self.smallest_margin(problem, state)
+            hopeless = slack <= 0.0 < total and size / total < self.smallest_margin(problem, state)
             if hopeless or self.has_empty_row(problem, state):
                 return 0.0
             lower = slack / size if size > 0.0 else -math.inf
@@ -91,9 +91,10 @@ class DualAscent(Swept):
                 continue
             row = start + int(np.argmax(wrong))
             raise DataError(
-                f"the values of row {row} are too large or too small for the norm p = {problem.p:.9g}: the sum of "
-                f"their powers {problem.q:.3g} leaves the range of numbers; divide the columns by their largest value "
-                "(--scale maxabs) or raise --norm"
+                f"the values of row {row} are too large or too small for the norm p = {problem.p!r}: the sum of "
+                f"their powers {problem.q:.3g} leaves the range of numbers; "
+                + ("divide the columns by their largest value (--scale maxabs) or " if problem.q < 100.0 else "")
+                + "raise --norm"
             )
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:

@@ -21,8 +21,6 @@ from streammargin.specs.norms import dual_norm
 REACH = 40.0
 # sums in float64 leave the bounds uncertain by this, relative to the largest norm of the rows
 ROUNDING = 1e-14
-# squares of norms, and their products with the sums, must be numbers
-SMALLEST_NORM, LARGEST_NORM = 1e-200, 1e200
 
 
 class GradientPass(WholePass):
@@ -32,6 +30,8 @@ class GradientPass(WholePass):
     `pull` collects a vector of the pass. What is reported has length 1: that is the scale in which the scores of
     several classes are compared.
     """
+
+    norm_range = (1e-200, 1e200)  # products of the norms with the sums must be numbers
 
     def start(self, problem: Problem) -> State:
         K = problem.count
@@ -57,7 +57,6 @@ class GradientPass(WholePass):
         super().begin_pass(problem, state, number)
         a = state.arrays
         if number == 1:
-            self.check_scale(state, SMALLEST_NORM, LARGEST_NORM)
             a["best_upper"] = self.advance(problem, state, np.arange(problem.count), 0)
         a["scale"] = self._to_length_1(problem, state)
         a["pull"][:] = 0.0
@@ -65,11 +64,11 @@ class GradientPass(WholePass):
         a["wrong"][:] = 0
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        a = state.arrays
-        self.saw(state, block)
-        for k in np.setdiff1d(np.arange(problem.count), active):  # a problem that is done keeps what was certified
-            self.shown(state)[k], a["scale"][k] = a["best"][k], 1.0
+        self.saw(problem, state, active, block)
         self.sum_block(problem, state, active, block, first, chunk_rows(block))
+
+    def keep(self, state: State, k: int) -> None:
+        self.shown(state)[k], state.arrays["scale"][k] = state.arrays["best"][k], 1.0
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
@@ -156,17 +155,18 @@ class SoftmaxPass(GradientPass):
             group = slice(None) if problem.joint else slice(k, k + 1)
             total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step(problem, rows, total, value, level)
-            pull, w, mass = a["pull"][group].ravel(), a["w"][group].ravel(), total / divisor
-            bounds = [dual_norm(pull, 2.0, square(pull)) / R / total]
+            pull, w, mass = a["pull"][group].reshape(-1), a["w"][group].reshape(-1), total / divisor
+            pull *= 1.0 / divisor / R  # R^-2 may be no number
+            bounds = [dual_norm(pull, 2.0, square(pull)) / mass]
             step /= R
             if self.momentum:
                 beta = t / (t + 1.0)
                 a["mass"][k] = beta * (a["mass"][k] + mass)
-                velocity = a["velocity"][group].ravel()
-                length = dual_norm(velocity, 2.0, mix(beta, velocity, beta / divisor / R, pull))
+                velocity = a["velocity"][group].reshape(-1)
+                length = dual_norm(velocity, 2.0, mix(beta, velocity, beta, pull))
                 bounds.append(self._ratio(length, a["mass"][k]))
                 mix(1.0, w, step, velocity)
-            length = dual_norm(w, 2.0, mix(1.0, w, step / divisor / R, pull))
+            length = dual_norm(w, 2.0, mix(1.0, w, step, pull))
             if not self.momentum:
                 a["mass"][k] += step * mass
                 bounds.append(self._ratio(length, a["mass"][k]))

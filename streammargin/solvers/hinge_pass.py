@@ -9,12 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.kernels.chunks import MISTAKES, SMALLEST
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.losses.hinges import Hinge
-
-# the largest norm is no less, so that its inverse is a number
-TINY = 1e-290
 
 
 class HingePass(WholePass):
@@ -45,20 +43,18 @@ class HingePass(WholePass):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
-        if number == 1:
-            self.check_scale(state, TINY, math.inf)
         for name in ("pull", "figures", "wrong"):
             state.arrays[name][:] = 0
-        state.arrays["figures"][:, 0] = math.inf
+        state.arrays["figures"][:, SMALLEST] = math.inf
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
-        mistakes = a["figures"][:, 1].astype(np.int64)
+        mistakes = a["figures"][:, MISTAKES].astype(np.int64)
         shown = a["w"].copy()
         upper = np.full(problem.count, math.inf)
         if self.complete(problem, state):
             upper = self.move(problem, state, active)
-        return self.report(problem, state, shown, a["figures"][:, 0], upper, mistakes, a["wrong"].copy())
+        return self.report(problem, state, shown, a["figures"][:, SMALLEST], upper, mistakes, a["wrong"].copy())
 
     @abstractmethod
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:

@@ -83,7 +83,7 @@ class Method(HingePass):
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
-        self.saw(state, block)
+        self.saw(problem, state, active, block)
         scale = 1.0 / self.unit(state)
         stochastic = bool(problem.options.stochastic)
         kernel.subgradient_block(

@@ -31,7 +31,7 @@ class Method(Primal):
 
     def rate(self, problem: Problem, state: State) -> float:
         largest = float(state.arrays["row_norms"][norms.LARGEST]) / self.base(state)
-        return (problem.p - 1.0) / largest**2 if largest > 0.0 else 0.0
+        return (problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         # its end is a property of the latest weights and their length, not of the best direction so far

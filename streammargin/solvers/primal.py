@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import UsageError, out_of_range
 from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
@@ -73,6 +73,8 @@ class Primal(Swept):
         figures = state.arrays["row_norms"]
         norms.row_norms(block, first, problem.q, problem.codes, problem.caps, problem.weights, figures)
         largest = float(figures[norms.LARGEST])
+        if not math.isfinite(largest):
+            raise out_of_range()
         if state.numbers["base"] == 0.0 and largest > 0.0:
             plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
             state.numbers["base"] = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))

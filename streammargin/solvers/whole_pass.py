@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class WholePass(Solver):
 
     prologue = 1
     default_C = math.inf
+    norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row; its inverse must be a number
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -72,10 +74,10 @@ class WholePass(Solver):
         """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
         return float(state.arrays["row_norms"][norms.LARGEST]) or 1.0
 
-    def check_scale(self, state: State, smallest: float, largest: float) -> None:
-        """DataError for rows whose largest norm lies outside these bounds; rows that are all 0 are no matter."""
+    def check_scale(self, state: State) -> None:
+        """DataError for rows whose largest norm lies outside the bounds; rows that are all 0 are no matter."""
         size = float(state.arrays["row_norms"][norms.LARGEST])
-        if size != 0.0 and not smallest <= size <= largest:
+        if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(
                 f"the largest row has the norm {size:.3g}, too far from 1 to compute with;"
                 " multiply the data by a constant, or use --scale maxabs"
@@ -87,10 +89,19 @@ class WholePass(Solver):
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
         state.numbers["seen"] = 0
+        if number == 1 and self.prologue:
+            self.check_scale(state)
 
-    def saw(self, state: State, block: Block) -> None:
-        """Count the rows of a block."""
+    def saw(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
+        """Count the rows of a block; a problem that is done keeps the weights that were certified."""
         state.numbers["seen"] = state.numbers.get("seen", 0) + block.rows()
+        if active.size < problem.count:
+            for k in np.setdiff1d(np.arange(problem.count), active):
+                self.keep(state, k)
+
+    def keep(self, state: State, k: int) -> None:
+        """Show the best weights of problem k again."""
+        state.arrays["w"][k] = state.arrays["best"][k]
 
     def complete(self, problem: Problem, state: State) -> bool:
         """Whether the pass has seen all rows, as far as it was told."""
@@ -124,11 +135,9 @@ class WholePass(Solver):
         together = problem.per_trial > 1
         lower = np.full(problem.count, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
-        better = together | (lower > a["best_lower"]) | ~np.isfinite(a["best_lower"])
-        # figures show rows of `best`, so that it is replaced and not written; of long vectors each copy counts
-        a["best"] = w if better.all() else np.where(better[:, None], w, a["best"]) if better.any() else a["best"]
-        a["best_lower"] = np.where(better, lower, a["best_lower"])
-        a["best_mistakes"] = np.where(better, mistakes, a["best_mistakes"])
+        if together or lower[0] > a["best_lower"][0] or not math.isfinite(a["best_lower"][0]):
+            # figures show rows of `best`, so that it is replaced and not written; of long vectors each copy counts
+            a["best"], a["best_lower"], a["best_mistakes"] = w, lower, mistakes.copy()
         figures = self._all_figures(problem, state)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)

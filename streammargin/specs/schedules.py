@@ -35,7 +35,7 @@ def parse_schedule(text: str) -> Schedule:
 
     Raises UsageError for anything else.
     """
-    plain = re.sub(r"[\s()]", "", text).lower().replace("**", "^")
+    plain = re.sub(r"[\s()]", "", str(text)).lower().replace("**", "^")
     start, _, divisor = plain.partition("/")
     names = {name.replace(" ", ""): name for name in DECAYS}
     try:

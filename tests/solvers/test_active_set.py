@@ -124,7 +124,7 @@ def test_several_classes(few, blocks):
 @pytest.mark.parametrize("what", ["limit", "entries", "work"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
-    small = {"limit": {"LIMIT": 16}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0}}[what]
+    small = {"limit": {"LIMIT": 8}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0}}[what]
     for name, value in small.items():
         monkeypatch.setattr(active_set, name, value)
     handed = []
@@ -221,3 +221,31 @@ def test_a_tolerance_of_zero_is_one():
     X, y, _, _, _ = largest()
     result = train((X, y), tol=0.0, passes=12)
     assert result.certificate["margin_gap"] < 1e-8
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("rows, features", [(20_000, 20), (20_000, 50)])
+def test_a_support_of_full_rank_takes_a_handful_of_reads(rows, features, seed):
+    """As many support vectors as features: rows that come in lie next to the span of those that are there."""
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal(features)
+    w /= np.linalg.norm(w)
+    X = rng.standard_normal((rows, features))
+    y = np.where(X @ w > 0, 1, -1)
+    X += 0.3 * y[:, None] * w
+    result = train((X, y), tol=1e-6)
+    assert result.converged and result.passes <= 10
+    v = result.model.coef_[0]
+    assert np.min(y * (X @ v)) / np.linalg.norm(v) == pytest.approx(result.certificate["margin_lower"], rel=1e-10)
+    # the certificate's other half, from the rows at the margin alone
+    margins = y * (X @ v)
+    near = np.flatnonzero(margins < margins.min() * (1 + 1e-7))
+    exact = solve(binary(X[near], y[near], C=np.inf), "hinge")
+    assert result.certificate["margin_upper"] >= binary(X[near], y[near], C=np.inf).margin(exact.w) * (1 - 1e-7)
+
+
+def test_a_small_budget_still_has_room_for_small_problems():
+    X, y, problem, low, high = largest()
+    plain, small = (train((X, y), tol=1e-8, memory=memory) for memory in ("1G", "1M"))
+    check(small, problem, low, high, small.model.coef_[0])
+    assert small.passes <= 3 * plain.passes

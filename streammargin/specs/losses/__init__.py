@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import numbers
 import pkgutil
 from typing import Any
 
@@ -51,6 +52,8 @@ def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
     """
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
+    if isinstance(width, str) or not isinstance(width, numbers.Real):
+        raise UsageError(f"width must be a positive number, not {width!r}")
     loss = LOSSES[name](width)
     if not hasattr(loss, "epsilon"):
         if epsilon != 0.0:

@@ -155,7 +155,8 @@ def train(
         return train_stream(data, params, max_seconds, History(listeners), should_stop)
     if max_rows is not None:
         raise UsageError("max_rows ends a stream of batches; files and arrays are read passes times")
-    if solver == "auto":
+    automatic = solver == "auto"
+    if automatic:
         hard = np.isscalar(C) and C is not None and number(C, "C") == math.inf
         targets_given = loss is not None and is_numeric(make_loss(loss, width, 0.0))
         solver = choose(hard or targets_given, resolve_p(norm, 3), multiclass == "joint", targets_given)
@@ -223,17 +224,25 @@ def train(
         # weights of the certificate event and the model are further copies of (K, d+1)
         vectors = 3 * problem.count + 4
         own = target.codes.nbytes + weights.nbytes + targets.nbytes
-        counted = method.memory(problem) + own + 8 * vectors * (source.features + 1)
+        own += 8 * vectors * (source.features + 1)
 
         def scratch(rows: int, size: int) -> int:
             return method.scratch(problem, rows, size, source.sparse)
 
-        try:
-            make_plan(source, budget, counted, scratch)  # before anything large is read or allocated
-        except UsageError:  # what a method may do without is left out, and the least budget is named without it
-            rich, problem = method.memory(problem), replace(problem, budget=0)
-            counted += method.memory(problem) - rich
-            make_plan(source, budget, counted, scratch)
+        # with a budget of 0 a method leaves out what it may do without; the last attempt names the least budget
+        attempts = [(method, problem), (method, replace(problem, budget=0))]
+        if automatic and solver == "active-set":
+            attempts.append((make_solver("asdca"), replace(problem, budget=0)))
+        while True:  # before anything large is read or allocated
+            method, problem = attempts.pop(0)
+            counted = method.memory(problem) + own
+            try:
+                make_plan(source, budget, counted, scratch)
+                break
+            except UsageError:
+                if not attempts:
+                    raise
+        solver = method.name
         working: Source = source
         center, factor = np.zeros(1), np.ones(1)
         if scale != "none":

@@ -30,7 +30,10 @@ _ADVICE = {
 def _learns_from_streams(estimator: MarginClassifier) -> bool:
     solvers = streaming_solvers()
     if estimator.solver not in solvers:
-        raise AttributeError(f"solver {estimator.solver!r} has no partial_fit; the solvers {', '.join(solvers)} have")
+        raise AttributeError(
+            f"solver {estimator.solver!r} has no partial_fit; the solvers {', '.join(solvers)} have, and every solver "
+            "fits a file that streammargin-data convert wrote"
+        )
     return True
 
 

@@ -61,7 +61,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                          help="each class against the rest, or one margin between all of them")  # fmt: skip
     problem.add_argument("--average", action=argparse.BooleanOptionalAction,
                          help="report the averaged iterate (some solvers)")  # fmt: skip
-    problem.add_argument("--schedule", metavar="L0/t^2", help="decay of the penalty (some solvers)")
+    problem.add_argument("--schedule", metavar="L0/t^2|...",
+                         help="diagonal: decay of the penalty, L0/log t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; "
+                         "adaptive: momentum or proven (its step size)")  # fmt: skip
     problem.add_argument("--stochastic", action=argparse.BooleanOptionalAction, help="a step a block (some solvers)")
     stop = parser.add_argument_group("stop")
     stop.add_argument("-e", "--tol", type=number, default=1e-3,

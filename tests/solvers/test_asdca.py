@@ -124,6 +124,28 @@ def test_distance_to_the_solution_is_at_most_what_the_dual_lacks(norm):
         assert -1e-7 <= distance <= star - result.certificate["dual"] + 1e-7
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smooth_hinge", "logistic"])
+@pytest.mark.parametrize("norm", [2, 1.5])
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+def test_with_losses_too_the_distance_is_at_most_what_the_dual_lacks(solver, norm, loss):
+    """Proposition 2: that of Proposition 1 for a finite C, whose dual is that of the losses."""
+    X, y = noisy(80, 6, seed=2)
+    problem = binary(X, y, C=0.5, loss=loss, norm=norm)
+    exact = solve(problem, loss)
+    star = 0.5 * length(exact.w, problem.p) ** 2
+    ratios = []
+    for passes in (1, 2, 4, 8, 16):  # too few for more than the one certificate, of the last weights
+        result = train(X, y, solver=solver, loss=loss, C=0.5, norm=norm, passes=passes, tol=0.0)
+        assert sum(event["event"] == "certificate" for event in result.history) == 1
+        w = result.model.coef_[0]
+        theta = np.sign(w) * length(w, problem.p) ** (2 - problem.p) * np.abs(w) ** (problem.p - 1)
+        distance = star - 0.5 * length(w, problem.p) ** 2 - theta @ (exact.w - w)
+        lacks = exact.dual - result.certificate["dual"]
+        assert -1e-7 <= distance <= lacks + 1e-7 * exact.primal
+        ratios.append(distance / lacks if lacks > 1e-4 * exact.primal else 0.0)
+    assert max(ratios) > 0.01  # the bound says something
+
+
 def test_it_needs_fewer_passes_than_plain_ascent_where_that_stalls():
     X, y = separable(200, 40, margin=0.02)
     plain, fast = (train(X, y, solver=solver, C=np.inf, tol=1e-4) for solver in ("sdca", "asdca"))

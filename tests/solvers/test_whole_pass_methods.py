@@ -215,10 +215,11 @@ def test_the_upper_bound_is_the_smallest_of_the_points_that_the_steps_pass(metho
             assert found[t] >= largest * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("rows, features, margin, passes", [(20, 3, 3.0, 6000), (60, 12, 0.3, 60_000)])
 @pytest.mark.parametrize("form", ["dense", "csr"])
-def test_the_exact_margin_to_six_digits(form):
-    X, y, _, A, largest = easy(20, 3, 3.0)
-    result = sm.train((as_form(X, form), y), solver="dual-momentum", tol=1e-6, passes=6000)
+def test_the_exact_margin_to_six_digits(form, rows, features, margin, passes):
+    X, y, _, A, largest = easy(rows, features, margin)
+    result = sm.train((as_form(X, form), y), solver="dual-momentum", tol=1e-6, passes=passes)
     assert result.reason == "tolerance" and result.converged
     certificate = result.certificate
     assert certificate["margin_gap"] <= 1e-6

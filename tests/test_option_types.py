@@ -21,7 +21,7 @@ STREAMED = [{"classes": [1, -1, None]}, {"seed": "x"}, {"memory": "junk"}, {"wid
 
 @pytest.mark.parametrize("options", WRONG, ids=str)
 def test_training(options):
-    with pytest.raises(UsageError, match=r"must be|is none"):
+    with pytest.raises(UsageError, match=r"must (be|name)|is none"):
         sm.train((X, Y), **options)
 
 

@@ -6,6 +6,7 @@ operation would go unnoticed. Here the stamp is a digest of all of specs/ and ke
 
 from __future__ import annotations
 
+import functools
 import glob
 import hashlib
 import logging
@@ -109,12 +110,18 @@ class _Cache(caching.FunctionCache):
             _warn_once(error)
 
 
-def kernel(function: Callable) -> Any:
-    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1."""
+def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
+    """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1.
+
+    wide_sums: LLVM may add in another order, and so several numbers at a time.
+    """
+    if function is None:
+        return functools.partial(kernel, wide_sums=wide_sums)
     if config.DISABLE_JIT:
         return function
+    fastmath = {"reassoc", "contract"} if wide_sums else False
     # numpy's error model: a division by zero gives inf, as the pure Python twin never does one
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
     try:
         dispatcher._cache = _Cache(function)
     except (RuntimeError, OSError) as error:  # read-only install and no home directory

@@ -12,7 +12,7 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.swept import Swept
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import Block, values_of
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
 FLOAT32_TOL = 1e-5
@@ -26,7 +26,7 @@ PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no
 def group_of(block: Block) -> int:
     """How many consecutive rows a random visit takes together."""
     rows = block.rows()
-    bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / rows
+    bytes_a_row = values_of(block).nbytes / rows
     return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
 
 

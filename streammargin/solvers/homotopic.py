@@ -15,7 +15,7 @@ from streammargin.solvers.base import Problem, State
 from streammargin.solvers.hinge_pass import HingePass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
 from streammargin.solvers.whole_pass import chunk_rows
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import Block, values_of
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4
@@ -92,7 +92,7 @@ class Method(HingePass):
         )  # fmt: skip
         if stochastic:
             rows = block.rows()
-            entries = (block.X if isinstance(block, DenseBlock) else block.data).size + rows
+            entries = values_of(block).size + rows
             group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
             order = permutation(-(-rows // group), problem.seed, state.numbers["pass"], first)
             kernel.stochastic_block(

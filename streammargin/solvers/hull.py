@@ -35,7 +35,7 @@ def hull_bound(problem: Problem, state: State, k: int, share: float, vector: np.
     part = 1.0
     if points[k] > 0.0:
         along, square = towards(kept, share, vector)
-        part = min(max(-along / square, 0.0), 1.0) if square > 0.0 else 0.0
+        part = min(max(-along / square, 0.0), 1.0) if 0.0 < square < math.inf else 0.0
     before = kept.copy() if problem.q != 2.0 and points[k] > 0.0 else None
     square = mix(1.0 - part, kept, part * share, vector)
     size = dual_norm(kept, problem.q, square)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.solvers.base import State
-from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
 _KINDS: dict[str, type[DenseBlock] | type[CSRBlock]] = {kind.__name__: kind for kind in (DenseBlock, CSRBlock)}
 
@@ -69,4 +69,4 @@ def join(old: Block | None, new: Block) -> Block:
 
 def entries(block: Block) -> int:
     """Numbers stored."""
-    return block.X.size if isinstance(block, DenseBlock) else block.data.size
+    return values_of(block).size

@@ -12,7 +12,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import square
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import dual_norm
 
 # a chunk of rows should stay in the cache of one core
@@ -22,7 +22,7 @@ CHUNK_ROWS = 64
 
 def chunk_rows(block: Block) -> int:
     """Rows of a chunk of this block."""
-    bytes_a_row = (block.X if isinstance(block, DenseBlock) else block.data).nbytes / max(1, block.rows())
+    bytes_a_row = values_of(block).nbytes / max(1, block.rows())
     return int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
 
 

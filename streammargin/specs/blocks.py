@@ -234,3 +234,8 @@ class CSRBlock(NamedTuple):
 
 
 Block = DenseBlock | CSRBlock
+
+
+def values_of(block: Block) -> np.ndarray:
+    """The values that a block stores."""
+    return block.X if isinstance(block, DenseBlock) else block.data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from streammargin.solvers.base import Figures, PassReport, Problem, Solver, Stat
 from streammargin.specs.blocks import Block
 
 SCORES = 1 << 16  # that are worked on at a time
+ROUNDING = 1e-12  # a bound on the margin this small, relative to the mean norm of the rows, is 0
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,10 @@ class _Run:
                 )  # fmt: skip
         count, longest = self.sweeps.get(phase, (0, 0.0))
         seconds = self._elapsed() - started
-        # the first one may have compiled its kernels
+        # the first one may have compiled its kernels, and a prologue says little once there are passes
         self.sweeps[phase] = count + 1, seconds if count < 2 else max(longest, seconds)
+        if phase != "prologue":
+            self.sweeps.pop("prologue", None)
 
     def prologue(self) -> None:
         blocks = len(self.reader.bounds) - 1
@@ -188,13 +191,14 @@ class _Run:
             self.history.publish({"event": "certificate", "pass": self.number, **event})
 
     def _hopeless(self, figures: Figures) -> bool:
-        """Whether the bound on the margin is nearly 0, and there are weights, but none that separate the rows."""
+        """Whether the bound on the margin is nearly 0, and no weights are known that separate the rows."""
         upper, lower = figures.margin_upper, figures.margin_lower
-        if upper is None or lower is None:
+        if upper is None or (lower is not None and lower > 0.0):
             return False
-        if upper > 0.0 and not -np.inf < lower <= 0.0:
-            return False
-        return upper < self.solver.smallest_margin(self.problem, self.state)
+        tol = self.problem.tol
+        if lower is None or lower == -np.inf:  # no weights were tried yet: only a bound of 0 says anything
+            tol = min(tol, ROUNDING)
+        return upper < self.solver.smallest_margin(replace(self.problem, tol=tol), self.state)
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass certifies itself, the held-out data would be read as often as the rows

@@ -119,13 +119,13 @@ class DualAscent(Swept):
     def smallest_margin(self, problem: Problem, state: State) -> float:
         if not self._visited_all(problem, state):
             return 0.0
-        if "smallest" not in state.numbers:  # all curvatures are known, and stay
+        if "mean" not in state.numbers:  # all curvatures are known, and stay
             curvature = state.arrays["curvature"]
             pieces = (curvature[start : start + PIECE] for start in range(0, problem.rows, PIECE))
             total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
-            # a bound of 0 is a proof, whatever was asked for
-            state.numbers["smallest"] = max(problem.tol * total / max(1, problem.present), sys.float_info.min)
-        return state.numbers["smallest"]
+            state.numbers["mean"] = total / max(1, problem.present)
+        # a bound of 0 is a proof, whatever was asked for
+        return max(problem.tol * state.numbers["mean"], sys.float_info.min)
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         if not self._visited_all(problem, state):

@@ -95,3 +95,28 @@ def test_columns_that_cannot_be_scaled(scale, size):
     X, y = apart()
     with pytest.raises(DataError, match="column 0"):
         sm.train((X * size, y), scale=scale)
+
+
+@pytest.mark.parametrize("solver", HARD)
+@pytest.mark.parametrize(
+    "X, y",
+    [
+        ([[3.0, 4.0]] * 4, [1, 0, 1, 0]),
+        ([[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]], [1, 1, 0, 0]),
+        ([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0], [2.0, 1.0]], [1, 0, 1, 0]),
+        ([[0.0, 0.0]] * 4, [1, 0, 1, 0]),
+    ],
+)
+def test_rows_that_pull_nowhere(solver, X, y):
+    """Weights may stay 0 for good: the bound alone says that nothing separates the rows."""
+    result = sm.train((np.array(X), y), solver=solver, C=np.inf)
+    assert result.reason == "not_separable" and not result.converged
+
+
+@pytest.mark.parametrize(
+    "solver", ["active-set", "auto", "dual-momentum", "diagonal", "inertial-diagonal", "homotopic"]
+)
+def test_a_margin_far_below_the_length_of_the_rows(solver):
+    """Before there are weights, a bound below tol times the mean norm is no reason to give up."""
+    result = sm.train((np.array([[1.0, 2000.0], [-1.0, 2000.0]]), [1, -1]), solver=solver, C=np.inf)
+    assert result.reason in ("tolerance", "passes") and result.certificate["margin_lower"] > 0

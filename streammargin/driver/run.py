@@ -86,7 +86,7 @@ class _Run:
         self.validated = 0  # the pass whose weights valid_errors belong to
         self.judged = 0  # the pass whose weights `figures` belong to
         self.number = 0
-        self.sweeps: dict[str, tuple[int, float]] = {}  # by phase: how many, and the seconds of the longest
+        self.longest_sweep = 0.0
         self.estimate: float | None = None
 
     def _elapsed(self) -> float:
@@ -94,14 +94,13 @@ class _Run:
 
     def _out_of_time(self) -> bool:
         limit = self.limits.max_seconds
-        if limit is None:
-            return False
-        longest = max((seconds for _, seconds in self.sweeps.values()), default=0.0)
-        return self._elapsed() + self.limits.sweeps * longest >= limit
+        return limit is not None and self._elapsed() + self.limits.sweeps * self.longest_sweep >= limit
 
     def _sweep(self, order: np.ndarray, phase: str) -> Iterator[tuple[int, Block]]:
         """(first row, block) in order; publishes progress."""
-        started = self._elapsed()
+        from streammargin.kernels.jit import compile_seconds
+
+        started, compiled = self._elapsed(), compile_seconds()
         counts = self.reader.counts
         bytes_before, wait_before = counts.bytes_read, counts.wait_seconds
         rows = 0
@@ -120,12 +119,8 @@ class _Run:
                         "estimate": self.estimate, "elapsed": self._elapsed(),
                     }
                 )  # fmt: skip
-        count, longest = self.sweeps.get(phase, (0, 0.0))
-        seconds = self._elapsed() - started
-        # the first one may have compiled its kernels, and a prologue says little once there are passes
-        self.sweeps[phase] = count + 1, seconds if count < 2 else max(longest, seconds)
-        if phase != "prologue":
-            self.sweeps.pop("prologue", None)
+        compiling = compile_seconds() - compiled  # the next sweep will not
+        self.longest_sweep = max(self.longest_sweep, self._elapsed() - started - compiling)
 
     def prologue(self) -> None:
         blocks = len(self.reader.bounds) - 1

@@ -10,12 +10,13 @@ import functools
 import glob
 import hashlib
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-from numba.core import caching, config
+from numba.core import caching, config, event
 
 logger = logging.getLogger("streammargin")
 _warned = False
@@ -108,6 +109,32 @@ class _Cache(caching.FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             _warn_once(error)
+
+
+class _CompileClock(event.Listener):
+    """Adds up the seconds spent on compiling, with what is compiled on the way of another kernel counted once."""
+
+    def __init__(self) -> None:
+        self.seconds, self._depth, self._started = 0.0, 0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            self._started = time.perf_counter()
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._started
+
+
+_clock = _CompileClock()
+event.register("numba:compile", _clock)
+
+
+def compile_seconds() -> float:
+    """Seconds that this process has spent on compiling kernels; reading them from the cache is not counted."""
+    return _clock.seconds
 
 
 def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:

@@ -135,7 +135,7 @@ def train(
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     budget = parse_size(memory)
-    check_labels(classes, class_weight)
+    classes = check_labels(classes, class_weight)
     options = solver_options(average, schedule, stochastic)
     if hasattr(data, "__next__"):
         for name, given in (("x", x), ("y", y), ("sample_weight", sample_weight), ("valid", valid)):

@@ -62,8 +62,9 @@ def check_numeric(
             raise UsageError(f"{name} is for classes, and the loss interpolate takes numbers; leave it out")
 
 
-def check_labels(classes: Any, class_weight: Any) -> None:
-    """UsageError unless classes are labels, and class_weight a word or factors of labels, or None."""
+def check_labels(classes: Any, class_weight: Any) -> list[Any] | None:
+    """The classes as a list. UsageError unless they are labels, and class_weight a word or factors, or None."""
+    labels = None
     if classes is not None:
         labels = [] if isinstance(classes, (str, bytes)) or not isinstance(classes, Iterable) else list(classes)
         if not labels:
@@ -76,6 +77,7 @@ def check_labels(classes: Any, class_weight: Any) -> None:
             raise UsageError(f"class_weight must be 'balanced' or {{label: factor}}, not {class_weight!r}")
         for label, factor in class_weight.items():
             number(factor, f"the class weight of {label!r}")
+    return labels
 
 
 def solver_options(average: bool | None, schedule: str | None, stochastic: bool | None) -> Options:

@@ -29,7 +29,7 @@ def stream_learner(
         C = values[0]
     else:
         check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
-    check_labels(classes, class_weight)
+    classes = check_labels(classes, class_weight)
     if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
         raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")
     if isinstance(bias, str):

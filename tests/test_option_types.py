@@ -36,6 +36,7 @@ def test_one_number_in_any_shape(C):
     assert sm.train((X, Y), C=C).converged
 
 
-@pytest.mark.parametrize("classes", [{1, -1}, np.array([1, -1]), (1, -1), ["1", "-1"]])
+@pytest.mark.parametrize("classes", [{1, -1}, np.array([1, -1]), (1, -1), ["1", "-1"], "generator"])
 def test_labels_in_any_container(classes):
-    assert sm.train((X, Y), classes=classes).converged
+    chosen = (label for label in (1, -1)) if isinstance(classes, str) else classes
+    assert sm.train((X, Y), classes=chosen).converged

@@ -145,5 +145,7 @@ class Console:
             parts.append(f"best C {event['C']:g}")
         elif event.get("valid_error") is not None:  # a bias midway came after the last certificate
             self._valid = f"valid error {event['valid_error']:.4f}"
-        parts += [text for text in (self._gap and f"certified {self._gap}", self._valid) if text]
+        # the weights that a signal leaves may be later ones than those certified last
+        certified = "last certified" if event["reason"] == "signal" else "certified"
+        parts += [text for text in (self._gap and f"{certified} {self._gap}", self._valid) if text]
         self._line(", ".join(parts))

@@ -25,6 +25,7 @@ ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
 WORK = 11
+FEW = LIMIT // 4  # columns: with no more of them the support is never too large
 EXACT = 1e-13  # a margin this small, relative to the mean norm of the rows, is 0
 PIECE = 1 << 16  # rows looked at together when the first ones are drawn
 
@@ -178,7 +179,9 @@ class Method(WholePass):
         worth = WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * state.numbers["entries"]
         # coordinate ascent has squares of the norms, which must be numbers
         fit = 1e-100 < self.largest_norm(state) < 1e100
-        too_much = fit and problem.rows > LIMIT and store.entries(rows) * rows.rows() > worth
+        # no support has more rows than d + 1: of few columns it will soon be complete
+        large = problem.rows > LIMIT and problem.features > FEW
+        too_much = fit and large and store.entries(rows) * rows.rows() > worth
         if too_much or rows.rows() > _limit(problem) or store.entries(rows) > _most_entries(problem):
             return False
         signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)

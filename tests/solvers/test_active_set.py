@@ -124,7 +124,7 @@ def test_several_classes(few, blocks):
 @pytest.mark.parametrize("what", ["limit", "entries", "work"])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
-    small = {"limit": {"LIMIT": 8}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0}}[what]
+    small = {"limit": {"LIMIT": 8}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0, "FEW": 0}}[what]
     for name, value in small.items():
         monkeypatch.setattr(active_set, name, value)
     handed = []
@@ -249,3 +249,15 @@ def test_a_small_budget_still_has_room_for_small_problems():
     plain, small = (train((X, y), tol=1e-8, memory=memory) for memory in ("1G", "1M"))
     check(small, problem, low, high, small.model.coef_[0])
     assert small.passes <= 3 * plain.passes
+
+
+@pytest.mark.parametrize("tol", [0.1, 1e-3, 1e-6])
+def test_few_columns_are_solved_whatever_the_tolerance(tol):
+    """Rows on a lattice, many at the margin: no support has more rows than columns, so that none is too large."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-1, 2, size=(4000, 60)).astype(float)
+    scores = X @ np.ones(60)
+    X, y = X[np.abs(scores) >= 1], (scores[np.abs(scores) >= 1] > 0).astype(int)
+    result = train((X, y), tol=tol)
+    assert result.converged and result.passes <= 10
+    assert result.certificate["margin_lower"] >= 1 / np.sqrt(60) * (1 - tol)  # that of the weights all 1

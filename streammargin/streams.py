@@ -24,11 +24,8 @@ def stream_learner(
     max_rows: int | None = None,
 ) -> Learner:  # fmt: skip
     """What learns from batches with these options of `train`. Raises UsageError for those that need all rows."""
-    if C is not None:
-        values = check_options(C, tol, PASSES, None, 0, bias, scale, multiclass, None)
-        C = values[0]
-    else:
-        check_options(1.0, tol, PASSES, None, 0, bias, scale, multiclass, None)
+    values = check_options(1.0 if C is None else C, tol, PASSES, None, 0, bias, scale, multiclass, None)
+    C = None if C is None else values[0]
     classes = check_labels(classes, class_weight)
     if max_rows is not None and not (isinstance(max_rows, (int, np.integer)) and max_rows >= 1):
         raise UsageError(f"max_rows must be a whole number and at least 1, not {max_rows!r}")

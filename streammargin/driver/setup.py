@@ -49,7 +49,8 @@ def find_label(value: Any, classes: np.ndarray, name: str) -> int:
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
     """One read of the labels; `positive` sets one class against the rest, `only` keeps these classes.
 
-    Raises DataError when fewer than two classes remain, UsageError for a label that does not occur.
+    Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
+    label does not occur.
     """
     classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
     if only is not None:

@@ -1,7 +1,7 @@
 """Rows that stay in the cache while their scores, their margins and what follows from these are found.
 
 Whole-pass kernels take a block in such chunks: the scores of all rows of a chunk do not wait for one another, as they
-would if each row were added to a sum before the next one is looked at (a fifth of the time for sparse rows).
+would if each row were added to a sum before the next one is looked at (a sixth of the time for sparse rows).
 """
 
 from __future__ import annotations

@@ -157,7 +157,8 @@ class Method(WholePass):
         return report
 
     def smallest_margin(self, problem: Problem, state: State) -> float:
-        # exact solutions come to 0 at once where nothing separates the rows: no other margin need be given up
+        # exact solutions come to 0 at once where nothing separates the rows: until the ascent takes over, no margin
+        # above rounding need be given up
         if not state.numbers["ascent"]:
             problem = replace(problem, tol=min(problem.tol, EXACT))
         return super().smallest_margin(problem, state)

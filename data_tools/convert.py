@@ -170,7 +170,8 @@ def _open(
 def _open_hdf5(path: str, near: str, stack: contextlib.ExitStack, x: str | None, y: str | None, memory: int) -> _Input:
     import h5py
 
-    from streammargin.data.open import encoding_of, open_source
+    from streammargin.data.hdf5 import encoding_of
+    from streammargin.data.open import open_source
 
     csc = False
     with contextlib.suppress(OSError), h5py.File(path, "r") as probe:  # open_source says what is wrong with a file

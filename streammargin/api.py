@@ -25,7 +25,7 @@ from streammargin.checks import (
     solver_options,
 )
 from streammargin.data.base import Source
-from streammargin.data.open import opened
+from streammargin.data.open import is_stream, opened
 from streammargin.data.scaled import ScaledSource
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
@@ -90,7 +90,7 @@ def train(
 
     Parameters
     ----------
-    data : path, list of paths (shards), (X, y), Source, or an iterator of batches (X, y) or (X, y, sample_weight)
+    data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
         Rows (n, d). y: dataset name, FILE:NAME, or array (n,) of labels; x: dataset or group of rows. See Streams.
     sample_weight : dataset name or array (n,), optional
         s_i >= 0, multiplies C for its row; 0 means that the row is absent.
@@ -125,19 +125,20 @@ def train(
 
     Streams
     -------
-    The solvers perceptron, mirror and pegasos learn each row of an iterator of batches once, in order, in memory that
-    the length of the stream does not change. They stop at the iterator's end or at max_rows (reason "passes"), or after
-    max_seconds ("seconds"). Nothing is proven of rows that are gone: the figures of the certificate are None, but for
-    margin_upper, which the steps of a hard margin prove. `classes` names all labels, where the first batch may lack
-    some. For pegasos the objective is that of max_rows rows, or else of as many as the first batch has. What needs
-    all rows (scale, class_weight="balanced", valid, tol, passes) is refused; the iterator's own errors pass unchanged.
+    The solvers perceptron, mirror and pegasos learn each row of an iterable of batches (an iterator, a loader, a
+    list) once, in order, in memory that the length of the stream does not change. They stop at its end or at max_rows
+    (reason "passes"), or after max_seconds ("seconds"). Nothing is proven of rows that are gone: the figures of the
+    certificate are None, but for margin_upper, which the steps of a hard margin prove. `classes` names all labels,
+    where the first batch may lack some. For pegasos the objective is that of max_rows rows, or else of as many as the
+    first batch has. What needs all rows (scale, class_weight="balanced", valid, tol, passes) is refused; the errors
+    of the iterable pass unchanged.
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
     budget = parse_size(memory)
     classes = check_labels(classes, class_weight)
     options = solver_options(average, schedule, stochastic)
-    if hasattr(data, "__next__"):
+    if is_stream(data):
         for name, given in (("x", x), ("y", y), ("sample_weight", sample_weight), ("valid", valid)):
             if given is not None:
                 raise UsageError(f"{name} cannot be used with a stream: its batches hold all there is; leave it out")

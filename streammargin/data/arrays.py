@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
+from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
@@ -133,21 +133,23 @@ class ArraySource(Source):
             return int(np.diff(self._block.indptr[bounds]).max()) * self._nnz_bytes() + 8 * (rows + 1)
         return rows * self.features * self.dtype.itemsize
 
-    def allocate(self, bounds: np.ndarray) -> Any:
+    def allocate(self, bounds: np.ndarray) -> Buffer:
         rows = int(np.diff(bounds).max())
         if isinstance(self._block, CSRBlock):
             nnz = int(np.diff(self._block.indptr[bounds]).max())
-            return np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), np.empty(rows + 1, np.int64)
-        return np.empty((rows, self.features), self.dtype)
+            return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), np.empty(rows + 1, np.int64))
+        return Buffer(np.empty((rows, self.features), self.dtype))
 
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         whole = self._block
         if isinstance(whole, DenseBlock):
-            out = buffer[: stop - start]
+            out = buffer.data[: stop - start]
             np.copyto(out, whole.X[start:stop])
             return DenseBlock(out, 0.0)
         low, high = int(whole.indptr[start]), int(whole.indptr[stop])
-        data, indices, indptr = buffer[0][: high - low], buffer[1][: high - low], buffer[2][: stop - start + 1]
+        assert buffer.indices is not None and buffer.indptr is not None
+        data, indices = buffer.data[: high - low], buffer.indices[: high - low]
+        indptr = buffer.indptr[: stop - start + 1]
         np.copyto(data, whole.data[low:high])
         np.copyto(indices, whole.indices[low:high])
         np.subtract(whole.indptr[start : stop + 1], low, out=indptr)

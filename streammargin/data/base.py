@@ -1,17 +1,40 @@
 """The protocol of a source: rows of a known number and width, with random access by block.
 
-A new file format is one new file beside this one: a subclass of Source and a line in `open.py`.
+A new file format is one new file with a subclass of Source, and a line in `open.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.specs.blocks import Block
+
+
+class Buffer(NamedTuple):
+    """Memory that one block after the other is read into; None for what a source has no use for.
+
+    data: the values, (rows, d) or (nnz,); indices (nnz,) uint32 and indptr (rows + 1,) int64 of sparse rows;
+    scratch (bytes,) uint8: what is stored as another type, before it is converted.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray | None = None
+    indptr: np.ndarray | None = None
+    scratch: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of it."""
+        return sum(part.nbytes for part in self if part is not None)
+
+    def larger(self, other: Buffer) -> Buffer:
+        """Of each array the longer one: a buffer for the blocks of both."""
+        return Buffer(*(max((p for p in pair if p is not None), key=len, default=None)
+                        for pair in zip(self, other, strict=True)))  # type: ignore[arg-type]  # fmt: skip
 
 
 class Source(ABC):
@@ -54,11 +77,11 @@ class Source(ABC):
         """Bytes that allocate(bounds) will take, scratch space included."""
 
     @abstractmethod
-    def allocate(self, bounds: np.ndarray) -> Any:
-        """A reusable buffer that fits the largest block of these bounds (opaque to callers)."""
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        """A reusable buffer that fits the largest block of these bounds; it takes no memory before it is written to."""
 
     @abstractmethod
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         """Rows start..stop as a block of views into the buffer (bias 0); one contiguous read per array.
 
         Values are not checked here (driver/prefetch.py does). Raises DataError for a truncated or

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from streammargin.data.arrays import bounds_by_nnz, check_wide, value_dtype
+from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
@@ -109,32 +110,33 @@ class CSRHDF5Source(HDF5Source):
         rows = int(np.diff(bounds).max())
         return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * self._row_bytes() + self._fixed_bytes()
 
-    def allocate(self, bounds: np.ndarray) -> Any:
+    def allocate(self, bounds: np.ndarray) -> Buffer:
         nnz = self._largest(bounds)
         item = max((r.item for r in (self._data, self._indices) if r.stored != r.dtype), default=0)
         scratch = np.empty(nnz * item, np.uint8) if item else None
-        return np.empty(nnz, self.dtype), np.empty(nnz, self._indices.dtype), scratch
+        return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), scratch=scratch)
 
     def announce(self, start: int, stop: int) -> None:
         low, high = (int(self._stored_pointers(end, end)[0]) for end in (start, stop))
         self._data.announce(low, high)
         self._indices.announce(low, high)
 
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         indptr = self._pointers(start, stop)
         low, high = int(indptr[0]), int(indptr[-1])
-        data, indices, scratch = buffer
+        data, scratch = buffer.data, buffer.scratch
+        assert buffer.indices is not None
         if high - low > len(data):
             raise DataError(f"{self.path}: {self.x}/indptr changed while it was being read; do not write to the file")
         self._data.read(low, high, data, scratch)
-        self._indices.read(low, high, indices, scratch)
+        self._indices.read(low, high, buffer.indices.view(self._indices.dtype), scratch)
         indptr -= low
         size = high - low
         if self._indices.stored.itemsize > 4:
             assert scratch is not None
             wide = scratch[: size * self._indices.item].view(self._indices.stored)  # still there, as it was read
             check_wide(wide, indptr, start, self.features, self.path)
-        return CSRBlock(data[:size], indices[:size].view(np.uint32), indptr, self.features, 0.0)
+        return CSRBlock(data[:size], buffer.indices[:size], indptr, self.features, 0.0)
 
     def layout(self) -> dict[str, Any]:
         found = storage_layout(self.file[self.x]["data"], self._data.direct and self._indices.direct)

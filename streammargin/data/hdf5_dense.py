@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from streammargin.data.arrays import value_dtype
+from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
@@ -47,17 +48,17 @@ class DenseHDF5Source(HDF5Source):
         rows = int(np.diff(bounds).max())
         return rows * self.features * self.dtype.itemsize + self._reader.scratch_bytes(rows)
 
-    def allocate(self, bounds: np.ndarray) -> Any:
+    def allocate(self, bounds: np.ndarray) -> Buffer:
         rows = int(np.diff(bounds).max())
         scratch = np.empty(rows * self._reader.item, np.uint8) if self._reader.stored != self.dtype else None
-        return np.empty((rows, self.features), self.dtype), scratch
+        return Buffer(np.empty((rows, self.features), self.dtype), scratch=scratch)
 
     def announce(self, start: int, stop: int) -> None:
         self._reader.announce(start, stop)
 
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
-        self._reader.read(start, stop, buffer[0], buffer[1])
-        return DenseBlock(buffer[0][: stop - start], 0.0)
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        self._reader.read(start, stop, buffer.data, buffer.scratch)
+        return DenseBlock(buffer.data[: stop - start], 0.0)
 
     def layout(self) -> dict[str, Any]:
         found = storage_layout(self.file[self.x], self._reader.direct)

@@ -1,18 +1,30 @@
-"""From whatever the user names to a Source."""
+"""From whatever the user names to a Source, or to the knowledge that it is a stream of batches."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Protocol
 
 from streammargin.data.base import Source
-from streammargin.errors import DataError, InputMissingError, ReadWriteError, UsageError
-from streammargin.files import check_input, short_reason
+from streammargin.data.kinds import LONGEST, kind_of
+from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.files import check_input
 
-_MAGIC = b"\x89HDF\r\n\x1a\n"
-_CONVERT = "convert it with: streammargin-data convert {} OUT.h5"
+# the formats of files, tried in this order; imported when a file is opened
+FORMATS = ["streammargin.data.hdf5"]
+
+
+class Format(Protocol):
+    """What the module of a file format has."""
+
+    def sniff(self, path: str, start: bytes) -> bool:
+        """Whether a file, of which `start` are the first bytes, has this format."""
+
+    def open_file(self, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+        """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
 
 
 def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight: Any = None) -> Source:
@@ -26,10 +38,14 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         if given:
             raise UsageError(f"a Source has its own {given[0]}; name it in open_source instead")
         return data
-    if isinstance(data, (str, os.PathLike)):
+    if _is_path(data):
         return _open_file(os.fspath(data), x, y, sample_weight)
-    if isinstance(data, Sequence) and data and all(isinstance(part, (str, os.PathLike)) for part in data):
+    if isinstance(data, Sequence) and data and all(_is_path(part) for part in data):
         return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
+    if is_stream(data):
+        raise UsageError(
+            "a stream of batches passes by once, and only train learns from it; here give a path, (X, y) or a Source"
+        )
     from streammargin.data.arrays import ArraySource, check_pair
 
     if isinstance(data, tuple):
@@ -37,7 +53,10 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
         return ArraySource(data, y, sample_weight)
-    raise UsageError(f"data must be a path, a list of paths, (X, y) or a Source, not {type(data).__name__}")
+    raise UsageError(
+        "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
+        f"{type(data).__name__}"
+    )
 
 
 @contextlib.contextmanager
@@ -49,6 +68,43 @@ def opened(data: Any, **names: Any) -> Iterator[Source]:
     finally:
         if source is not data:
             source.close()
+
+
+def is_stream(data: Any) -> bool:
+    """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
+
+    A tuple is the pair (X, y), a list of paths are shards. Raises UsageError where it cannot be told.
+    """
+    if isinstance(data, (Source, str, bytes, os.PathLike, Mapping, Set)) or hasattr(data, "shape"):
+        return False
+    if isinstance(data, tuple):
+        if data and all(_is_batch(part) for part in data):
+            raise UsageError("a tuple is the pair (X, y), but this one holds batches; give them as a list")
+        return False
+    if not isinstance(data, Sequence):
+        return hasattr(data, "__iter__")
+    batches = [_is_batch(part) for part in data]
+    if any(batches) and not all(batches):
+        raise UsageError(
+            f"item {batches.index(False)} of the list is no batch, but others are; each must be (X, y) or "
+            "(X, y, sample_weight)"
+        )
+    if len(data) > 1 and not any(batches) and _dimensions(data[0]) == 2:
+        raise UsageError("a list holds paths or batches (X, y), but this one holds arrays; give (X, y) as a tuple")
+    return any(batches)
+
+
+def _is_path(data: Any) -> bool:
+    return isinstance(data, (str, os.PathLike))
+
+
+def _is_batch(part: Any) -> bool:
+    """Whether this is rows, two-dimensional, with labels and perhaps weights."""
+    return isinstance(part, (tuple, list)) and len(part) in (2, 3) and _dimensions(part[0]) == 2
+
+
+def _dimensions(array: Any) -> int:
+    return len(getattr(array, "shape", ()))
 
 
 def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:
@@ -70,79 +126,23 @@ def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) ->
         raise
 
 
-def _check_file(path: str) -> None:
+def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     check_input(path)
     try:
         with open(path, "rb") as file:
-            start = file.read(8)
+            start = file.read(LONGEST)
     except OSError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     if not start:
         raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
-    if start != _MAGIC:
-        import h5py
-
-        if not h5py.is_hdf5(path):  # a user block may stand before the signature
-            raise DataError(f"{path} is not an HDF5 file; if it is svmlight text, CSV or NPZ, {_CONVERT.format(path)}")
-
-
-def encoding_of(group: Any) -> str:
-    """How an HDF5 group says that its rows are stored: csr (also if it says nothing), csc, or another word."""
-    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr_matrix"))
-    if isinstance(encoding, bytes):
-        encoding = encoding.decode(errors="replace")
-    return str(encoding).removesuffix("_matrix")
-
-
-def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
-    _check_file(path)
-
-    import h5py
-
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
-    try:
-        file = h5py.File(path, "r", rdcc_nbytes=0)
-    except OSError as error:
-        if "unable to lock" in str(error):
-            raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
-        what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
-        raise DataError(f"{path} {what} ({short_reason(error)}); copy or convert it again") from error
-    except (RuntimeError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be opened as HDF5 ({error}); copy or convert it again") from error
-    try:
-        from streammargin.data.hdf5_nodes import decoding
-
-        with decoding(path):
-            return _open_rows(file, path, x, y, sample_weight)
-    except BaseException:
-        file.close()
-        raise
-
-
-def _open_rows(file: Any, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
-    import h5py
-
-    from streammargin.data.hdf5_nodes import children, look_up
-
-    if x is None:
-        x = "X" if "X" in file or "matrix" not in file else "matrix"
-    node = look_up(file, x, path)
-    if node is None:
-        raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with --x NAME")
-    if isinstance(node, h5py.Dataset):
-        from streammargin.data.hdf5_dense import DenseHDF5Source
-
-        return DenseHDF5Source(file, path, x, y, sample_weight)
-    if not isinstance(node, h5py.Group):
-        raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use --x NAME")
-    encoding = encoding_of(node)
-    if encoding == "csc":
-        raise DataError(f"{path}: {x} is a csc_matrix, which cannot be streamed by row; {_CONVERT.format(path)}")
-    if encoding != "csr":
-        raise DataError(
-            f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with --x NAME"
-        )
-    from streammargin.data.hdf5_csr import CSRHDF5Source
-
-    return CSRHDF5Source(file, path, x, y, sample_weight)
+    for name in FORMATS:
+        module: Format = importlib.import_module(name)
+        if module.sniff(path, start):
+            return module.open_file(path, x, y, sample_weight)
+    kind = kind_of(start)
+    if kind is not None:
+        raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
+    raise DataError(
+        f"{path} is not an HDF5 file; if it is svmlight text or CSV, "
+        f"convert it with: streammargin-data convert {path} OUT.h5"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
+from streammargin.data.base import Buffer, Source
 from streammargin.specs.blocks import Block, DenseBlock
 
 
@@ -28,13 +28,13 @@ class ScaledSource(Source):
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         return self.source.buffer_bytes(bounds)
 
-    def allocate(self, bounds: np.ndarray) -> Any:
+    def allocate(self, bounds: np.ndarray) -> Buffer:
         return self.source.allocate(bounds)
 
     def announce(self, start: int, stop: int) -> None:
         self.source.announce(start, stop)
 
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         from streammargin.kernels.columns import scale_dense, scale_sparse
 
         block = self.source.read(start, stop, buffer)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
+from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
@@ -65,25 +66,27 @@ class ShardedSource(Source):
         sizes = [source.buffer_bytes(own) for source, own in self._pieces(bounds)]
         if self._whole(bounds):  # the shards are put together in a buffer of their own
             return 2 * sum(sizes)
-        # one shard's buffer serves others; what each read takes beside it (row ends, say) is its own
-        held = [_bytes(source.allocate(own)) for source, own in self._pieces(bounds)]
-        return max(held) + max(size - part for size, part in zip(sizes, held, strict=True))
+        # one buffer serves all shards; what each read takes beside it (row ends, say) is its own
+        held = [source.allocate(own).nbytes for source, own in self._pieces(bounds)]
+        beside = max(size - part for size, part in zip(sizes, held, strict=True))
+        return self.allocate(bounds).nbytes + beside
 
-    def allocate(self, bounds: np.ndarray) -> Any:
-        """The buffer of one shard at a time, kept for every shard that it is large enough for."""
-        return _Shared(list(self._pieces(bounds)))
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        if self._whole(bounds):
+            return Buffer(np.empty(0, self.dtype))
+        return reduce(Buffer.larger, (source.allocate(own) for source, own in self._pieces(bounds)))
 
     def announce(self, start: int, stop: int) -> None:
         shard = int(np.searchsorted(self.starts, start, side="right")) - 1
         low = int(self.starts[shard])
         self.sources[shard].announce(start - low, min(stop, int(self.starts[shard + 1])) - low)
 
-    def read(self, start: int, stop: int, buffer: Any) -> Block:
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         shard = int(np.searchsorted(self.starts, start, side="right")) - 1
         if stop > self.starts[shard + 1]:
             return self._join(start, stop)
         low = int(self.starts[shard])
-        return self.sources[shard].read(start - low, stop - low, buffer.of(shard))
+        return self.sources[shard].read(start - low, stop - low, buffer)
 
     def _join(self, start: int, stop: int) -> Block:
         blocks = []
@@ -127,40 +130,3 @@ class ShardedSource(Source):
     def close(self) -> None:
         for source in self.sources:
             source.close()
-
-
-class _Shared:
-    """One buffer for blocks of all shards: replaced only when a shard needs a larger one, or one of other types."""
-
-    def __init__(self, pieces: list[tuple[Source, np.ndarray]]) -> None:
-        self.pieces = pieces
-        self.held: Any = None
-        self.served: set[int] = set()  # shards that the buffer held is known to fit
-
-    def of(self, shard: int) -> Any:
-        """A buffer that fits every block of this shard."""
-        if shard not in self.served:
-            source, own = self.pieces[shard]
-            fresh = source.allocate(own)  # takes no memory before it is written to
-            if not _fits(self.held, fresh):
-                self.held, self.served = fresh, set()
-            self.served.add(shard)
-        return self.held
-
-
-def _arrays(buffer: Any) -> list[Any]:
-    return list(buffer) if isinstance(buffer, tuple) else [buffer]
-
-
-def _bytes(buffer: Any) -> int:
-    return sum(part.nbytes for part in _arrays(buffer) if part is not None)
-
-
-def _fits(held: Any, wanted: Any) -> bool:
-    """Whether a buffer has the arrays of another, of the same types and at least as long."""
-    pairs = list(zip(_arrays(held), _arrays(wanted), strict=False))
-    return len(pairs) == len(_arrays(wanted)) and all(
-        a is b is None or (a is not None and b is not None and a.dtype == b.dtype and len(a) >= len(b)
-                           and a.shape[1:] == b.shape[1:])
-        for a, b in pairs
-    )  # fmt: skip

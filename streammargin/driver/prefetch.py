@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
+from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
@@ -75,7 +74,7 @@ class BlockReader:
         self._resident = resident or self._whole is not None
         self._buffers = [] if self._whole is not None else [source.allocate(bounds) for _ in range(buffers)]
 
-    def _fill(self, index: int, buffer: Any) -> Block:
+    def _fill(self, index: int, buffer: Buffer) -> Block:
         started = time.perf_counter()
         start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
         block = check_block(self.source, self.source.read(start, stop, buffer), start)

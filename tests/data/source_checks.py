@@ -70,12 +70,6 @@ def as_array(block):
     return X.toarray()
 
 
-def buffer_size(buffer):
-    if isinstance(buffer, np.ndarray):
-        return buffer.nbytes
-    return sum(part.nbytes for part in buffer if part is not None)
-
-
 def assert_rows(source, expected, cuts=()):
     """Every block between the cuts, read backwards through one buffer, is that slice of `expected`."""
     assert (source.rows, source.features) == expected.shape
@@ -86,8 +80,7 @@ def assert_rows(source, expected, cuts=()):
         found = as_array(block)
         assert found.dtype == source.dtype
         np.testing.assert_array_equal(found, np.asarray(expected[start:stop]).astype(source.dtype))
-    buffer = getattr(buffer, "held", buffer)  # of shards; none where they were put together
-    assert buffer is None or buffer_size(buffer) <= source.buffer_bytes(bounds)
+    assert buffer.nbytes <= source.buffer_bytes(bounds)
 
 
 def assert_plans(source, least, one_block=True):

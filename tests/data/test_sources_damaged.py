@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
+from streammargin.data.hdf5 import encoding_of
 from streammargin.data.labels import census
-from streammargin.data.open import encoding_of, open_source
+from streammargin.data.open import open_source
 from streammargin.driver.prefetch import read_blocks
 from streammargin.driver.setup import check_weights
 from streammargin.errors import DataError, InputMissingError, StreamMarginError

@@ -63,7 +63,7 @@ def test_plans_keep_the_budget(files, budget, state, kind):
     assert plan.memory_bytes <= budget
     assert plan.bounds[0] == 0 and plan.bounds[-1] == source.rows and np.all(np.diff(plan.bounds) > 0)
     buffers = [source.allocate(plan.bounds) for _ in range(plan.buffers)]
-    held = sum(part.nbytes for b in buffers for part in (b if isinstance(b, tuple) else [b]) if part is not None)
+    held = sum(buffer.nbytes for buffer in buffers)
     assert held + state <= plan.memory_bytes
     assert plan.resident == (plan.blocks == 1)
 

@@ -1,0 +1,32 @@
+"""Files of other kinds, known by their first bytes: an error names what a file is rather than what it is not."""
+
+from __future__ import annotations
+
+# first bytes -> (what such a file is, what to do with it); only kinds that are taken for data now and then
+_CONVERT = "streammargin-data convert reads it"
+_WRITE = "write its rows as CSV or svmlight text, as HDF5, or with scipy.sparse.save_npz"
+_KINDS: tuple[tuple[bytes, str, str], ...] = (
+    (b"PK\x03\x04", "a zip archive", f"if it is SciPy's NPZ, {_CONVERT}"),
+    (b"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),
+    (b"BZh", "compressed by bzip2", f"if it is text, {_CONVERT}"),
+    (b"\xfd7zXZ\x00", "compressed by xz", f"if it is text, {_CONVERT}"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd", "unpack it with: zstd -d"),
+    (b"\x04\x22\x4d\x18", "compressed by lz4", "unpack it with: lz4 -d"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    (b"PAR1\x15", "a Parquet file", _WRITE),
+    (b"ARROW1\x00", "an Arrow (Feather) file", _WRITE),
+    (b"Obj\x01", "an Avro file", _WRITE),
+    (b"%%MatrixMarket", "a Matrix Market file", "scipy.io.mmread and scipy.sparse.save_npz make an NPZ of it"),
+    (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
+    (b"\x93NUMPY", "an array of numpy.save", "give it to sm.train as an array, or write the rows as dataset X of HDF5"),
+    (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
+    (b"SQLite format 3\x00", "an SQLite database", _WRITE),
+    (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
+)  # fmt: skip
+LONGEST = 32  # bytes that are looked at
+
+
+def kind_of(start: bytes) -> tuple[str, str] | None:
+    """(what a file that starts so is, what to do with it), or None for a kind that is not known here."""
+    return next(((what, remedy) for magic, what, remedy in _KINDS if start.startswith(magic)), None)

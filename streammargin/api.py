@@ -27,9 +27,10 @@ from streammargin.checks import (
 from streammargin.data.base import Source
 from streammargin.data.open import is_stream, opened
 from streammargin.data.scaled import ScaledSource
+from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
-from streammargin.driver.plan import make_plan, parse_size, spendable
+from streammargin.driver.plan import Plan, make_plan, parse_size, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Limits, Outcome, certificate_event, run
 from streammargin.driver.setup import (
@@ -45,9 +46,9 @@ from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.result import FIGURES, TrainResult
-from streammargin.solvers.auto import choose
-from streammargin.solvers.base import Problem
-from streammargin.solvers.registry import make_solver
+from streammargin.solvers.auto import candidates
+from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.registry import AUTO, make_solver
 from streammargin.specs.losses import is_numeric, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 from streammargin.streams import train_stream
@@ -156,18 +157,14 @@ def train(
         return train_stream(data, params, max_seconds, History(listeners), should_stop)
     if max_rows is not None:
         raise UsageError("max_rows ends a stream of batches; files and arrays are read passes times")
-    automatic = solver == "auto"
-    if automatic:
-        hard = np.isscalar(C) and C is not None and number(C, "C") == math.inf
-        targets_given = loss is not None and is_numeric(make_loss(loss, width, 0.0))
-        solver = choose(hard or targets_given, resolve_p(norm, 3), multiclass == "joint", targets_given)
-    method = make_solver(solver)
-    loss = method.default_loss if loss is None else loss
-    function = make_loss(loss, width, number(epsilon, "epsilon"))
+    # those of `auto` depend on the problem, which is known once the data are open
+    declared: Solver | type[Solver] = Solver if solver == AUTO else make_solver(solver)
+    function = make_loss(declared.default_loss if loss is None else loss, width, number(epsilon, "epsilon"))
     numeric = is_numeric(function)
+    cost: Any = C
     if C is None:
-        C = math.inf if numeric else method.default_C
-    values = check_options(C, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
+        cost = math.inf if numeric else declared.default_C
+    values = check_options(cost, tol, passes, max_seconds, seed, bias, scale, multiclass, valid)
     if numeric:
         check_numeric(values, class_weight, positive, classes, multiclass, valid)
     midway = bias == MIDWAY
@@ -194,7 +191,7 @@ def train(
         factors = np.ones((1, 1)) if numeric else class_factors(class_weight, target, weights, source.name)
         p = resolve_p(norm, source.features)
         per_trial = len(target.positive)
-        problem = Problem(
+        asked = Problem(
             rows=source.rows,
             features=source.features,
             dtype=source.dtype,
@@ -216,34 +213,34 @@ def train(
             entries=source.nnz,
             largest_target=float(np.abs(targets).max(initial=0.0)),
         )
-        method.check(problem)
-        costs = problem.caps[np.isfinite(problem.caps)]
+        costs = asked.caps[np.isfinite(asked.caps)]
         if costs.size and float(costs.max()) > LARGEST_C / source.rows:
             raise UsageError(f"C = {max(values):g} is too large to compute with; use C = inf, the hard margin")
         held_out = None if valid is None else _held_out(stack, valid, x, y, source)
 
         # weights of the certificate event and the model are further copies of (K, d+1)
-        vectors = 3 * problem.count + 4
+        vectors = 3 * asked.count + 4
         own = target.codes.nbytes + weights.nbytes + targets.nbytes
         own += 8 * vectors * (source.features + 1)
 
-        def scratch(rows: int, size: int) -> int:
-            return method.scratch(problem, rows, size, source.sparse)
+        def problem_for(method: Solver) -> Problem:
+            own_loss = make_loss(method.default_loss, width) if loss is None else function
+            own_caps = np.full_like(asked.caps, method.default_C) * factors if C is None and not numeric else asked.caps
+            return replace(asked, loss=own_loss, caps=own_caps)
 
-        # with a budget of 0 a method leaves out what it may do without; the last attempt names the least budget
-        attempts = [(method, problem), (method, replace(problem, budget=0))]
-        if automatic and solver == "active-set":
-            attempts.append((make_solver("asdca"), replace(problem, budget=0)))
-        while True:  # before anything large is read or allocated
-            method, problem = attempts.pop(0)
-            counted = method.memory(problem) + own
-            try:
-                make_plan(source, budget, counted, scratch)
-                break
-            except UsageError:
-                if not attempts:
-                    raise
-        solver = method.name
+        def plan_of(rows: Source, method: Solver, problem: Problem, counted: int) -> Plan:
+            return make_plan(rows, budget, counted, lambda m, size: method.scratch(problem, m, size, source.sparse))
+
+        def check_room(method: Solver, problem: Problem) -> None:
+            plan_of(source, method, problem, method.memory(problem) + own)
+
+        # before anything large is read or allocated
+        names = candidates(asked) if solver == AUTO else [solver]
+        method, problem = choose(names, problem_for, check_room)
+        solver, loss = method.name, method.default_loss if loss is None else loss
+        if C is None and not numeric:
+            values = [method.default_C]
+        counted = method.memory(problem) + own
         working: Source = source
         center, factor = np.zeros(1), np.ones(1)
         if scale != "none":
@@ -258,7 +255,7 @@ def train(
                 rows, codes, problem.positive, problem.trials, 1.0 if midway else column, (budget - counted) // 4
             )
             counted += validator.memory_bytes
-        plan = make_plan(working, budget, counted, scratch)
+        plan = plan_of(working, method, problem, counted)
 
         params = plain_params({
             "solver": solver, "loss": loss, "width": width, "epsilon": epsilon,

@@ -16,15 +16,15 @@ from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, check_weights, class_factors, same_label
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers.base import Options, Problem, State
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.base import Options, Problem, State, StreamSolver
+from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 
 
 def streaming_solvers() -> list[str]:
     """Names of the solvers that keep nothing per row."""
-    return [name for name in names() if make_solver(name).streams]
+    return [name for name in SOLVERS if isinstance(make_solver(name), StreamSolver)]
 
 
 class Learner:
@@ -45,12 +45,13 @@ class Learner:
         classes: Sequence[Any] | None = None, positive: Any = None, joint: bool = False,
         options: Options | None = None, tol: float = 1e-3, horizon: int | None = None,
     ) -> None:  # fmt: skip
-        self.solver = make_solver(solver)
-        if not self.solver.streams:
+        method = None if solver == AUTO else make_solver(solver)
+        if not isinstance(method, StreamSolver):
             raise UsageError(
                 f"{solver} needs its rows more than once, but the batches of a stream pass by once; use "
                 f"{', '.join(streaming_solvers())}, or write the rows to a file with streammargin-data convert"
             )
+        self.solver = method
         if positive is not None and classes is not None:
             raise UsageError("of a stream, positive sets one class against all others; leave classes out")
         self.loss = make_loss(self.solver.default_loss if loss is None else loss, width)
@@ -96,6 +97,7 @@ class Learner:
             self.state = self.solver.start(self.problem)
             self.target = target
         problem = replace(self.problem, rows=rows, codes=codes, weights=weights)
+        assert self.state is not None
         self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.bias or 0.0))
         self.batches += 1
         self.rows += rows
@@ -145,11 +147,12 @@ class Learner:
 
     def weights(self) -> np.ndarray:
         """The weights (K, d+1) float64 after the last batch; the last column belongs to the constant column."""
+        assert self.problem is not None and self.state is not None, "no batch was learned"
         return self.solver.weights(self.problem, self.state)
 
     def margin_upper(self) -> float | None:
         """An upper bound of the smallest margin of the classes, from the steps; None where the method has none."""
-        assert self.problem is not None
+        assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None
         upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))

@@ -51,6 +51,7 @@ class Method(WholePass):
     name = "active-set"
     summary = "exact solutions of small problems"
     prologue = 0
+    requires = Ascent.requires
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

@@ -16,7 +16,6 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock
-from streammargin.specs.losses.hinges import Hinge
 
 STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # per visit of one block of several
@@ -52,8 +51,6 @@ class Method(WholePass):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if problem.loss != Hinge(0.0, 1.0):
-            raise UsageError("adaptive draws rows by exp(-margin) and has no other loss; leave --loss and --width out")
         if problem.options.schedule not in (None, "momentum", "proven"):
             raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
 

@@ -1,25 +1,18 @@
-"""Which solver for which problem."""
+"""Which solvers for which problem."""
 
 from __future__ import annotations
 
-from streammargin.solvers import sdca
+from streammargin.solvers.base import Problem
 
 
-def choose(hard: bool, p: float, joint: bool, numeric: bool = False) -> str:
-    """The solver that `auto` stands for.
+def candidates(problem: Problem) -> list[str]:
+    """Names of the solvers that `auto` stands for, the best one first; the next is for what that one cannot do.
 
-    hard: C = inf; p: exponent of the norm; joint: one margin for all classes; numeric: the labels are numbers to
-    interpolate.
+    That is an option or a loss that it does not serve, or a memory budget too small for it. The problem is as it was
+    asked for: where C or the loss were left out, it has those of most solvers, and the one taken may have others.
     """
-    if joint:
-        return "dual-momentum"
-    if hard and p == 2.0 and not numeric:
-        return "active-set"
-    return "asdca" if hard and p < 2.0 else "sdca"
-
-
-class Method(sdca.Method):
-    """Has the name in the registry; `train` puts the solver that `choose` names in its place."""
-
-    name = "auto"
-    summary = "the solver that suits the problem"
+    if problem.joint:
+        return ["dual-momentum"]
+    if problem.hard and problem.p == 2.0 and not problem.targets.size:
+        return ["active-set", "asdca"]
+    return ["asdca" if problem.hard and problem.p < 2.0 else "sdca"]

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.errors import UsageError, out_of_range
 from streammargin.kernels.order import permutation
 from streammargin.specs.blocks import Block
-from streammargin.specs.losses import is_numeric
+from streammargin.specs.losses import is_numeric, losses_with, make_loss
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,9 @@ class Solver(ABC):
     summary: ClassVar[str]
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
     default_loss: ClassVar[str] = "hinge"
+    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: it has no loss but the default
     default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
     joint: ClassVar[bool] = False  # serves --multiclass joint
-    streams: ClassVar[bool] = False  # learns from batches that pass by once: keeps nothing per row
     options: ClassVar[tuple[str, ...]] = ()  # the fields of Options that it heeds
     numeric: ClassVar[bool] = False  # serves targets that are numbers
 
@@ -156,6 +156,15 @@ class Solver(ABC):
             raise UsageError(f"{self.name} trains one class against the rest; for joint use --solver dual-momentum")
         if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
             raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use --solver sdca or asdca")
+        if not self.requires and problem.loss != make_loss(self.default_loss):
+            raise UsageError(f"{self.name} has one loss of its own; leave --loss and --width out")
+        for method in self.requires:
+            if not hasattr(problem.loss, method):
+                able = ", ".join(losses_with(self.requires))
+                raise UsageError(
+                    f"{self.name} needs `{method}` of a loss, which {type(problem.loss).__name__} has not; "
+                    f"the losses that serve are {able}"
+                )
         for name, value in vars(problem.options).items():
             if value is not None and name not in self.options:
                 raise UsageError(f"{self.name} has no use for --{name.replace('_', '-')}; leave it out")
@@ -218,6 +227,21 @@ class Solver(ABC):
     @abstractmethod
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         """The current weights (K, d+1) float64; the last column belongs to the constant column."""
+
+
+class StreamSolver(Solver):
+    """A method that keeps nothing per row, and so can learn from rows that pass by once."""
+
+    @abstractmethod
+    def stream_block(self, problem: Problem, state: State, block: Block) -> int:
+        """Learn from each row of the block once, in order, and count the mistakes made on the way.
+
+        The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
+        """
+
+    @abstractmethod
+    def margin_bound(self, problem: Problem, state: State, k: int) -> float:
+        """An upper bound of the margin of problem k, from the steps so far; inf where they tell nothing."""
 
 
 def relative_gap(primal: float, dual: float) -> float:

@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.kernels import whole_pass as kernel
 from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
 from streammargin.specs.blocks import Block
-from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import dual_norm
 
 
@@ -26,11 +24,6 @@ class Method(GradientPass):
     name = "batch-perceptron"
     summary = "steps along the row of the smallest margin, one read each"
     options = ("average",)
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.loss != make_loss(self.default_loss):
-            raise UsageError("batch-perceptron looks at the smallest margin only and has no loss; leave --loss out")
 
     def _averages(self, problem: Problem) -> bool:
         return problem.options.average is not False

@@ -37,13 +37,15 @@ class DualAscent(Swept):
     """
 
     numeric = True
+    requires = ("step", "primal", "dual", "settled", "gap", "bound", "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if not hasattr(problem.loss, "step"):
-            raise UsageError(f"{self.name} needs a loss with a dual; use --loss hinge, squared_hinge or logistic")
         if problem.hard and not problem.loss.has_hard_margin():
-            raise UsageError("C = inf is the hard margin, which the logistic loss has not; use --loss hinge")
+            raise UsageError(
+                f"C = inf is the hard margin, which the loss {type(problem.loss).__name__} has not; give a finite C, "
+                f"or use --loss {self.default_loss}"
+            )
 
     def loop_dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are and the tolerance allows it."""

@@ -13,6 +13,7 @@ class Method(SoftmaxPass):
 
     name = "gd"
     summary = "gradient descent, one read a step"
+    requires = (*SoftmaxPass.requires, "curvature_bound")
 
     def step(self, problem: Problem, rows: float, total: float, value: float, level: float) -> tuple[float, float]:
         # the gradient is -A^T q times the mean of the slopes phi'

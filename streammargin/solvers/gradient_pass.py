@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels import whole_pass as kernel
 from streammargin.kernels.vectors import mix, square
@@ -119,13 +118,9 @@ class SoftmaxPass(GradientPass):
     """
 
     default_loss = "exponential"
+    requires: ClassVar[tuple[str, ...]] = ("level", "share", "value", "divisor", "steepness")
     joint = True
     momentum: ClassVar[bool] = False
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if not hasattr(problem.loss, "share"):
-            raise UsageError(f"{self.name} needs a loss with an exponential tail; use --loss exponential or logistic")
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)

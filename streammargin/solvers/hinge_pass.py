@@ -8,11 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.kernels.chunks import MISTAKES, SMALLEST
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
-from streammargin.specs.losses.hinges import Hinge
 
 
 class HingePass(WholePass):
@@ -23,11 +21,6 @@ class HingePass(WholePass):
     """
 
     columns: ClassVar[int]
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.loss != Hinge(0.0, 1.0):
-            raise UsageError(f"{self.name} has one loss of its own, the hinge; leave --loss and --width out")
 
     def memory(self, problem: Problem) -> int:
         return super().memory(problem) + 3 * 8 * problem.count * (problem.features + 1)

@@ -8,16 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError, out_of_range
+from streammargin.errors import out_of_range
 from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.dual_ascent import group_of
 from streammargin.solvers.hull import EPS, hull_bound, hull_memory, start_hull
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
-from streammargin.specs.losses.hinges import Hinge
 from streammargin.specs.norms import dual_norm, mirror
 
 # row norms within these bounds have squares that are far from the ends of a float64
@@ -26,21 +25,15 @@ PLAIN = (1e-50, 1e50)
 CANCELLED = 1e-9
 
 
-class Primal(Swept):
+class Primal(Swept, StreamSolver):
     """State: theta (K, d+1), the sum of the rows with the multiples that the steps gave them; no number per row.
 
     Rows are taken in units of `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
     w = mirror(theta) are those of the rows x / base.
     """
 
-    streams = True
     options = ("average",)
     rule: ClassVar[int]
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.loss != Hinge(0.0, 1.0):
-            raise UsageError(f"{self.name} has one loss of its own; leave --loss out, or use --solver sdca")
 
     def memory(self, problem: Problem) -> int:
         vectors = 1 + (problem.p != 2.0) + bool(problem.options.average)

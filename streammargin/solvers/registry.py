@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
 
 from streammargin.errors import UsageError
 
+if TYPE_CHECKING:
+    from streammargin.solvers.base import Solver
+
+AUTO = "auto"  # stands for the solvers that `solvers/auto.py` names for a problem
+
 # name on the command line -> one line of help; a literal table, because --help must not import numba
 SOLVERS = {
-    "auto": "the one that suits C, norm and multiclass: active-set, sdca, asdca or dual-momentum; stops as that does",
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
     "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
     "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
@@ -27,12 +32,13 @@ SOLVERS = {
 
 
 def names() -> dict[str, str]:
-    """Names of the solvers and a line on each."""
-    return dict(SOLVERS)
+    """What may be asked for, `auto` among it, and a line on each."""
+    suits = "the one that suits C, norm and multiclass: active-set, sdca, asdca or dual-momentum; stops as that does"
+    return {AUTO: suits, **SOLVERS}
 
 
-def make_solver(name: str):
+def make_solver(name: str) -> Solver:
     """An instance of the solver of this name. Raises UsageError if unknown."""
     if name not in SOLVERS:
-        raise UsageError(f"unknown solver {name!r}; the solvers are {', '.join(SOLVERS)}")
+        raise UsageError(f"unknown solver {name!r}; the solvers are {', '.join(names())}")
     return importlib.import_module(f"streammargin.solvers.{name.replace('-', '_')}").Method()

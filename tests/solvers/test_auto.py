@@ -1,25 +1,30 @@
 """Which solver `auto` takes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
+from reference.drive import hard_problem
 
 import streammargin as sm
-from streammargin.solvers.auto import choose
+from streammargin.solvers.auto import candidates
 
 
 @pytest.mark.parametrize(
-    "hard, p, joint, name",
+    "options, names",
     [
-        (True, 2.0, False, "active-set"),
-        (True, 1.5, False, "asdca"),
-        (False, 2.0, False, "sdca"),
-        (False, 1.5, False, "sdca"),
-        (True, 2.0, True, "dual-momentum"),
+        ({}, ["active-set", "asdca"]),
+        ({"p": 1.5}, ["asdca"]),
+        ({"caps": np.ones((1, 2))}, ["sdca"]),
+        ({"caps": np.ones((1, 2)), "p": 1.5}, ["sdca"]),
+        ({"joint": True}, ["dual-momentum"]),
+        ({"targets": np.ones(60)}, ["sdca"]),
+        ({"targets": np.ones(60), "p": 1.5}, ["asdca"]),
     ],
 )
-def test_choice(hard, p, joint, name):
-    assert choose(hard, p, joint) == name
+def test_the_solvers_to_try(options, names):
+    assert candidates(replace(hard_problem(*separable()), **options)) == names
 
 
 @pytest.mark.parametrize(
@@ -45,3 +50,29 @@ def test_numbers_are_interpolated_by_a_solver_that_can():
     X, _ = separable(8, 12)
     result = sm.train((X, np.arange(8) * 0.5), solver="auto", loss="interpolate", tol=1e-6)
     assert result.model.header["solver"] == "sdca" and result.converged
+
+
+def test_sparse_norms_are_those_of_the_data():
+    """p = min(2, 1 + 1 / ln d) is 2 for two columns, and the active set serves that."""
+    X, y = separable(20, 2)
+    result = sm.train((X, y), solver="auto", C=np.inf, norm="sparse")
+    assert result.model.header["solver"] == "active-set" and result.model.header["p"] == 2.0
+
+
+def test_the_next_one_is_tried_where_the_memory_is_too_small_for_the_first():
+    X = np.ones((40, 30_000), np.float32)
+    X[20:] = -1.0
+    tight = {"C": np.inf, "passes": 2, "memory": "9M"}
+    with pytest.raises(sm.UsageError, match="too small"):
+        sm.train((X, np.repeat([1, -1], 20)), solver="active-set", **tight)
+    result = sm.train((X, np.repeat([1, -1], 20)), solver="auto", **tight)
+    assert result.model.header["solver"] == "asdca"
+
+
+def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
+    assert sm.train(separable(), solver="auto", multiclass="joint").model.header["solver"] == "sdca"
+
+
+def test_the_last_refusal_is_told():
+    with pytest.raises(sm.UsageError, match="asdca has no use for --average"):
+        sm.train(separable(), solver="auto", C=np.inf, average=True)

@@ -12,9 +12,9 @@ from reference.training import binary
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers.registry import SOLVERS
+from streammargin.solvers.registry import names
 
-HARD = sorted(set(SOLVERS) - {"pegasos"})  # pegasos needs a finite C
+HARD = sorted(set(names()) - {"pegasos"})  # pegasos needs a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
 FORMS = ["dense", "csr"]
 
@@ -138,7 +138,7 @@ def test_norms_near_the_ends_of_their_range(solver, norm, form):
         assert 0.0 < lower <= result.certificate["margin_upper"] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("solver", sorted(names()))
 def test_what_is_refused_before_anything_is_learned(solver):
     X, y = rows()
     C = 1.0 if solver == "pegasos" else np.inf

@@ -7,9 +7,9 @@ import pytest
 
 import streammargin as sm
 from streammargin.errors import DataError
-from streammargin.solvers.registry import SOLVERS
+from streammargin.solvers.registry import names
 
-HARD = sorted(set(SOLVERS) - {"pegasos", "adaptive"})
+HARD = sorted(set(names()) - {"pegasos", "adaptive"})
 
 
 def apart(n=20, seed=0):

@@ -19,7 +19,7 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver import plan
 from streammargin.solvers import active_set
-from streammargin.solvers.registry import SOLVERS
+from streammargin.solvers.registry import names
 
 ROWS, FEATURES = 4000, 100
 TOL = 0.02
@@ -76,7 +76,7 @@ def small_plans(monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("solver", sorted(SOLVERS))
+@pytest.mark.parametrize("solver", sorted(names()))
 def test_a_tenth_of_the_file_is_memory_enough(files, solver, form):
     X, y = rows()
     path = str(files / f"{form}.h5")

@@ -10,7 +10,7 @@ from reference.norms import length
 import streammargin as sm
 from streammargin.errors import UsageError
 from streammargin.solvers.base import Problem, relative_gap, relative_margin_gap
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import SOLVERS, make_solver
 from streammargin.specs.blocks import DenseBlock
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
@@ -124,7 +124,7 @@ def test_the_logistic_loss_has_no_hard_margin():
 
 
 def test_solvers_are_known_by_name():
-    assert all(make_solver(name).name == name for name in names())
+    assert all(make_solver(name).name == name for name in SOLVERS)
     with pytest.raises(UsageError, match="unknown solver 'magic'; the solvers are"):
         make_solver("magic")
 

@@ -30,6 +30,7 @@ import importlib
 import math
 import numbers
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
 from streammargin.errors import UsageError
@@ -62,6 +63,12 @@ def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
         raise UsageError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
     return loss._replace(epsilon=float(epsilon))
+
+
+def losses_with(methods: Iterable[str]) -> list[str]:
+    """Names of the losses of classes that have all of these methods."""
+    made = {name: make(1.0) for name, make in sorted(LOSSES.items())}
+    return [name for name, loss in made.items() if not is_numeric(loss) and all(hasattr(loss, m) for m in methods)]
 
 
 def is_numeric(loss: Any) -> bool:

@@ -1,0 +1,37 @@
+"""The solver for a problem: the first of several that serves it within the memory budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from streammargin.errors import UsageError
+from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.registry import make_solver
+
+
+def choose(
+    names: Sequence[str], problem_for: Callable[[Solver], Problem], check_room: Callable[[Solver, Problem], None]
+) -> tuple[Solver, Problem]:
+    """The solver, and the problem as it takes it. Raises the last one's UsageError where none of them will do.
+
+    problem_for: with the solver's own loss and C where these were left out; check_room raises UsageError for a budget
+    that is too small. With a budget of 0 a method leaves out what it may do without, so that the error names the least.
+    """
+    refusal = UsageError("there is no solver to try")
+    for name in names:
+        method = make_solver(name)
+        problem = problem_for(method)
+        try:
+            method.check(problem)
+        except UsageError as error:
+            refusal = error
+            continue
+        for budget in (problem.budget, 0):
+            fitted = replace(problem, budget=budget)
+            try:
+                check_room(method, fitted)
+                return method, fitted
+            except UsageError as error:
+                refusal = error
+    raise refusal

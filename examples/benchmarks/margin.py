@@ -1,6 +1,6 @@
 """Time to a certified maximum margin: every solver, beside LIBLINEAR at a C large enough for the same margin.
 
-    python examples/benchmark_margin.py DATA_DIR [--tol 1e-3] [--repeats 5] [--seconds 30] [--only mnist,lp,D,E,rcv1]
+    python -m examples.benchmarks.margin DATA_DIR [--tol 1e-3] [--repeats 5] [--seconds 30] [--only mnist,lp,D,E,rcv1]
 
 DATA_DIR holds mnist/ and rcv1sub/ as distributed. Data in memory, compile time excluded (an uncounted first
 run), seconds with all certificates. A solver that has not proven the relative margin gap after --seconds is
@@ -16,24 +16,20 @@ import time
 import warnings
 
 import numpy as np
-from benchmark_liblinear import load
-from paper_data import gaussian, mnist
 from sklearn.svm import LinearSVC
 
 import streammargin as sm
-from data_tools.convert import convert
 from data_tools.generate import generate
+from examples.benchmarks.sets import WORK, load, make, read
+from examples.paper_data import gaussian
 from streammargin.solvers.registry import names
 
 SKIPPED = {"auto", "pegasos"}  # another solver's name; a method without a hard margin
 
 
-def separable_rcv1(folder):
+def separable_rcv1(path):
     """The first rows of rcv1sub, as many as are separable (halving the step of the search)."""
-    path = os.path.join(tempfile.gettempdir(), "streammargin-rcv1sub.h5")
-    if not os.path.exists(path):
-        convert(os.path.join(folder, "rcv1sub", "rcv1sub.binary.bz2"), path)
-    X, y = load(path)
+    X, y = read(path)
     rows, step = len(y), len(y)
     while True:
         step = max(step // 2, 250)
@@ -43,22 +39,12 @@ def separable_rcv1(folder):
         rows -= step
 
 
-def generated(rows=12_000, features=784):
-    """Set D: dense rows whose variances fall like those of images, two classes apart: about 60 support vectors."""
-    random = np.random.default_rng(0)
-    deviation = np.arange(1, features + 1) ** -0.5
-    y = np.where(random.random(rows) < 0.5, 1.0, -1.0)
-    apart = random.standard_normal(features) * deviation
-    X = random.standard_normal((rows, features)) * deviation + 2.5 * y[:, None] * (apart / np.linalg.norm(apart))
-    return X.astype(np.float32), y
-
-
 def pushed():
     """Set E: `generate --separable 0.5`, every third row on the margin and 4,600 support vectors."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "E.h5")
         generate(path, rows=12_000, features=784, separable=0.5)
-        return load(path)
+        return read(path)
 
 
 def timed(function):
@@ -124,6 +110,7 @@ def liblinear(data, upper, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
+    parser.add_argument("--work", default=WORK, help="where the sets are kept as HDF5 (%(default)s)")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -131,11 +118,11 @@ def main():
     parser.add_argument("--solvers", default=",".join(name for name in names() if name not in SKIPPED))
     options = parser.parse_args()
     sets = {
-        "mnist": lambda: mnist(os.path.join(options.data, "mnist")),
+        "mnist": lambda: load("mnist01", make("mnist01", options.data, options.work))[:2],
         "lp": lambda: gaussian(0)[:2],
-        "D": generated,
+        "D": lambda: load("D", make("D", options.data, options.work))[:2],
         "E": pushed,
-        "rcv1": lambda: separable_rcv1(options.data),
+        "rcv1": lambda: separable_rcv1(make("rcv1sub", options.data, options.work)),
     }
     for name in options.only.split(","):
         data = sets[name]()

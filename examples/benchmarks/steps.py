@@ -1,6 +1,6 @@
 """What does an iteration cost? Whole-pass methods against X @ w plus X.T @ q, asdca's step against sdca's.
 
-    python examples/benchmark_steps.py [--repeats 15]
+    python -m examples.benchmarks.steps [--repeats 15]
 
 Generated rows in memory, dense (12,000 x 784) and CSR (20,000 x 50,000, 75 values a row), float32; BLAS on one
 thread; compile time excluded. Medians of pairs: the products, and right after them a few iterations.
@@ -15,10 +15,10 @@ import time
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from benchmark_liblinear import load
 
 import streammargin as sm
 from data_tools.generate import generate
+from examples.benchmarks.sets import read
 
 WHOLE_PASS = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron", "diagonal", "inertial-diagonal", "homotopic")
 KINDS = {
@@ -48,7 +48,7 @@ def main():
     for kind, shape in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
             generate(os.path.join(folder, "data.h5"), **shape)
-            X, y = data = load(os.path.join(folder, "data.h5"))
+            X, y = data = read(os.path.join(folder, "data.h5"))
         w, q = np.ones(X.shape[1], X.dtype), np.ones(X.shape[0], X.dtype)
         print(f"{kind}, {X.shape[0]:,} x {X.shape[1]:,}")
         for solver in WHOLE_PASS:

@@ -1,6 +1,6 @@
 """Is --memory kept? Peak memory of whole training processes, as the kernel saw it.
 
-    python examples/benchmark_memory.py [--dir DIR] [--sizes 1G,4G] [--memory 256M]
+    python -m examples.benchmarks.memory [--dir DIR] [--sizes 1G,4G] [--memory 256M]
 
 For dense rows, CSR rows and ten classes: the peak of `streammargin train` on files of each size, minus the
 peak of the same command on 100 rows of the same width (kernels cached), must not exceed the budget. The last

@@ -1,6 +1,6 @@
 """What does a streamed pass cost? Elapsed against max(raw read of the same bytes, kernel time in memory).
 
-    python examples/benchmark_passes.py [--dir DIR] [--size 4G] [--pairs 5]
+    python -m examples.benchmarks.passes [--dir DIR] [--size 4G] [--pairs 5]
 
 For a dense and a CSR file: the first pass of sdca out of core (256M budget), cold (the file dropped from the
 page cache before) and from the page cache; a plain preadv loop over the same bytes in the same order, under

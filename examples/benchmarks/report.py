@@ -1,0 +1,115 @@
+"""Rows of `in_memory` for people: a line each, tables in Markdown, a picture.
+
+python -m examples.benchmarks.report ROWS.jsonl [--out FILE.png]
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from examples.benchmarks.sides import OURS
+from examples.benchmarks.store import read_rows
+
+Row = dict[str, Any]
+LEGEND = "median (least-most); [x]: not reached, x is the best; ?: the optimum is not known that well"
+
+
+def figure(row: Row, gap: str) -> str:
+    """Median seconds with the least and the most, or how near the side came; ? where the optimum is not known."""
+    doubt = "" if row["reference_gap"] <= float(gap) else "?"
+    if gap in row["reached"]:
+        found = row["reached"][gap]
+        return f"{found['median']:.3g} ({min(found['seconds']):.3g}-{max(found['seconds']):.3g}){doubt}"
+    return "-" if row["best"] is None else f"[{row['best']:.1e}]{doubt}"
+
+
+def line(row: Row) -> str:
+    """What is printed when a row was measured."""
+    times = "  ".join(f"{gap}: {figure(row, gap)}" for gap in row["limits"])
+    note = "" if row["stopped"] is None else f"  ({row['stopped']})"
+    return f"{row['set']:<11} {row['loss']:<13} C={row['C']:<5g} {row['side']:<34} {times}{note}"
+
+
+def table(rows: list[Row]) -> str:
+    """For each loss and gap, seconds by problem and side."""
+    parts = []
+    for loss in dict.fromkeys(row["loss"] for row in rows):
+        of_loss = [row for row in rows if row["loss"] == loss]
+        sides = list(dict.fromkeys(row["side"] for row in of_loss))
+        for gap in dict.fromkeys(gap for row in of_loss for gap in row["limits"]):
+            lines = [f"{loss}, seconds to {gap}: {LEGEND}", "",
+                     f"| set | C | {' | '.join(sides)} | best peer / ours |",
+                     "|" + "---|" * (len(sides) + 3)]  # fmt: skip
+            for name, C in dict.fromkeys((row["set"], row["C"]) for row in of_loss):
+                by_side = {row["side"]: row for row in of_loss if (row["set"], row["C"]) == (name, C)}
+                cells = [figure(by_side[side], gap) if side in by_side else "" for side in sides]
+                lines.append(f"| {name} | {C:g} | {' | '.join(cells)} | {ratio(by_side, gap)} |")
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def ratio(by_side: dict[str, Row], gap: str) -> str:
+    """How many times our time the fastest peer took; > 20 where none got there."""
+    ours = next((row for side, row in by_side.items() if side.startswith(OURS)), None)
+    theirs = [row["reached"][gap]["median"] for side, row in by_side.items()
+              if not side.startswith(OURS) and gap in row["reached"]]  # fmt: skip
+    if ours is None or gap not in ours["reached"]:
+        return "-"
+    own = ours["reached"][gap]["median"]
+    if theirs:
+        return f"{min(theirs) / own:.2f}"
+    return f"> {ours['limits'][gap] / own:.0f}" if len(by_side) > 1 else "-"
+
+
+def draw(rows: list[Row], path: str) -> str:
+    """Suboptimality against seconds and, for ours, against visits of all rows; a column for every problem.
+
+    Returns the path, or why there is no picture.
+    """
+    try:
+        import matplotlib
+    except ImportError:
+        return "none: matplotlib is not installed"
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    problems = list(dict.fromkeys((row["set"], row["loss"], row["C"]) for row in rows))
+    picture, axes = pyplot.subplots(len(problems), 2, figsize=(10, 2.6 * len(problems)), squeeze=False)
+    for (name, loss, C), (time_axis, read_axis) in zip(problems, axes, strict=True):
+        for row in rows:
+            if (row["set"], row["loss"], row["C"]) != (name, loss, C):
+                continue
+            found = [point for point in row["points"] if point["suboptimality"] > 0.0]
+            value = [point["suboptimality"] for point in found]
+            time_axis.loglog([point["seconds"] for point in found], value, ".-", label=row["side"])
+            visits = [visits_of(point) for point in found]
+            if visits and None not in visits:
+                read_axis.loglog(visits, value, ".-", label=row["side"])
+        time_axis.set(title=f"{name}, {loss}, C = {C:g}", xlabel="seconds", ylabel="suboptimality")
+        read_axis.set(xlabel="passes over the rows, certificates included")
+        time_axis.legend(fontsize=6)
+    picture.tight_layout()
+    picture.savefig(path, dpi=100)
+    pyplot.close(picture)
+    return path
+
+
+def visits_of(point: Row) -> int | None:
+    """Passes and certificates of a point, where the side counts them."""
+    return None if "passes" not in point else max(1, point["passes"] + point.get("certificates", 0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", metavar="ROWS.jsonl")
+    parser.add_argument("--out", metavar="FILE.png")
+    options = parser.parse_args()
+    rows = read_rows(options.rows)
+    print(table(rows))
+    if options.out:
+        print(f"\npicture: {draw(rows, options.out)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""streammargin with one of its solvers: from arrays in memory, start and certificates included."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from examples.benchmarks.sides import Side
+
+PASSES = 10**6
+
+
+def prepare(X: Any, y: Any, threads: int) -> Any:
+    """The arrays as they are: what `train` does to them is in its time."""
+    return X, y
+
+
+def ours(solver: str) -> Side:
+    """The side whose settings are the certified relative gaps that are asked for."""
+
+    def solve(data: Any, loss: str, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
+        import streammargin as sm
+        from streammargin.kernels.jit import compile_seconds
+
+        before = compile_seconds()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = sm.train(
+                data, solver=solver, loss=loss, C=C, tol=tol, passes=PASSES, max_seconds=limit
+            )  # fmt: skip
+        facts = {
+            "certified_gap": result.certificate["gap"],
+            "dual": result.certificate["dual"],
+            "proven": result.converged,
+            "passes": result.passes,
+            "certificates": sum(event["event"] == "certificate" for event in result.history),
+            "solver": result.model.header["solver"],
+            "compile_seconds": compile_seconds() - before,
+        }
+        return result.model.coef_, facts
+
+    losses = ("hinge", "squared_hinge", "logistic")
+    return Side(losses, (), prepare, solve, stops=True)

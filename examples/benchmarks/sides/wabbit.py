@@ -1,0 +1,76 @@
+"""Vowpal Wabbit from its own cache: online steps, a setting being a number of passes; L-BFGS for the logistic loss."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from typing import Any
+
+from examples.benchmarks.sides import Side
+
+PASSES = (1, 2, 5, 10, 20, 50)
+
+
+def write_text(X: Any, y: Any, path: str) -> None:
+    """Rows as Vowpal Wabbit reads them; a column is named by its number, which is its place in the weights."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    rows = sp.csr_matrix(X)
+    with open(path, "w", encoding="ascii") as file:
+        for label, start, stop in zip(y.tolist(), rows.indptr, rows.indptr[1:], strict=False):
+            pairs = zip(rows.indices[start:stop].tolist(), rows.data[start:stop].tolist(), strict=True)
+            file.write(f"{label} | " + " ".join(f"{j}:{np.float32(value)}" for j, value in pairs) + "\n")
+
+
+def read_weights(path: str, d: int) -> Any:
+    """The weights (1, d) of a readable model."""
+    import numpy as np
+
+    W = np.zeros((1, d))
+    with open(path, encoding="ascii", errors="replace") as file:
+        for line in file:
+            place, _, rest = line.partition(":")
+            if place.isdigit() and rest:
+                W[0, int(place)] = float(rest.split()[0])
+    return W
+
+
+def bits(d: int) -> int:
+    """The least -b with a place for every column."""
+    return max(1, (d - 1).bit_length())
+
+
+def prepare(X: Any, y: Any, threads: int) -> Any:
+    """A folder with the rows as text and as cache; (folder, rows, columns)."""
+    from vowpalwabbit import Workspace
+
+    if y.min() == 0:
+        raise ValueError("Vowpal Wabbit is compared on two classes only")
+    folder = tempfile.TemporaryDirectory()
+    text = os.path.join(folder.name, "rows")
+    write_text(X, y, text)
+    Workspace(f"-d {text} --cache_file {text}.cache -k -b {bits(X.shape[1])} --noconstant --quiet").finish()
+    os.unlink(text)
+    return folder, X.shape[0], X.shape[1]
+
+
+def solve(data: Any, loss: str, C: float, passes: int, limit: float) -> tuple[Any, dict[str, Any]]:
+    """`passes` over the cache, at its default steps."""
+    from vowpalwabbit import Workspace
+
+    folder, rows, d = data
+    base = os.path.join(folder.name, "rows")
+    if loss == "logistic":  # its online steps weigh the penalty by row, L-BFGS by the sum
+        how = f"--bfgs --passes {passes + 1} --l2 {1.0 / C!r}"
+    else:
+        how = f"--passes {passes} --l2 {1.0 / (C * rows)!r}"
+    started = time.perf_counter()
+    common = f"-d {base} --cache_file {base}.cache -b {bits(d)} --noconstant --quiet --holdout_off --random_seed 0"
+    Workspace(f"{common} --loss_function {loss} {how} --predict_only_model --readable_model {base}.txt").finish()
+    seconds = time.perf_counter() - started
+    return read_weights(f"{base}.txt", d), {"passes": passes, "seconds": seconds}
+
+
+SIDES = {"Vowpal Wabbit": Side(("hinge", "logistic"), PASSES, prepare, solve)}

@@ -1,0 +1,156 @@
+"""The benchmarks run at toy size, judge with numbers that are right, and go on where they were stopped."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("sklearn", reason="the peers need the extra `benchmarks`")
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+def command(name, *arguments, path=()):
+    """The lines that a benchmark prints."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), ROOT])}
+    done = subprocess.run(
+        [sys.executable, "-m", f"examples.benchmarks.{name}", *map(str, arguments)],
+        capture_output=True, text=True, env=environment, cwd=ROOT, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture
+def module(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    return importlib.import_module
+
+
+def test_ours_and_a_peer_are_measured_beside_each_other_and_only_once(tmp_path):
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "snapml.py").write_text("raise ImportError('it is not installed')")
+    out = tmp_path / "rows.jsonl"
+    arguments = [tmp_path, "--work", tmp_path / "work", "--out", out, "--rows", 150, "--repeats", 2, "--seconds", 30,
+                 "--sets", "D,a9a", "--losses", "hinge,logistic", "--C", 1, "--gaps", "1e-2,1e-3",
+                 "--peers", "LinearSVC,Snap ML", "--solvers", "sdca"]  # fmt: skip
+    said = command("in_memory", *arguments, path=[absent])
+    assert "a9a: left out, a9a is made of a9a/a9a.bz2" in said
+    assert "Snap ML is left out, ImportError: it is not installed" in said
+    rows = rows_of(out)
+    assert [(row["loss"], row["side"]) for row in rows] == [
+        ("hinge", "streammargin sdca"), ("hinge", "LinearSVC"), ("logistic", "streammargin sdca"),
+    ]  # fmt: skip
+    for row in rows:
+        assert (row["rows"], row["features"]) == (150, 784)
+        for gap, found in row["reached"].items():
+            assert found["suboptimality"] <= float(gap) and len(found["seconds"]) == 2
+            assert min(found["seconds"]) <= found["median"] <= max(found["seconds"])
+    ours = [row for row in rows if row["side"] == "streammargin sdca"]
+    assert all(set(row["reached"]) == {"0.01", "0.001"} for row in ours)
+    assert all(found["certified_gap"] <= float(gap) for row in ours for gap, found in row["reached"].items())
+    assert all(row["reference_gap"] <= 1e-4 for row in ours)
+    text = out.read_text().splitlines(keepends=True)
+    out.write_text(text[0] + text[2][:40])  # stopped in the middle of a row
+    command("in_memory", *arguments, path=[absent])
+    again = rows_of(out)
+    assert again[0] == rows[0]
+    assert sorted((row["loss"], row["side"]) for row in again) == sorted((row["loss"], row["side"]) for row in rows)
+    assert "| D | 1 |" in command("report", out)
+
+
+def test_the_objective_is_that_of_every_row_by_itself(module):
+    judge = module("examples.benchmarks.judge")
+    random = np.random.default_rng(3)
+    X, y = random.standard_normal((40, 5)).astype(np.float32), random.integers(0, 3, 40)
+    W = random.standard_normal((3, 5))
+    phi = {"hinge": lambda u: max(0.0, 1.0 - u), "squared_hinge": lambda u: max(0.0, 1.0 - u) ** 2,
+           "logistic": lambda u: np.log(1.0 + np.exp(-u))}  # fmt: skip
+    for loss, function in phi.items():
+        naive = sum(0.5 * w @ w for w in W) + 0.7 * sum(
+            function((1 if y[i] == k else -1) * float(X[i].astype(float) @ W[k])) for i in range(40) for k in range(3)
+        )
+        for rows in (X, sp.csr_matrix(X)):
+            assert judge.objective(rows, y, W, 0.7, loss) == pytest.approx(naive, rel=1e-12)
+    wrong = sum(int(np.argmax(W @ X[i].astype(float))) != y[i] for i in range(40))
+    assert judge.error(X, y, W) == wrong / 40
+
+
+@pytest.mark.filterwarnings("ignore")  # the peers' own
+@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "logistic"])
+def test_every_peer_that_is_here_solves_the_same_problem(module, name):
+    sides, judge = module("examples.benchmarks.sides"), module("examples.benchmarks.judge")
+    random = np.random.default_rng(4)
+    y = np.where(random.random(300) < 0.5, -1, 1)
+    X = (random.standard_normal((300, 6)) + 0.5 * y[:, None]).astype(np.float32)
+    W, _ = sides.find("streammargin sdca").solve((X, y), name, 0.5, 1e-6, 60.0)
+    optimum, met = judge.objective(X, y, W, 0.5, name), 0
+    for side_name, side in sides.peers().items():
+        if name not in side.losses or side_name.startswith("Vowpal"):  # which never gets that near
+            continue
+        try:
+            data = side.prepare(X, y, 1)
+        except ImportError:
+            continue
+        W, _ = side.solve(data, name, 0.5, side.settings[-1], 60.0)
+        assert abs(judge.objective(X, y, W, 0.5, name) / optimum - 1.0) < 1e-3, side_name
+        met += 1
+    assert met
+
+
+def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
+    ruler, worker = module("examples.benchmarks.ruler"), module("examples.benchmarks.worker")
+
+    class Answers:
+        """In place of a process: (seconds, objective) by setting."""
+
+        def __init__(self, table):
+            self.table, self.asked = table, []
+
+        def solve(self, loss, C, setting, limit):
+            self.asked.append(setting)
+            seconds, value, *gap = self.table[setting]
+            if seconds > limit:
+                raise worker.CutOff
+            dual = {"dual": value - gap[0], "proven": True, "certified_gap": gap[0]} if gap else {}
+            return seconds, value, dual
+
+    ours = Answers({1e-4: (0.3, 1.0, 0.0), 1e-2: (0.05, 1.005, 0.01), 1e-3: (0.1, 1.0005, 1e-3)})
+    peer = Answers({10.0: (0.1, 1.5), 3.0: (0.2, 1.009), 1.0: (0.5, 1.002), 0.5: (1.5, 1.0009), 0.2: (9.0, 1.0)})
+    rows = ruler.measure(
+        ["streammargin x", "LIBLINEAR -s 3"], {"streammargin x": ours, "LIBLINEAR -s 3": peer}, "hinge", 1.0,
+        [1e-2, 1e-3], ruler.Limits(longest=60.0, reference=60.0, repeats=3), lambda value: {"objective": value},
+    )  # fmt: skip
+    assert rows[1]["limits"] == {"0.01": pytest.approx(1.0), "0.001": pytest.approx(2.0)}
+    assert {gap: found["setting"] for gap, found in rows[1]["reached"].items()} == {"0.01": 3.0, "0.001": 0.5}
+    assert peer.asked == [10.0, 3.0, 1.0, 0.5] + 3 * [3.0, 0.5]
+    assert rows[1]["reached"]["0.01"]["median"] == 0.2
+    slow = Answers({10.0: (0.1, 1.5), 3.0: (2.5, 1.0)})
+    rows = ruler.measure(
+        ["streammargin x", "LIBLINEAR -s 3"], {"streammargin x": ours, "LIBLINEAR -s 3": slow}, "hinge", 1.0,
+        [1e-2, 1e-3], ruler.Limits(longest=60.0, reference=60.0, repeats=3), lambda value: {"objective": value},
+    )  # fmt: skip
+    assert rows[1]["reached"] == {} and rows[1]["best"] == pytest.approx(0.5)
+    assert rows[1]["stopped"] == "cut off at 2 s with setting 3"
+
+
+def test_a_call_that_takes_too_long_is_stopped(module, tmp_path):
+    sets, worker = module("examples.benchmarks.sets"), module("examples.benchmarks.worker")
+    path = sets.make("D", "", str(tmp_path), 100)
+    side = worker.Worker("LinearSVC", "D", path, 100, 1)
+    try:
+        with pytest.raises(worker.CutOff):
+            side.solve("hinge", 1e6, 1e-12, 1e-6)
+        assert side.solve("hinge", 1.0, 0.1, 60.0)[1].shape == (1, 784)
+    finally:
+        side.close()

@@ -250,10 +250,7 @@ def train(
         if held_out is not None:
             codes = encode(held_out, target)
             rows: Source = held_out if scale == "none" else ScaledSource(held_out, center, factor)
-            # a bias midway comes as the weight of a column of ones
-            validator = Validator(
-                rows, codes, problem.positive, problem.trials, 1.0 if midway else column, (budget - counted) // 4
-            )
+            validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
             counted += validator.memory_bytes
         plan = plan_of(working, method, problem, counted)
 

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
                   for start, _, scores in model.score_blocks(source, memory))  # fmt: skip
         if options.output and options.output.endswith((".h5", ".npy")):
-            columns = len(model.coef_) if options.decision else 1
+            columns = model.answer.outputs if options.decision else 1
             dtype = "f8" if options.decision else model.classes_.dtype
             write = _write_npy if options.output.endswith(".npy") else _write_hdf5
             with replacing(options.output, options.force) as temporary:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.answers.base import Answer
+from streammargin.answers.linear import LinearAnswer
 from streammargin.driver.events import History
 from streammargin.driver.midway import Midway
 from streammargin.driver.prefetch import BlockReader
@@ -177,7 +179,7 @@ class _Run:
                 self.impossible[k] = self.done[k] = True
         self.active = np.flatnonzero(~self.done)
         if self.validator is not None and self._worth_validating(swept):
-            self.valid_errors = self.validator.errors(np.stack([f.w for f in figures]))
+            self.valid_errors = self.validator.errors(self.answer(np.stack([f.w for f in figures])))
             self.validated = self.number
         for trial in range(self.problem.trials):
             known = self.valid_errors is not None and self.validated == self.number
@@ -207,14 +209,16 @@ class _Run:
         converged = self.done & ~self.impossible if current else np.zeros(self.problem.count, bool)
         figures, wrong = (self.figures, self.wrong) if current else (None, None)
         if current and self.validator is not None and self.validated < self.judged:
-            self.valid_errors = self.validator.errors(w)
+            self.valid_errors = self.validator.errors(self.answer(w))
         valid_errors = self.valid_errors if current else None
         return Outcome(reason, converged, self.number, w, figures, wrong, valid_errors)
 
-    def midway(self, w: np.ndarray) -> np.ndarray:
-        """A sweep that finds the bias (K,) midway between the classes, for weights w (K, d+1)."""
-        from streammargin.kernels.predict import decide_block
+    def answer(self, w: np.ndarray) -> LinearAnswer:
+        """The answer of weights w (K, d+1), with the constant column of this run."""
+        return LinearAnswer(w, self.bias)
 
+    def midway(self, answer: Answer) -> np.ndarray:
+        """A sweep that finds the bias (K,) midway between the classes."""
         found = Midway(self.problem.count)
         weights = self.problem.weights
         piece = max(1, SCORES // self.problem.count)
@@ -223,7 +227,7 @@ class _Run:
                 high = min(block.rows(), low + piece)
                 codes = self.problem.codes[first + low : first + high]
                 scores = np.empty((high - low, self.problem.count))
-                decide_block(block, w, low, scores)
+                answer.score(block, low, scores)
                 there = codes >= 0
                 if weights.size:
                     there &= weights[first + low : first + high] > 0.0
@@ -264,12 +268,13 @@ def run(
         raise out_of_range()
     if midway:
         try:
-            outcome.midway = training.midway(outcome.w)
+            outcome.midway = training.midway(training.answer(outcome.w))
         except _Interrupted:  # what was proven before stays
             outcome.reason = "signal"
             return outcome
         if validator is not None:
-            outcome.valid_errors = validator.errors(np.column_stack([outcome.w[:, :-1], outcome.midway]))
+            shifted = np.column_stack([outcome.w[:, :-1], outcome.midway])
+            outcome.valid_errors = validator.errors(LinearAnswer(shifted, 1.0))
     return outcome
 
 

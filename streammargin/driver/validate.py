@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 
+from streammargin.answers.base import Answer
 from streammargin.data.base import Source
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 
 
 class Validator:
-    """Classification error of K weights on a held-out source.
+    """Classification error of an answer of K outputs on a held-out source.
 
     codes (n,) int16: class of each row, -1: not counted. positive (K,): the class of sign +1. Blocks are
     planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to.
     """
 
-    def __init__(
-        self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, bias: float, budget: int
-    ) -> None:
+    def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
         self.source, self.codes = source, codes
-        self.positive, self.trials, self.bias = positive, trials, bias
+        self.positive, self.trials = positive, trials
         plan = make_plan(source, max(budget, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
         scores = 8 * plan.block_rows * len(positive)
         self.memory_bytes = codes.nbytes + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
-    def errors(self, w: np.ndarray) -> np.ndarray:
-        """Share of wrong rows for each value of C, with weights w (K, d+1) float64."""
-        from streammargin.kernels.predict import decide_block
-
-        per_trial = len(w) // self.trials
+    def errors(self, answer: Answer) -> np.ndarray:
+        """Share of wrong rows for each value of C."""
+        per_trial = answer.outputs // self.trials
         wrong = np.zeros(self.trials)
         for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
-            scores = np.empty((stop - start, len(w)))
-            decide_block(block._replace(bias=self.bias), w, 0, scores)
+            scores = np.empty((stop - start, answer.outputs))
+            answer.score(block, 0, scores)
             codes = self.codes[start:stop]
             for trial in range(self.trials):
                 mine = slice(trial * per_trial, (trial + 1) * per_trial)

@@ -1,54 +1,27 @@
-"""The model file: an .npz of arrays and one JSON header; never a pickle."""
+"""Models from their files, and to those of others."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import check_input, replacing
+from streammargin.errors import DataError, UsageError
+from streammargin.files import replacing
+from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
-from streammargin.plain import from_plain, to_plain
 from streammargin.specs.losses import LOSSES
 
-FORMAT = "streammargin-model"
-SCHEMA = 1
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
 
-def save_model(model: LinearModel, path: str, force: bool = False) -> None:
-    """Write `model` to `path` (.npz), atomically. Raises OutputError, ReadWriteError."""
-    header = json.dumps({"format": FORMAT, "schema": SCHEMA, **to_plain(model.header)})
-    with replacing(path, force) as name, open(name, "wb") as file:
-        np.savez(file, coef=model.coef_, intercept=model.intercept_, classes=model.classes_, header=np.array(header))
-
-
 def load_model(path: str | os.PathLike) -> LinearModel:
-    """The model in a file that `save_model` wrote. Raises InputMissingError, DataError."""
+    """The model in a file that `LinearModel.save` wrote. Raises InputMissingError, DataError."""
     path = os.fspath(path)
-    check_input(path, "model file")
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            header = from_plain(json.loads(str(arrays["header"])))
-            if not isinstance(header, dict) or header.pop("format") != FORMAT:
-                raise ValueError("another format")
-            schema = header.pop("schema")
-            if not isinstance(schema, int):
-                raise TypeError("schema")
-            if schema > SCHEMA:
-                raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
-            coef, intercept, classes = (arrays[name] for name in ("coef", "intercept", "classes"))
-    except PermissionError as error:
-        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
-    except DataError:
-        raise
-    except Exception as error:  # zip, NumPy and JSON fail in many ways on bytes that are none of theirs
-        raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+    (coef, intercept, classes), header = read_model(path, ("coef", "intercept", "classes"))
     fault = _array_fault(coef, intercept, classes) or _header_fault(header)
     if fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup")

@@ -1,22 +1,16 @@
-"""A linear model: scores, labels and figures, block by block."""
+"""A linear model: scores x . coef + intercept."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor, as_values, label_key
-from streammargin.data.open import opened
-from streammargin.errors import DataError
-
-_BUDGET = 96 << 20
+from streammargin.answers.linear import LinearAnswer
+from streammargin.model.base import Model
 
 
-class LinearModel:
+class LinearModel(Model):
     """Scores x . coef + intercept.
 
     coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64
@@ -32,135 +26,5 @@ class LinearModel:
         self.header = header
 
     @property
-    def numeric(self) -> bool:
-        """Whether it predicts numbers rather than labels."""
-        return len(self.classes_) == 0
-
-    def score_blocks(self, source: Source, memory: int = _BUDGET) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes.
-
-        Raises DataError when the width is not the model's.
-        """
-        from streammargin.driver.prefetch import read_blocks
-        from streammargin.kernels.predict import decide_block
-
-        if source.features != self.coef_.shape[1]:
-            raise DataError(
-                f"{source.name} has {source.features} features but the model was trained on {self.coef_.shape[1]}; "
-                "convert the data with the same --features"
-            )
-        coef = np.column_stack([self.coef_, self.intercept_])
-        scores = np.empty((0, len(coef)))
-        for start, stop, block in read_blocks(source, memory):
-            for low in range(0, stop - start, 1 << 16):  # a block in memory may be all rows
-                high = min(stop - start, low + (1 << 16))
-                scores = np.empty((high - low, len(coef)))
-                decide_block(block._replace(bias=1.0), coef, low, scores)
-                yield start + low, start + high, scores
-
-    def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """Labels (m,) for scores (m, k); of a regressor the scores themselves."""
-        if self.numeric:
-            return scores[:, 0].copy()
-        best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
-        return self.classes_[best]
-
-    def decision_function(self, data: Any) -> np.ndarray:
-        """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
-        with opened(data) as source:
-            out = np.empty((source.rows, len(self.coef_)))
-            for start, stop, scores in self.score_blocks(source):
-                out[start:stop] = scores
-        return out[:, 0] if len(self.coef_) == 1 else out
-
-    def predict(self, data: Any) -> np.ndarray:
-        """Labels (n,) of the rows, or numbers."""
-        with opened(data) as source:
-            out = np.empty(source.rows, self.classes_.dtype)
-            for start, stop, scores in self.score_blocks(source):
-                out[start:stop] = self.labels_of(scores)
-        return out
-
-    def evaluate(self, data: Any, *, x: str | None = None, y: Any = None, memory: int = _BUDGET) -> dict[str, Any]:
-        """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
-
-        loss is the mean of the loss the model was trained with (summed over the classes); margin the
-        smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
-        Of a regressor: rows, mean_squared_error and largest_error.
-        """
-        if self.numeric:
-            return self._errors(data, x, y, memory)
-        from streammargin.kernels.predict import total_loss
-        from streammargin.specs.losses import make_loss
-        from streammargin.specs.norms import dual_norm
-
-        loss = make_loss(self.header.get("loss", "hinge"), float(self.header.get("width", 1.0)))
-        rest = self.header.get("positive")
-        known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
-        mistakes, total, smallest = 0, 0.0, np.inf
-        counts = np.zeros(len(self.classes_), np.int64)
-        correct = np.zeros(len(self.classes_), np.int64)
-        with opened(data, x=x, y=y) as source:
-            labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start))
-                values, inverse = np.unique(raw, return_inverse=True)
-                if rest is not None:
-                    numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
-                else:
-                    numbers = np.array([known.get(label_key(value), -1) for value in values.tolist()], np.intp)
-                codes = numbers[inverse]
-                if np.any(codes < 0):
-                    bad = int(np.flatnonzero(codes < 0)[0])
-                    where, row = source.place(start + bad)
-                    raise DataError(
-                        f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
-                        f"its labels are {', '.join(list(known)[:20])}"
-                    )
-                if scores.shape[1] == 1:
-                    guess = (scores[:, 0] > 0.0).astype(np.intp)
-                    margins = np.where(codes == 1, 1.0, -1.0) * scores[:, 0]
-                    smallest = min(smallest, float(margins.min()))
-                    margins = margins[:, None]
-                else:
-                    guess = np.argmax(scores, axis=1)
-                    margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
-                mistakes += int(np.count_nonzero(guess != codes))
-                total += float(total_loss(loss, margins))
-                counts += np.bincount(codes, minlength=len(counts))
-                correct += np.bincount(codes[guess == codes], minlength=len(counts))
-            rows = source.rows
-        size = dual_norm(self.coef_[0], float(self.header.get("p", 2.0)))
-        binary = len(self.coef_) == 1
-        return {
-            "rows": rows,
-            "mistakes": mistakes,
-            "accuracy": 1.0 - mistakes / rows,
-            "error": mistakes / rows,
-            "loss": total / rows,
-            "margin": smallest / size if binary and size > 0.0 else None,
-            "per_class": [
-                {"label": str(label), "rows": int(n), "correct": int(c)}
-                for label, n, c in zip(self.classes_.tolist(), counts, correct, strict=True)
-            ],
-        }
-
-    def _errors(self, data: Any, x: str | None, y: Any, memory: int) -> dict[str, Any]:
-        squares, largest = 0.0, 0.0
-        with opened(data, x=x, y=y) as source:
-            labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start))
-                if raw.dtype.kind not in "biuf":
-                    raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
-                errors = np.abs(scores[:, 0] - raw)
-                squares += float(errors @ errors)
-                largest = float(np.maximum(largest, errors.max()))  # NaN stays
-            rows = source.rows
-        return {"rows": rows, "mean_squared_error": squares / rows, "largest_error": largest}
-
-    def save(self, path: str | os.PathLike, force: bool = False) -> None:
-        """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
-        from streammargin.model.io import save_model
-
-        save_model(self, os.fspath(path), force)
+    def answer(self) -> LinearAnswer:
+        return LinearAnswer(np.column_stack([self.coef_, self.intercept_]), 1.0)

@@ -10,7 +10,7 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.errors import DataError, OutputError, UsageError
-from streammargin.model.io import export_liblinear, load_model, save_model
+from streammargin.model.io import export_liblinear, load_model
 from streammargin.model.linear import LinearModel
 
 
@@ -45,7 +45,7 @@ def test_an_existing_file_is_replaced_only_with_force(model, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "other", "newer", "text"])
 def test_files_that_are_no_models(model, tmp_path, damage):
     path = tmp_path / "m.npz"
-    save_model(model, str(path))
+    model.save(path)
     if damage == "cut":
         path.write_bytes(path.read_bytes()[:300])
     elif damage == "text":
@@ -174,7 +174,7 @@ def test_headers_that_are_none(model, tmp_path, header):
 @pytest.mark.parametrize("field, value", [("method", 77), ("encrypted", 1)])
 def test_archives_that_cannot_be_unpacked(model, tmp_path, field, value):
     path = tmp_path / "m.npz"
-    save_model(model, str(path))
+    model.save(path)
     raw = bytearray(path.read_bytes())
     for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # of a file and of the directory: flags, method
         start = raw.find(signature)

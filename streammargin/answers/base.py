@@ -1,0 +1,30 @@
+"""What the driver, a model and its file ask of an answer."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from streammargin.specs.blocks import Block
+
+
+class Answer(Protocol):
+    """Scores of rows of d features: K numbers each."""
+
+    @property
+    def outputs(self) -> int:
+        """K, the scores of a row."""
+
+    @property
+    def features(self) -> int:
+        """d, the columns of the rows that it takes."""
+
+    def score(self, block: Block, first: int, scores: np.ndarray) -> None:
+        """Fill scores (m, K) float64 with those of the rows first .. first + m of the block."""
+
+    def length(self, p: float) -> float:
+        """The norm of output 0 that a margin is divided by, with the exponent p of the regulariser."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a model file keeps of it, by name."""

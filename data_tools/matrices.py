@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import lzma
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -13,12 +15,16 @@ import numpy as np
 
 from data_tools.rows import Batch
 from data_tools.spill import Spill, buckets_for
+from data_tools.writer import check_space
+from streammargin.data.arrays import first_fall
+from streammargin.data.hdf5_nodes import decoding, look_up
+from streammargin.data.hdf5_reader import stored_dtype
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 _ENTRIES = 1 << 19
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 _KINDS = {"data": ("biuf", "real numbers"), "format": ("SU", "text")}
 
 
@@ -27,13 +33,18 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._zip = zipfile.ZipFile(path)
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except (*_DAMAGE, ValueError, NotImplementedError) as error:
+            raise DataError(f"{path} is not an NPZ file ({error}); write it again") from error
+        self._opened = contextlib.ExitStack()
         self._streams: dict[str, tuple[Any, np.dtype, int]] = {}
 
     def __enter__(self) -> Archive:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._opened.close()  # before the archive: each stream keeps its file open
         self._zip.close()
 
     def has(self, name: str) -> bool:
@@ -41,21 +52,28 @@ class Archive:
         return f"{name}.npy" in self._zip.namelist()
 
     def _open(self, name: str) -> tuple[Any, np.dtype, int]:
-        if name not in self._streams:
-            if not self.has(name):
-                raise DataError(f"{self.path} has no array {name}; only what scipy.sparse.save_npz wrote can be read")
-            try:
-                stream = self._zip.open(f"{name}.npy")
-                version = np.lib.format.read_magic(stream)
-                one = version == (1, 0)
-                reader = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-                shape, _, dtype = reader(stream)
-            except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
-                raise DataError(f"{self.path} is damaged: {name} is no array ({error}); write it again") from error
-            if dtype.hasobject:
-                raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
-            check_kind(name, dtype, self.path)
-            self._streams[name] = (stream, dtype, math.prod(shape))
+        if name in self._streams:
+            return self._streams[name]
+        if not self.has(name):
+            raise DataError(f"{self.path} has no array {name}; only what scipy.sparse.save_npz wrote can be read")
+        try:
+            stream = self._opened.enter_context(self._zip.open(f"{name}.npy"))
+            version = np.lib.format.read_magic(stream)
+            one = version == (1, 0)
+            reader = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+            shape, _, dtype = reader(stream)
+            stored = self._zip.getinfo(f"{name}.npy").file_size - stream.tell()
+        except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
+            raise DataError(f"{self.path} is damaged: {name} is no array ({error}); write it again") from error
+        if dtype.hasobject:
+            raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
+        check_kind(name, dtype, self.path)
+        if not dtype.itemsize or math.prod(shape) * dtype.itemsize != stored:
+            raise DataError(
+                f"{self.path} is damaged: {name} is said to be {shape} of {dtype}, but {stored} bytes are stored; "
+                "write it again"
+            )
+        self._streams[name] = (stream, dtype, math.prod(shape))
         return self._streams[name]
 
     def length(self, name: str) -> int:
@@ -77,34 +95,35 @@ class Archive:
             raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
         return np.frombuffer(raw, dtype)
 
-    def whole(self, name: str) -> np.ndarray:
-        """An array that is small."""
+    def small(self, name: str) -> np.ndarray:
+        """An array of a few entries; DataError for more."""
+        size = self.length(name) * self.dtype(name).itemsize
+        if size > 64:
+            raise DataError(f"{self.path}: the array {name} takes {size} bytes, far too many; write it again")
         return self.take(name, self.length(name))
 
 
 def read_npz(path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator[Batch]]:
     """(stored type of the values, d, batches in row order) of a CSR or CSC matrix of save_npz."""
-    try:
-        archive = Archive(path)
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{path} is not an NPZ file ({error})") from error
-    named = archive.whole("format").tolist() if archive.has("format") else [b""]
-    kind = named[0].decode("latin-1") if len(named) == 1 and isinstance(named[0], bytes) else ", ".join(map(str, named))
-    if kind not in ("csr", "csc"):
-        raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")
-    rows, columns = check_shape(archive.whole("shape"), path)
-    indptr = archive.whole("indptr").astype(np.int64)
-    dtype = archive.dtype("data")
-    archive.dtype("indices")
+    with contextlib.ExitStack() as stack:
+        archive = stack.enter_context(Archive(path))
+        named = archive.small("format").tolist() if archive.has("format") else []
+        kind = ", ".join(name.decode("latin-1") if isinstance(name, bytes) else name for name in named)
+        if kind not in ("csr", "csc"):
+            raise DataError(f"{path} holds a matrix of format {kind or 'unknown'}; save it with X.tocsr() first")
+        rows, columns = check_shape(archive.small("shape"), path)
+        lengths = {name: archive.length(name) for name in ("data", "indices", "indptr")}
+        check_lengths(lengths, rows if kind == "csr" else columns, path)
+        kept = stack.pop_all()
 
     def stream() -> Iterator[Batch]:
-        with archive:
+        with kept:
             if kind == "csr":
-                yield from by_rows(archive.take, indptr, rows, columns, path)
+                yield from by_rows(archive.take, lengths["data"], rows, columns, path)
             else:
-                yield from by_columns(archive.take, indptr, rows, columns, path, memory, near)
+                yield from by_columns(archive.take, lengths["data"], rows, columns, path, memory, near)
 
-    return dtype, columns, stream()
+    return archive.dtype("data"), columns, stream()
 
 
 def check_kind(name: str, dtype: np.dtype, path: str) -> None:
@@ -117,30 +136,55 @@ def check_kind(name: str, dtype: np.dtype, path: str) -> None:
 def check_shape(shape: Any, path: str) -> tuple[int, int]:
     """(rows, columns); DataError unless these are two whole numbers of a matrix that can be stored."""
     found = np.asarray(shape)
-    if found.shape != (2,) or found.dtype.kind not in "iu" or found[0] < 0 or not 0 < found[1] < 2**31:
+    if found.shape != (2,) or found.dtype.kind not in "iu" or not 0 <= found[0] < 2**48 or not 0 < found[1] < 2**31:
         raise DataError(
-            f"{path}: the shape of the matrix is {found.tolist()!r}; it must be rows and columns, below 2^31 columns"
+            f"{path}: the shape of the matrix is {found.tolist()!r}; it must be two numbers, rows (below 2^48) and "
+            "columns (below 2^31)"
         )
     return int(found[0]), int(found[1])
 
 
-def check_pointers(indptr: np.ndarray, count: int, path: str) -> None:
-    """DataError unless indptr has count + 1 entries, starts at 0 and never falls."""
-    if len(indptr) != count + 1 or indptr[0] != 0 or np.any(np.diff(indptr) < 0):
-        raise DataError(f"{path}: indptr must have {count + 1} entries, start at 0 and never fall")
+def check_lengths(lengths: Mapping[str, int], count: int, path: str) -> None:
+    """DataError unless data and indices are of one length, and indptr has an entry for each of `count` and one more."""
+    if lengths["data"] != lengths["indices"] or lengths["indptr"] != count + 1:
+        raise DataError(
+            f"{path}: data, indices and indptr have {lengths['data']}, {lengths['indices']} and {lengths['indptr']} "
+            f"entries; indptr must have {count + 1}, and the others as many as there are values; write the file again"
+        )
 
 
-def by_rows(take: Piece, indptr: np.ndarray, rows: int, columns: int, path: str) -> Iterator[Batch]:
+def spans(take: Piece, count: int, entries: int, path: str) -> Iterator[tuple[int, np.ndarray]]:
+    """(first row, its part of indptr) of `count` rows, or columns, in pieces of a few rows and entries.
+
+    Raises DataError unless indptr rises from 0, and not beyond `entries`.
+    """
+    last = int(take("indptr", 1)[0])
+    if last != 0:
+        raise DataError(f"{path}: indptr starts at {last}, not at 0; write the file again")
+    for start in range(0, count, _ENTRIES):
+        size = min(count - start, _ENTRIES)
+        indptr = np.append(last, take("indptr", size).astype(np.int64))
+        if first_fall(indptr) >= 0 or indptr[-1] > entries:
+            raise DataError(
+                f"{path}: indptr must never fall, nor leave the {entries} stored values, but does so between its "
+                f"entries {start} and {start + size}; write the file again"
+            )
+        low = 0
+        while low < size:
+            high = int(np.searchsorted(indptr, indptr[low] + _ENTRIES, side="right")) - 1
+            high = min(size, max(high, low + 1))
+            yield start + low, indptr[low : high + 1]
+            low = high
+        last = int(indptr[-1])
+
+
+def by_rows(take: Piece, entries: int, rows: int, columns: int, path: str) -> Iterator[Batch]:
     """CSR arrays as batches, unsorted rows sorted. Raises DataError for indices out of range or twice in a row."""
-    check_pointers(indptr, rows, path)
-    start = 0
-    while start < rows:
-        stop = int(np.searchsorted(indptr, indptr[start] + _ENTRIES, side="right")) - 1
-        stop = min(rows, max(stop, start + 1), start + _ENTRIES)
-        part = indptr[start : stop + 1] - indptr[start]
-        data, indices = take("data", int(part[-1])), take("indices", int(part[-1]))
-        yield sorted_rows(data, indices, part, columns, path, start)
-        start = stop
+    for start, part in spans(take, rows, entries, path):
+        size = int(part[-1] - part[0])
+        if len(part) == 2 and size > columns:
+            raise DataError(f"{path}: row {start} has {size} values in {columns} columns; sum the duplicates first")
+        yield sorted_rows(take("data", size), take("indices", size), part - part[0], columns, path, start)
 
 
 def sorted_rows(
@@ -170,64 +214,70 @@ def sorted_rows(
 
 
 def by_columns(
-    take: Piece, indptr: np.ndarray, rows: int, columns: int, path: str, memory: int, near: str
+    take: Piece, entries: int, rows: int, columns: int, path: str, memory: int, near: str
 ) -> Iterator[Batch]:
     """CSC arrays as batches of rows: entries are parked on disk by range of rows, then sorted range by range."""
-    check_pointers(indptr, columns, path)
-    nnz = int(indptr[-1])
+    check_space(near, 8 * rows)  # rows without entries cost nothing to declare
     # an entry is parked as (row, column, value); ranges of rows of equal width, each within memory on average
-    count = min(rows, buckets_for(24 * nnz, memory))
+    count = min(rows, buckets_for(24 * entries, memory))
     edge = np.linspace(0, rows, count + 1).astype(np.int64)
     with temporary_folder(near) as folder:
         spill = Spill(folder)
-        for start in range(0, nnz, _ENTRIES):
-            size = min(_ENTRIES, nnz - start)
-            data, row = take("data", size), take("indices", size).astype(np.int64)
-            bad = np.flatnonzero((row < 0) | (row >= rows))
-            if bad.size:
-                raise DataError(f"{path}: the row index {row[bad[0]]} lies outside 0..{rows - 1}")
-            column = np.searchsorted(indptr, np.arange(start, start + size), side="right") - 1
-            bucket = np.searchsorted(edge, row, side="right") - 1
-            order = np.argsort(bucket, kind="stable")
-            ends = np.searchsorted(bucket[order], np.arange(count + 1))
-            for k in range(count):
-                here = order[ends[k] : ends[k + 1]]
-                if here.size:  # as one sparse row of entries, their row numbers in place of labels
-                    spill.append(k, Batch(None, data[here], column[here].astype(np.int32),
-                                          np.array([0, here.size]), row[here], None))  # fmt: skip
+        for first, indptr in spans(take, columns, entries, path):
+            for start in range(int(indptr[0]), int(indptr[-1]), _ENTRIES):
+                size = min(_ENTRIES, int(indptr[-1]) - start)
+                data, row = take("data", size), take("indices", size).astype(np.int64)
+                bad = np.flatnonzero((row < 0) | (row >= rows))
+                if bad.size:
+                    raise DataError(f"{path}: the row index {row[bad[0]]} lies outside 0..{rows - 1}")
+                column = first + np.searchsorted(indptr, np.arange(start, start + size), side="right") - 1
+                bucket = np.searchsorted(edge, row, side="right") - 1
+                order = np.argsort(bucket, kind="stable")
+                ends = np.searchsorted(bucket[order], np.arange(count + 1))
+                for k in range(count):
+                    here = order[ends[k] : ends[k + 1]]
+                    if here.size:  # as one sparse row of entries, their row numbers in place of labels
+                        spill.append(k, Batch(None, data[here], column[here].astype(np.int32),
+                                              np.array([0, here.size]), row[here], None))  # fmt: skip
         for k in range(count):
-            low, high = int(edge[k]), int(edge[k + 1])
-            found = spill.read(k)
-            if found is None:
-                nothing = np.empty(0, np.float32), np.empty(0, np.int32)
-                yield Batch(None, *nothing, np.zeros(high - low + 1, np.int64), None, None)
-                continue
-            assert found.data is not None and found.indices is not None and found.labels is not None
-            order = np.argsort(found.labels, kind="stable")
-            lengths = np.bincount(found.labels - low, minlength=high - low)
-            part = np.concatenate([[0], np.cumsum(lengths)])
-            yield sorted_rows(found.data[order], found.indices[order], part, columns, path, low)
+            yield from _range_of_rows(spill.read(k), int(edge[k]), int(edge[k + 1]), columns, path)
+
+
+def _range_of_rows(found: Batch | None, start: int, stop: int, columns: int, path: str) -> Iterator[Batch]:
+    """The rows start..stop of parked entries in their order, a few at a time: most may have none."""
+    if found is None:
+        found = Batch(None, np.empty(0, np.float32), np.empty(0, np.int32), None, np.empty(0, np.int64), None)
+    assert found.data is not None and found.indices is not None and found.labels is not None
+    order = np.argsort(found.labels, kind="stable")
+    data, indices, row = found.data[order], found.indices[order], found.labels[order]
+    for low in range(start, stop, _ENTRIES):
+        high = min(stop, low + _ENTRIES)
+        ends = np.searchsorted(row, np.arange(low, high + 1))
+        here = slice(int(ends[0]), int(ends[-1]))
+        yield sorted_rows(data[here], indices[here], ends - ends[0], columns, path, low)
 
 
 def read_csc_group(group: Any, path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows."""
-    rows, columns = check_shape(group.attrs.get("shape", group.attrs.get("h5sparse_shape")), f"{path}: {group.name}")
-    for name in ("data", "indices", "indptr"):
-        if not isinstance(group.get(name), h5py.Dataset) or group[name].ndim != 1:
-            raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
-        check_kind(name, group[name].dtype, path)
+    with decoding(path):
+        shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+        rows, columns = check_shape(shape, f"{path}: {group.name}")
+        parts = {name: look_up(group, name, path) for name in ("data", "indices", "indptr")}
+        for name, part in parts.items():
+            if not isinstance(part, h5py.Dataset) or part.ndim != 1:
+                raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
+            check_kind(name, stored_dtype(part, f"{path}: {name}"), path)
+        lengths = {name: int(part.shape[0]) for name, part in parts.items()}
+        check_lengths(lengths, columns, path)
     place = {"data": 0, "indices": 0, "indptr": 0}
 
     def take(name: str, count: int) -> np.ndarray:
         start = place[name]
         place[name] += count
-        try:
-            found = group[name][start : start + count]
-        except OSError as error:
-            raise DataError(f"{path}: {name} cannot be read ({error}); the file may be damaged") from error
+        with decoding(f"{path}: {name}"):
+            found = parts[name][start : start + count]
         if len(found) != count:
             raise DataError(f"{path}: {name} ends early; write the file again")
         return found
 
-    indptr = take("indptr", group["indptr"].shape[0]).astype(np.int64)
-    return group["data"].dtype, columns, by_columns(take, indptr, rows, columns, path, memory, near)
+    return parts["data"].dtype, columns, by_columns(take, lengths["data"], rows, columns, path, memory, near)

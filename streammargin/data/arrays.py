@@ -24,6 +24,12 @@ def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
     return np.dtype(np.float32 if exact else np.float64)
 
 
+def first_fall(indptr: np.ndarray) -> int:
+    """The first row whose end lies before its start, or -1. Neighbours are compared: their difference may wrap."""
+    falls = indptr[1:] < indptr[:-1]
+    return int(falls.argmax()) if falls.any() else -1
+
+
 def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name: str) -> None:
     """DataError for a 64-bit column index out of range, which narrowing might wrap into it.
 
@@ -97,13 +103,14 @@ class ArraySource(Source):
         return DenseBlock(writable_view(np.asarray(X)), 0.0)
 
     def _sparse(self, X: Any) -> CSRBlock:
-        X = X.tocsr()
         if self.features >= 2**31:
             raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
+        if X.format != "csr":
+            X = _as_csr(X, self.name)
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
-        falls = np.flatnonzero(np.diff(indptr) < 0)
-        if falls.size:
-            raise DataError(f"{self.name}: indptr falls at row {falls[0]}; build the matrix again")
+        fall = first_fall(indptr)
+        if fall >= 0:
+            raise DataError(f"{self.name}: indptr falls at row {fall}; build the matrix again")
         if len(indptr) != self.rows + 1 or indptr[0] != 0 or indptr[-1] > min(len(X.indices), len(X.data)):
             raise DataError(
                 f"{self.name}: indptr must have {self.rows + 1} entries, from 0 to at most "
@@ -174,6 +181,22 @@ class ArraySource(Source):
         for values in (*rows, self._y, self._weight):
             digest.update(sample(values))
         return digest.hexdigest()[:16]
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    """SciPy's conversion, which believes what a matrix says of itself; DataError where that is not so."""
+    try:
+        if hasattr(X, "indptr"):
+            if first_fall(X.indptr) >= 0:
+                raise ValueError("indptr falls")
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for size, places in zip(X.shape, (X.row, X.col), strict=True):
+                if len(places) != len(X.data) or (places.size and not 0 <= places.min() <= places.max() < size):
+                    raise ValueError("there are row or column numbers out of range")
+    except ValueError as error:
+        raise DataError(f"{name} is a broken {X.format} matrix ({error}); build it again") from error
+    return X.tocsr()
 
 
 def sample(values: np.ndarray | None) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.data.arrays import bounds_by_nnz, check_wide, value_dtype
+from streammargin.data.arrays import bounds_by_nnz, check_wide, first_fall, value_dtype
 from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
@@ -65,10 +65,14 @@ class CSRHDF5Source(HDF5Source):
     def _pointers(self, start: int, stop: int) -> np.ndarray:
         """indptr[start : stop + 1], int64; DataError where it falls or leaves the values."""
         out = self._stored_pointers(start, stop)
-        falls = np.flatnonzero(np.diff(out) < 0)
-        if falls.size or out[0] < 0 or out[-1] > self.nnz:
-            row = start + (int(falls[0]) if falls.size else 0)
-            raise DataError(f"{self.path}: {self.x}/indptr falls at row {row}; convert the file again")
+        fall = first_fall(out)
+        if fall >= 0:
+            raise DataError(f"{self.path}: {self.x}/indptr falls at row {start + fall}; convert the file again")
+        if out[0] < 0 or out[-1] > self.nnz:
+            raise DataError(
+                f"{self.path}: {self.x}/indptr of the rows {start}..{stop} leaves the {self.nnz} stored values; "
+                "convert the file again"
+            )
         return out
 
     def _check_ends(self) -> None:

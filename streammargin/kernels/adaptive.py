@@ -50,11 +50,6 @@ def _products(block, inverted, i, size, row, out):
 
 
 @register_jitable
-def _there(code, first, row, weights):
-    return code >= 0 and (weights.size == 0 or weights[first + row] > 0.0)
-
-
-@register_jitable
 def _draw(uniforms, step, total, low, outside):
     """A point of the mass, total and beyond it that outside; at least total: no step, the first one excepted."""
     if step == uniforms.size or not total > 0.0:
@@ -70,16 +65,15 @@ def _log_mass(low, total):
 
 @kernel
 def adaptive_block(
-    block, inverted, first, codes, positive, weights, size, rate, momentum, uniforms, outside, w, g, figures
+    block, numbers, labels, inverted, k, size, rate, momentum, uniforms, outside, w, g, figures
 ):  # fmt: skip
-    """Steps on the rows of the block, at most one for each of the uniforms; every row is divided by `size`.
+    """Steps of problem k on the rows of the block, at most one for each of the uniforms; rows are divided by `size`.
 
     Row i is drawn with a chance prop. to exp(-a_i.w); then g <- beta (g + a_i) and w <- w + rate (g + a_i),
     where beta = t / (t + 1) with momentum and 0 without. (The paper's g has the other sign.) After the first
     step, a draw that falls on a row outside the block ends the visit.
 
-    block, inverted  rows first .. first + m, and their columns as a CSRBlock of d rows (0 rows: not there)
-    codes (n,), weights (n,) or (0,); positive: the class with sign +1
+    block, inverted  rows of the data, and their columns as a CSRBlock of d rows (0 rows: not there)
     outside          log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none
     w, g             (d+1,) of this problem: sums of rows with weights >= 0
     figures          (FIGURES,): STEPS t, MASS_G and MASS_W the sums of those weights; SMALLEST becomes the
@@ -91,9 +85,9 @@ def adaptive_block(
     signs = np.zeros(m)
     row = np.zeros(w.size)
     for j in range(m):
-        code = codes[first + j]
-        if _there(code, first, j, weights):
-            signs[j] = 1.0 if code == positive else -1.0
+        number = numbers.row(j)
+        if labels.weight(number) > 0.0:
+            signs[j] = labels.sign(k, number)
             scores[j] = signs[j] * (block.exact_dot(j, w) / size)
             carried[j] = signs[j] * (block.exact_dot(j, g) / size)
             figures[SMALLEST] = min(figures[SMALLEST], scores[j])
@@ -135,11 +129,11 @@ def adaptive_block(
 
 @kernel
 def adaptive_joint_block(
-    block, inverted, first, codes, positive, weights, size, rate, momentum, uniforms, outside, w, g, figures
+    block, numbers, labels, inverted, size, rate, momentum, uniforms, outside, w, g, figures
 ):  # fmt: skip
     """The same for all classes at once: the rows are x_i (e_c - e_c') / sqrt 2, c the class of x_i, c' another.
 
-    positive (K,): the class of each line of w and g (K, d+1). figures (FIGURES,) as above.
+    w and g (K, d+1) have a line for each class of `positive`. figures (FIGURES,) as above.
     """
     m = block.rows()
     K = w.shape[0]
@@ -149,10 +143,10 @@ def adaptive_joint_block(
     line = np.full(m, -1)  # of the class of each row
     row = np.zeros(w.shape[1])
     for j in range(m):
-        code = codes[first + j]
-        if _there(code, first, j, weights):
+        number = numbers.row(j)
+        if labels.weight(number) > 0.0:
             for k in range(K):
-                if positive[k] == code:
+                if labels.own(k, number):
                     line[j] = k
         if line[j] >= 0:
             for k in range(K):

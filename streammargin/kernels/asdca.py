@@ -22,13 +22,12 @@ GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 
 @kernel
 def asdca_block(
-    block, loss, norm, first, order, group, problems, codes, positive, caps, weights, targets, steps, refresh,
-    alpha, momentum, curvature, theta, drift, pace, figures,
+    block, numbers, labels, loss, norm, order, group, problems, steps, refresh, alpha, momentum, curvature, theta,
+    drift, pace, figures,
 ):  # fmt: skip
     """One visit of every row of the block, for every problem listed.
 
-    block, order, group, problems, codes, positive, caps, weights, curvature: as in `sdca_block`
-    targets   (n,) numbers to interpolate, or (0,) for classes
+    block, numbers, labels, order, group, problems, curvature: as in `sdca_block`
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum
@@ -36,8 +35,6 @@ def asdca_block(
     figures   (K, FIGURES), added to; GAP and MIN_MARGIN are those of z
     """
     rows = block.rows()
-    weighted = weights.size > 0
-    numeric = targets.size > 0
     q = norm.q
     for position in range(order.size):
         start = order[position] * group
@@ -53,13 +50,8 @@ def asdca_block(
             square = pace[k, SQUARE]
             gap = 0.0
             for i in range(start, stop):
-                row = first + i
-                code = codes[row]
-                if code < 0:
-                    continue
-                cap = caps[k, code]
-                if weighted:
-                    cap *= weights[row]
+                row = numbers.row(i)
+                cap = labels.cap(k, row)
                 if not cap > 0.0:
                     continue
                 block.prefetch_row(i + 2)
@@ -69,22 +61,20 @@ def asdca_block(
                     if pace[k, READ] >= refresh:
                         square = norm.combined_square(theta_k, drift_k, share)
                         pace[k, READ] = 0.0
-                sign = 1.0 if code == positive[k] else -1.0
-                score = sign * norm.score(block, i, theta_k, drift_k, share, square)
-                u = score - targets[row] if numeric else score
+                sign = labels.sign(k, row)
+                score = norm.score(block, i, theta_k, drift_k, share, square)
+                u = labels.margin(k, row, score)
                 L = curvature[row]
                 if L == 0.0:
                     L = row_curvature(block, norm, i)
                     curvature[row] = L
                 old = np.float64(alpha_k[row])
                 speed = np.float64(momentum_k[row])
-                slack = -loss.primal(u, 1.0) if numeric else u
-                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], slack)
-                if slack < 0.0 or (u <= 0.0 and not numeric):
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))
+                if loss.missed(u):
                     figures[k, MISTAKES] += 1.0
                 if np.isfinite(cap):
-                    z = min(max(old + share * speed, 0.0), loss.bound(cap))
-                    gap += loss.gap(z, u, cap)
+                    gap += loss.gap(loss.feasible(old + share * speed, cap), u, cap)
                 alpha_k[row] = loss.step(old, u, n * gamma * L, cap)
                 change = np.float64(alpha_k[row]) - old
                 if change != 0.0:
@@ -97,7 +87,7 @@ def asdca_block(
                     if q != 2.0:
                         # along the row the square grows like that of p = 2, until it is summed again
                         moved = n * gamma * change
-                        square = max(square + moved * (2.0 * score + moved * L / (q - 1.0)), 0.0)
+                        square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                 last = gamma
                 gamma = 0.5 * gamma * (math.sqrt(share + 4.0) - gamma)
             pace[k, GAMMA] = gamma

@@ -12,58 +12,44 @@ PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMS = 0, 1, 2, 3, 4, 5
 
 
 @kernel
-def certify_block(
-    block, loss, first, codes, positive, caps, weights, targets, trials, w, alpha, sleep, theta, sums, wrong
-):  # fmt: skip
+def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, sums, wrong):
     """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
     w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals; sleep (K, n),
     or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64
     (MIN_MARGIN starts at inf: the smallest margin, or minus the largest violation of a target).
-    targets (n,) numbers to interpolate, or (0,) for classes.
     trials is the number of values of C; problem k belongs to trial k // (K // trials), and
     wrong[trial] counts the rows whose class is not the one with the largest score.
     Rows whose dual is not where a step would leave it are woken up.
     """
-    weighted = weights.size > 0
     has_alpha = alpha.shape[1] > 0
     sleeps = sleep.shape[1] > 0
-    numeric = targets.size > 0
     per_trial = w.shape[0] // trials
     scores = np.empty(w.shape[0])
     for i in range(block.rows()):
-        row = first + i
-        code = codes[row]
-        if code < 0:
-            continue
-        s = weights[row] if weighted else 1.0
-        if not s > 0.0:
+        row = numbers.row(i)
+        if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
         for k in range(w.shape[0]):
             score = block.exact_dot(i, w[k])
             scores[k] = score
-            cap = caps[k, code] * s
+            cap = labels.cap(k, row)
             if not cap > 0.0:
                 continue
-            sign = 1.0 if code == positive[k] else -1.0
-            u = sign * score
-            slack = u
-            if numeric:
-                u -= targets[row]
-                slack = -loss.primal(u, 1.0)
-            elif u <= 0.0:
-                sums[k, MISTAKES] += 1.0
+            u = labels.margin(k, row, score)
+            slack = loss.slack(u)
             sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], slack)
-            finite = np.isfinite(cap)
-            if finite:
+            if loss.missed(u):
+                sums[k, MISTAKES] += 1.0
+            if np.isfinite(cap):
                 sums[k, PRIMAL] += loss.primal(u, cap)
             if has_alpha:
-                a = min(np.float64(alpha[k, row]), loss.bound(cap))
+                a = loss.feasible(np.float64(alpha[k, row]), cap)
                 if a != 0.0:
-                    sums[k, DUAL] += loss.dual(a, cap) + (a * targets[row] if numeric else 0.0)
+                    sums[k, DUAL] += loss.dual(a, cap) + a * labels.target(row)
                     sums[k, SUM_ALPHA] += a
-                    block.add(i, sign * a, theta[k])
+                    block.add(i, labels.sign(k, row) * a, theta[k])
                 # it sleeps at a bound: whether a step would leave that does not depend on the curvature
                 if sleeps and sleep[k, row] > 15 and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
                     sleep[k, row] = 0
@@ -73,5 +59,5 @@ def certify_block(
                 for k in range(best + 1, (trial + 1) * per_trial):
                     if scores[k] > scores[best]:
                         best = k
-                if code != positive[best]:
+                if not labels.own(best, row):
                     wrong[trial] += 1

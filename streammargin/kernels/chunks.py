@@ -19,34 +19,34 @@ ROOT = math.sqrt(0.5)
 
 
 @register_jitable
-def chunk_scores(block, start, codes, w, scores):
-    """scores (K, m or more): x_i.w_k of the rows from start that have a class; codes (m,)."""
+def chunk_scores(block, numbers, labels, start, size, w, scores):
+    """scores (K, size or more): x_i.w_k of the rows from start that have a class."""
     for k in range(w.shape[0]):
         w_k = w[k]
-        for r in range(codes.size):
-            if codes[r] >= 0:
+        for r in range(size):
+            if labels.codes[numbers.row(start + r)] >= 0:
                 if k == 0:
                     block.prefetch_row(start + r + 2)
                 scores[k, r] = block.dot(start + r, w_k)
 
 
 @register_jitable
-def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures):
-    """margins (K, m or more) from scores, inf where a row is absent; adds to SMALLEST and MISTAKES of the figures.
+def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures):
+    """margins (K, size or more) from scores, inf where a row is absent; adds to SMALLEST and MISTAKES of the figures.
 
-    weights (m,) or (0,). A joint row has the margins of its pseudo-rows x (e_own - e_k)/sqrt2, none for k = own.
+    A joint row has the margins of its pseudo-rows x (e_own - e_k)/sqrt2, none for k = own.
     """
     for k in range(margins.shape[0]):
         smallest = np.inf
         mistakes = 0
-        for r in range(codes.size):
-            code = codes[r]
+        for r in range(size):
+            row = numbers.row(start + r)
             u = np.inf
-            if code >= 0 and caps[k, code] * (weights[r] if weights.size > 0 else 1.0) > 0.0:
+            if labels.cap(k, row) > 0.0:
                 if not joint:
-                    u = scores[k, r] if code == positive[k] else -scores[k, r]
-                elif code != k:
-                    u = (scores[code, r] - scores[k, r]) * ROOT
+                    u = labels.margin(k, row, scores[k, r])
+                elif labels.codes[row] != k:
+                    u = (scores[labels.codes[row], r] - scores[k, r]) * ROOT
             margins[k, r] = u
             smallest = min(smallest, u)
             mistakes += u <= 0.0
@@ -55,29 +55,30 @@ def chunk_margins(codes, positive, caps, weights, joint, scores, margins, figure
 
 
 @register_jitable
-def chunk_wrong(codes, positive, weights, scale, scores):
+def chunk_wrong(numbers, labels, start, size, scale, scores):
     """Rows whose largest scale_k x.w_k is not their own class's."""
     wrong = 0
-    for r in range(codes.size):
-        if codes[r] >= 0 and (weights.size == 0 or weights[r] > 0.0):
+    for r in range(size):
+        row = numbers.row(start + r)
+        if labels.weight(row) > 0.0:
             best = 0
-            for k in range(1, positive.size):
+            for k in range(1, labels.positive.size):
                 if scores[k, r] * scale[k] > scores[best, r] * scale[best]:
                     best = k
-            wrong += codes[r] != positive[best]
+            wrong += not labels.own(best, row)
     return wrong
 
 
 @register_jitable
-def chunk_look(block, start, codes, positive, caps, weights, joint, w, scale, scores, margins, figures, wrong):
-    """Scores and margins of the rows from start, their figures, and of several problems the rows that are wrong.
+def chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong):
+    """Scores and margins of `size` rows from start, their figures, and of several problems the rows that are wrong.
 
-    codes (m,) and weights (m,) or (0,) of these rows; wrong (1,), added to, or (0,).
+    wrong (1,), added to, or (0,).
     """
-    chunk_scores(block, start, codes, w, scores)
-    chunk_margins(codes, positive, caps, weights, joint, scores, margins, figures)
+    chunk_scores(block, numbers, labels, start, size, w, scores)
+    chunk_margins(numbers, labels, start, size, joint, scores, margins, figures)
     if w.shape[0] > 1 and wrong.size > 0:
-        wrong[0] += chunk_wrong(codes, positive, weights, scale, scores)
+        wrong[0] += chunk_wrong(numbers, labels, start, size, scale, scores)
 
 
 @register_jitable

@@ -13,16 +13,13 @@ MASS, STEP, TURN, FIGURES = 2, 3, 4, 5
 
 @kernel
 def diagonal_block(
-    block, first, chunk, active, codes, positive, caps, weights, w, momentum, step, box, scale,
-    beta, before, pull, figures, wrong,
+    block, numbers, labels, chunk, active, w, momentum, step, box, scale, beta, before, pull, figures, wrong,
 ):  # fmt: skip
     """beta_i <- clip(z_i + step (1 - a_i.w), 0, box) for every row of the block, z = beta + momentum (beta - before).
 
-    block     rows first .. first + m of the data
+    block     rows of the data; numbers, labels: of these rows, and of all n
     chunk     rows of a chunk
     active    problems (int64) whose duals move; the others are only looked at
-    codes     (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
-    caps      (K, classes): a class of cap 0 is absent; weights (n,) or (0,) sample weights
     w         (K, d+1) float64, frozen: scale^2 A^T z; scale: what the rows are multiplied by, 1 / max ||a_i||
     momentum  (K,), step (K,); box: the largest dual
     beta      (K, n) duals; before (K, n) the ones before them, or (K, 0) without inertia
@@ -38,9 +35,7 @@ def diagonal_block(
     even = np.ones(K)
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
-        here = codes[first + start : first + start + size]
-        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_look(block, start, here, positive, caps, worth, False, w, even, scores, margins, figures, wrong)
+        chunk_look(block, numbers, labels, start, size, False, w, even, scores, margins, figures, wrong)
         for k in active:
             length, rate = step[k], momentum[k]
             mass = moved = turn = 0.0
@@ -49,7 +44,7 @@ def diagonal_block(
                 margins[k, r] = 0.0
                 if u == np.inf:
                     continue
-                row = first + start + r
+                row = numbers.row(start + r)
                 old = beta[k, row]
                 z = old
                 if inertial:
@@ -60,7 +55,7 @@ def diagonal_block(
                 moved += (new - z) * (new - z)
                 turn += (z - new) * (new - old)
                 mass += new
-                margins[k, r] = new * scale if here[r] == positive[k] else -new * scale
+                margins[k, r] = labels.sign(k, row) * new * scale
             figures[k, MASS] += mass
             figures[k, STEP] += moved
             figures[k, TURN] += turn

@@ -31,12 +31,11 @@ def rates(outer, s0):
 
 
 @kernel
-def subgradient_block(block, first, chunk, active, codes, positive, caps, weights, w, scale, pull, figures, wrong):
+def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, figures, wrong):
     """Adds the rows inside the margin, a_i.w <= 1, times scale, to pull (K, d+1) of the problems in active.
 
-    chunk rows of a chunk; codes (n,), positive (K,), caps (K, classes), weights (n,) or (0,) as elsewhere; w (K, d+1)
-    frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with a_i.w <= 0, rows inside, sum of the
-    hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
+    chunk rows of a chunk; w (K, d+1) frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with
+    a_i.w <= 0, rows inside, sum of the hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
     """
     K = w.shape[0]
     scores = np.empty((K, chunk))
@@ -44,9 +43,7 @@ def subgradient_block(block, first, chunk, active, codes, positive, caps, weight
     even = np.ones(K)
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
-        here = codes[first + start : first + start + size]
-        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_look(block, start, here, positive, caps, worth, False, w, even, scores, margins, figures, wrong)
+        chunk_look(block, numbers, labels, start, size, False, w, even, scores, margins, figures, wrong)
         for k in range(K):
             for r in range(size):
                 u = margins[k, r]
@@ -54,12 +51,12 @@ def subgradient_block(block, first, chunk, active, codes, positive, caps, weight
                 if u <= 1.0:
                     figures[k, INSIDE] += 1.0
                     figures[k, HINGE] += 1.0 - u
-                    margins[k, r] = scale if here[r] == positive[k] else -scale
+                    margins[k, r] = labels.sign(k, numbers.row(start + r)) * scale
         chunk_add(block, start, size, active, margins, pull)
 
 
 @register_jitable
-def look(block, first, start, stop, codes, positive, caps, weights, k, v_k, scale, inside):
+def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
     """The rows start .. stop inside the margin of v_k (d+1,): their signs into inside (group,), 0 for the others.
 
     Returns the rows present, the rows inside and the sum of the hinge losses.
@@ -69,11 +66,11 @@ def look(block, first, start, stop, codes, positive, caps, weights, k, v_k, scal
     hinge = 0.0
     for i in range(start, stop):
         inside[i - start] = 0.0
-        code = codes[first + i]
-        if code < 0 or (weights.size > 0 and not weights[first + i] > 0.0) or not caps[k, code] > 0.0:
+        row = numbers.row(i)
+        if not labels.cap(k, row) > 0.0:
             continue
         present += 1
-        sign = 1.0 if code == positive[k] else -1.0
+        sign = labels.sign(k, row)
         u = sign * scale * block.exact_dot(i, v_k)
         if u <= 1.0:
             inside[i - start] = sign
@@ -84,7 +81,7 @@ def look(block, first, start, stop, codes, positive, caps, weights, k, v_k, scal
 
 @kernel
 def stochastic_block(
-    block, first, order, group, active, s0, average, codes, positive, caps, weights, scale, v, kept, landed, carried
+    block, numbers, labels, order, group, active, s0, average, scale, v, kept, landed, carried
 ):  # fmt: skip
     """A step for every group of rows of the block, the ends of outer iterations included (section 6.3).
 
@@ -105,9 +102,7 @@ def stochastic_block(
             v_k = v[k]
             kept_k = kept[k]
             c = carried[k]
-            present, hits, hinge = look(
-                block, first, start, stop, codes, positive, caps, weights, k, v_k, scale, inside
-            )
+            present, hits, hinge = look(block, numbers, labels, start, stop, k, v_k, scale, inside)
             if present == 0:
                 continue
             penalty, steps, eta = rates(c[OUTER], s0)

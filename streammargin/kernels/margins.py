@@ -9,14 +9,10 @@ from streammargin.kernels.jit import kernel
 
 
 @kernel
-def margins_block(
-    block, first, codes, positive, caps, weights, joint, w, smallest, mistakes, wrong, keys, ids, filled
-):  # fmt: skip
+def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, keys, ids, filled):
     """Adds the block to the figures of K hard-margin problems; the sums are float64.
 
-    block     rows first .. first + m of the data
-    codes     (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
-    caps      (K, classes): a class of cap 0 is absent; weights (n,) or (0,) sample weights
+    block     rows of the data; numbers, labels: of these rows, and of all n
     joint     whether the K problems are the classes of one, whose margin is x.w_c - max over the others
     w         (K, d+1) float64
     smallest  (K,) min_i a_i.w, from inf; mistakes (K,) rows with a_i.w <= 0; wrong (1,) rows whose
@@ -25,14 +21,12 @@ def margins_block(
               negative rows of problem k and 2k+1 for its positive ones, the largest margin in front;
               filled (2 K,): how many of them there are
     """
-    weighted = weights.size > 0
     K = w.shape[0]
     room = keys.shape[1]
     scores = np.empty(K)
     for i in range(block.rows()):
-        row = first + i
-        code = codes[row]
-        if code < 0 or (weighted and not weights[row] > 0.0):
+        row = numbers.row(i)
+        if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
         best = 0
@@ -40,12 +34,12 @@ def margins_block(
             scores[k] = block.exact_dot(i, w[k])
             if scores[k] > scores[best]:
                 best = k
-        if K > 1 and positive[best] != code:
+        if K > 1 and not labels.own(best, row):
             wrong[0] += 1
         for k in range(K):
-            if not caps[k, code] > 0.0:
+            if not labels.cap(k, row) > 0.0:
                 continue
-            side = 1 if positive[k] == code else 0
+            side = 1 if labels.own(k, row) else 0
             u = scores[k] if side == 1 else -scores[k]
             if joint:
                 if side == 0:

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method
 
-from streammargin.specs import blocks, losses, norms
+from streammargin.specs import blocks, losses, norms, rows, steps
 
 
 @intrinsic
@@ -54,39 +54,32 @@ def _overload_dense_exact_dot(x, w):
     return blocks.dense_exact_dot
 
 
-_exposed: set[str] = set()
-
-
-def expose(cls: type) -> None:
-    """Make the public methods of a named tuple callable inside kernels, by their order of parameters."""
-    for name, method in inspect.getmembers(cls, inspect.isfunction):
-        if not name.startswith("_") and name not in _exposed:
-            _exposed.add(name)
-            _overload_method(name, inspect.signature(method))
-
-
-def _overload_method(name: str, signature: inspect.Signature) -> None:
-    """One overload for all named tuples that have a method of this name (and as many parameters)."""
+def _expose(name: str, classes: list[type]) -> None:
+    """One overload for all classes that have a method of this name (and the same parameters)."""
 
     def choose(*args: Any) -> Any:
-        method = getattr(args[0].instance_class, name, None)
-        return method if inspect.isfunction(method) else None
+        cls = args[0].instance_class
+        return getattr(cls, name) if cls in classes else None
 
-    choose.__signature__ = signature  # type: ignore[attr-defined]
+    choose.__signature__ = inspect.signature(getattr(classes[0], name))  # type: ignore[attr-defined]
     # a method is called through its object, and a count of references is kept for every array of that: 30 ns a call,
     # which LLVM takes out only where it sees that nothing happens in between
     inline = {"forceinline": True}
-    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=inline)  # type: ignore[attr-defined]
-    decorate(choose)
+    overload_method(types.BaseNamedTuple, name, jit_options=inline)(choose)  # type: ignore[attr-defined]
 
 
 def _expose_all() -> None:
-    modules = [blocks, norms]
+    modules = [blocks, norms, rows, steps]
     modules += [m for key, m in sorted(sys.modules.items()) if key.startswith(losses.__name__ + ".")]
+    owners: dict[str, list[type]] = {}
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and hasattr(cls, "_fields") and cls.__module__ == module.__name__:
-                expose(cls)
+                for name, value in vars(cls).items():
+                    if inspect.isfunction(value) and not name.startswith("_"):
+                        owners.setdefault(name, []).append(cls)
+    for name, classes in owners.items():
+        _expose(name, classes)
 
 
 _expose_all()

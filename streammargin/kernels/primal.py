@@ -12,8 +12,6 @@ from numba.extending import register_jitable
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
 
-# what a step adds: the row itself where it is misclassified; rate (1 - u)_+ of it; its cap where u < 1
-PERCEPTRON, MIRROR, PEGASOS = 0, 1, 2
 # columns carried along for ever: rows seen and the sum of their caps, sum of the multiples added to theta, sum of the
 # weights of the iterates seen, how much of that is in `mean` (p < 2), moves since theta's powers were taken afresh
 STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
@@ -47,45 +45,37 @@ def renew(theta, powers, q):
 
 @kernel
 def primal_block(
-    block, norm, rule, rate, horizon, base, first, order, group, problems, codes, positive, caps, weights,
-    theta, powers, power_sum, unit, mean, carried, figures,
+    block, numbers, labels, norm, rule, base, order, group, problems, theta, powers, power_sum, unit, mean, carried,
+    figures,
 ):  # fmt: skip
     """One visit of every row of the block, for every problem listed.
 
-    block      rows first .. first + m of the data
-    rule       PERCEPTRON, MIRROR (with this rate) or PEGASOS, for which w = (horizon / steps) theta
+    block      rows of the data; numbers, labels: of these rows, and of all n
+    rule       what a step adds (specs/steps.py)
     base       a power of two: the rows are taken as x / base, so that no square of theirs overflows
     order      permutation of the groups of `group` consecutive rows
     problems   numbers k of the problems to update
-    codes      (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
-    caps       (K, classes) C times the class weight; weights (n,) or (0,) sample weights
     theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,)
     mean       (K, d+1), or (K, 0) for no average: with the iterates' weights g_t and G_t = g_0 + ... + g_{t-1},
                p = 2: the sum of the moves of theta times G, so that sum g_t w_t = CLOCK theta - mean takes no work of
                O(d) a move; p < 2: sum g_t w_t itself, but for the current w
     carried    (K, CARRIED), figures (K, FIGURES): added to
     """
-    weighted = weights.size > 0
     averaging = mean.shape[1] > 0
     euclidean = norm.q == 2.0
     for position in range(order.size):
         start = order[position] * group
         for i in range(start, min(start + group, block.rows())):
-            code = codes[first + i]
-            if code < 0:
-                continue
-            s = weights[first + i] if weighted else 1.0
-            if not s > 0.0:
+            row = numbers.row(i)
+            if not labels.weight(row) > 0.0:
                 continue
             block.prefetch_row(i + 2)
             for k in problems:
-                cap = caps[k, code] * s
+                cap = labels.cap(k, row)
                 if not cap > 0.0:
                     continue
-                sign = 1.0 if code == positive[k] else -1.0
-                share = 1.0
-                if rule == PEGASOS:
-                    share = horizon / carried[k, STEPS] if carried[k, STEPS] > 0.0 else 0.0
+                sign = labels.sign(k, row)
+                share = rule.factor(carried[k, STEPS])
                 scale = unit[k] * norm.scale(power_sum[k])
                 u = sign * share * scale * np.float64(block.dot(i, powers[k])) / base
                 carried[k, STEPS] += 1.0
@@ -93,20 +83,12 @@ def primal_block(
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], u)
                 if u <= 0.0:
                     figures[k, MISTAKES] += 1.0
-                if rule == PEGASOS:
+                if np.isfinite(cap):
                     carried[k, CAPS] += cap
-                    if not u < 1.0:
-                        continue
-                    figures[k, LOSS] += cap * (1.0 - u)
-                    step = cap
-                elif rule == MIRROR:
-                    if not u < 1.0:
-                        continue
-                    step = rate * (1.0 - u)
-                else:
-                    if u > 0.0:
-                        continue
-                    step = 1.0
+                    figures[k, LOSS] += cap * (1.0 - u) if u < 1.0 else 0.0
+                if not rule.moves(u):
+                    continue
+                step = rule.multiple(u, cap)
                 if averaging:
                     if euclidean:
                         block.add(i, sign * step * carried[k, CLOCK] / base, mean[k])

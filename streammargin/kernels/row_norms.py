@@ -23,16 +23,13 @@ def row_norm(block, i, q):
 
 
 @kernel
-def row_norms(block, first, q, codes, caps, weights, figures):
+def row_norms(block, numbers, labels, q, figures):
     """figures (ROW_FIGURES,): largest ||x_i||_q, their sum, the rows present, and those of norm 0; added to."""
-    weighted = weights.size > 0
     for i in range(block.rows()):
-        code = codes[first + i]
-        if code < 0 or (weighted and not weights[first + i] > 0.0):
-            continue
+        row = numbers.row(i)
         cap = 0.0
-        for k in range(caps.shape[0]):
-            cap = max(cap, caps[k, code])
+        for k in range(labels.positive.size):
+            cap = max(cap, labels.cap(k, row))
         if not cap > 0.0:
             continue
         size = row_norm(block, i, q)

@@ -15,26 +15,21 @@ LONGEST_SLEEP = 8
 
 @kernel
 def sdca_block(
-    block, loss, norm, first, order, group, problems, codes, positive, caps, weights, targets,
-    alpha, sleep, curvature, theta, powers, power_sum, figures,
+    block, numbers, labels, loss, norm, order, group, problems, alpha, sleep, curvature, theta, powers, power_sum,
+    figures,
 ):  # fmt: skip
     """One visit of every row of the block that is awake, for every problem listed.
 
-    block     rows first .. first + m of the data
+    block     rows of the data; numbers, labels: of these rows, and of all n
     order     permutation of the groups of `group` consecutive rows: random access costs a cache miss
               a row, a short run of neighbours costs one a group and converges as well
     problems  numbers k of the problems to update
-    codes     (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
-    caps      (K, classes) C times the class weight; weights (n,) or (0,) sample weights
-    targets   (n,) numbers to interpolate, or (0,) for classes
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
               first needed, inf if it is no number
     theta     (K, d+1) A^T alpha, powers its mirrored powers (the same array at p = 2), power_sum (K,)
     figures   (K, FIGURES), added to
     """
     rows = block.rows()
-    weighted = weights.size > 0
-    numeric = targets.size > 0
     for position in range(order.size):
         start = order[position] * group
         stop = min(start + group, rows)
@@ -45,31 +40,21 @@ def sdca_block(
             sleep_k = sleep[k]
             gap = 0.0
             for i in range(start, stop):
-                row = first + i
+                row = numbers.row(i)
                 state = sleep_k[row]
                 if state > 15:  # upper half: passes left to sleep, lower half: how long it slept last
                     sleep_k[row] = state - 16
                     continue
-                code = codes[row]
-                if code < 0:
-                    continue
-                cap = caps[k, code]
-                if weighted:
-                    cap *= weights[row]
+                cap = labels.cap(k, row)
                 if not cap > 0.0:
                     continue
                 block.prefetch_row(i + 2)
-                sign = 1.0 if code == positive[k] else -1.0
                 old = np.float64(alpha_k[row])
-                u = sign * norm.scale(power_sum[k]) * np.float64(block.dot(i, powers_k))
-                slack = u
-                if numeric:
-                    u -= targets[row]
-                    slack = -loss.primal(u, 1.0)
+                u = labels.margin(k, row, norm.scale(power_sum[k]) * np.float64(block.dot(i, powers_k)))
                 if np.isfinite(cap):
-                    gap += loss.gap(min(old, loss.bound(cap)), u, cap)
-                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], slack)
-                if slack < 0.0 or (u <= 0.0 and not numeric):
+                    gap += loss.gap(loss.feasible(old, cap), u, cap)
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))
+                if loss.missed(u):
                     figures[k, MISTAKES] += 1.0
                 L = curvature[row]
                 if L == 0.0:
@@ -79,7 +64,7 @@ def sdca_block(
                 alpha_k[row] = new
                 change = np.float64(alpha_k[row]) - old
                 if change != 0.0:
-                    power_sum[k] = norm.move(block, i, sign * change, theta_k, powers_k, power_sum[k])
+                    power_sum[k] = norm.move(block, i, labels.sign(k, row) * change, theta_k, powers_k, power_sum[k])
                     figures[k, UPDATES] += 1.0
                     sleep_k[row] = 0
                 elif loss.settled(new, cap):

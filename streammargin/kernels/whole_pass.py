@@ -46,7 +46,7 @@ def top_score(figures, group, joint):
 
 
 @register_jitable
-def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
+def chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures):
     """Puts the coefficients of the rows in A^T q, times exp(-LEVEL), in the place of the margins."""
     for k in active:
         group = 0 if joint else k
@@ -54,7 +54,7 @@ def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
         floor = loss.level(top_score(figures, group, joint)) - reach
         total = 0.0
         value = 0.0
-        for r in range(codes.size):
+        for r in range(size):
             score = -margins[k, r]
             margins[k, r] = 0.0
             if score > -np.inf and loss.level(score) >= floor:
@@ -64,29 +64,26 @@ def chunk_shares(loss, codes, positive, joint, active, reach, margins, figures):
                 if joint:
                     margins[k, r] = -ROOT * share
                 else:
-                    margins[k, r] = share if codes[r] == positive[k] else -share
+                    margins[k, r] = labels.sign(k, numbers.row(start + r)) * share
         figures[group, TOTAL] += total
         figures[group, VALUE] += value
     if joint:
-        for r in range(codes.size):
-            if codes[r] >= 0:
+        for r in range(size):
+            code = labels.codes[numbers.row(start + r)]
+            if code >= 0:
                 own = 0.0
                 for k in active:
                     own -= margins[k, r]
-                margins[codes[r], r] = own
+                margins[code, r] = own
 
 
 @kernel
-def softmax_block(
-    block, loss, first, chunk, joint, active, codes, positive, caps, weights, w, scale, reach, pull, figures, wrong
-):  # fmt: skip
-    """Adds the rows first .. first + m to the gradient and to the figures of the pass.
+def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, reach, pull, figures, wrong):
+    """Adds the rows of the block to the gradient and to the figures of the pass.
 
     chunk    rows of a chunk
     joint    whether the problems are the classes of one margin
     active   problems (int64) whose gradient is wanted (all of a joint margin's); the figures are those of all K
-    codes    (n,) class of each row, -1: absent; positive (K,) the class with sign +1 in problem k
-    caps     (K, classes) C times the class weight; weights (n,) or (0,): what is not above 0 is absent
     w        (K, d+1) weights; scale (K,): the largest scale_k x.w_k must be the own class's, or the row is `wrong`
     reach    a row whose level lies this far below the largest is worth nothing to rounding, and is skipped
     pull     (K, d+1), added to: sum_i share_i a_i, times exp(-LEVEL); shares that are skipped lack in TOTAL too,
@@ -98,9 +95,7 @@ def softmax_block(
     margins = np.empty((K, chunk))
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
-        here = codes[first + start : first + start + size]
-        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
-        chunk_look(block, start, here, positive, caps, worth, joint, w, scale, scores, margins, figures, wrong)
+        chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong)
         for group in active[:1] if joint else active:
             level = loss.level(top_score(figures, group, joint))
             if level > figures[group, LEVEL] + ROOM:
@@ -111,13 +106,13 @@ def softmax_block(
                 for k in range(K):
                     if joint or k == group:
                         pull[k] *= factor
-        chunk_shares(loss, here, positive, joint, active, reach, margins, figures)
+        chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures)
         chunk_add(block, start, size, active, margins, pull)
 
 
 @kernel
 def perceptron_block(
-    block, first, chunk, active, codes, positive, caps, weights, w, average, scale, nearest, figures, averaged, wrong
+    block, numbers, labels, chunk, active, w, average, scale, nearest, figures, averaged, wrong
 ):  # fmt: skip
     """Finds the row of the smallest margin under w, and adds to the figures of w and of the average.
 
@@ -132,18 +127,14 @@ def perceptron_block(
     shown = wrong[: 0 if average.shape[0] > 0 else 1]  # of w only where it is w that is shown
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
-        here = codes[first + start : first + start + size]
-        worth = weights[first + start : first + start + size] if weights.size > 0 else weights
         before = figures[:, SMALLEST].copy()
-        chunk_look(block, start, here, positive, caps, worth, False, w, scale, scores, margins, figures, shown)
+        chunk_look(block, numbers, labels, start, size, False, w, scale, scores, margins, figures, shown)
         for k in active:
             if figures[k, SMALLEST] < before[k]:
                 rows[k] = start + np.argmin(margins[k, :size])
         if average.shape[0] > 0:
-            chunk_look(
-                block, start, here, positive, caps, worth, False, average, scale, scores, margins, averaged, wrong
-            )
+            chunk_look(block, numbers, labels, start, size, False, average, scale, scores, margins, averaged, wrong)
     for k in active:
         if rows[k] >= 0:
             nearest[k] = 0.0
-            block.add(rows[k], 1.0 if codes[first + rows[k]] == positive[k] else -1.0, nearest[k])
+            block.add(rows[k], labels.sign(k, numbers.row(rows[k])), nearest[k])

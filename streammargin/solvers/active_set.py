@@ -16,6 +16,7 @@ from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
@@ -98,13 +99,13 @@ class Method(WholePass):
             ASCENT.run_block(_double(problem), state, active, block, first)
             return
         self.saw(problem, state, active, block)
-        drawing = state.numbers["pass"] == 1
+        drawing, numbers = state.numbers["pass"] == 1, numbered_from(first)
         if drawing:
             state.numbers["entries"] += store.entries(block)
-            norms.row_norms(block, first, 2.0, problem.codes, problem.caps, problem.weights, a["row_norms"])
+            norms.row_norms(block, numbers, problem.labels, 2.0, a["row_norms"])
         margins_block(
-            block, first, problem.codes, problem.positive, problem.caps, problem.weights, False, a["w"],
-            a["smallest"], a["mistakes"], a["wrong"], a["keys"], a["heap ids"], a["filled"],
+            block, numbers, problem.labels, False, a["w"], a["smallest"], a["mistakes"], a["wrong"], a["keys"],
+            a["heap ids"], a["filled"],
         )  # fmt: skip
         for k in active:
             if drawing:

@@ -16,6 +16,7 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock
+from streammargin.specs.rows import RowNumbers, numbered_from
 
 STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # per visit of one block of several
@@ -103,7 +104,6 @@ class Method(WholePass):
         state.numbers["position"] += 1
         own_rows = block.rows()
         block, ids = self._with_kept(problem, state, block, first)
-        codes, weights = problem.codes[ids], problem.weights[ids] if problem.weights.size else problem.weights
         inverted = _columns(block)
         random = np.random.default_rng((problem.seed, state.numbers["pass"], first, 2))
         momentum = problem.options.schedule != "proven"
@@ -118,12 +118,12 @@ class Method(WholePass):
                 figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
                 a["length"][k] *= 2
             rate = 1.0 if momentum else math.sqrt(math.log(max(2, pairs)) / a["length"][k])
-            rows = block, inverted, 0, codes
-            steps = weights, R, rate, momentum, random.random(steps_here), self._outside(a["mass"][k], number)
+            rows = block, RowNumbers(0, ids), problem.labels, inverted
+            steps = R, rate, momentum, random.random(steps_here), self._outside(a["mass"][k], number)
             if problem.joint:
-                kernel.adaptive_joint_block(*rows, problem.positive, *steps, w, g, figures)
+                kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
-                kernel.adaptive_block(*rows, problem.positive[k], *steps, w[k], g[k], figures)
+                kernel.adaptive_block(*rows, k, *steps, w[k], g[k], figures)
         if a["mass"].shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 
@@ -209,8 +209,8 @@ class Method(WholePass):
         a, lines = state.arrays, 2 * problem.count
         none = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
         margins_block(
-            block, first, problem.codes, problem.positive, problem.caps, problem.weights, problem.joint, a["frozen"],
-            a["smallest"], a["mistakes"], a["wrong"], *none,
+            block, numbered_from(first), problem.labels, problem.joint, a["frozen"], a["smallest"], a["mistakes"],
+            a["wrong"], *none,
         )  # fmt: skip
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:

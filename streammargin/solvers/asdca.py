@@ -12,6 +12,7 @@ from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.dual_ascent import PIECE, DualAscent
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
+from streammargin.specs.rows import numbered_from
 
 # The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
 # gives that up for nothing. Passes to a certified 1e-3 | 1e-6, rows in a random order:
@@ -73,9 +74,8 @@ class Method(DualAscent):
         order, group = self.visit(problem, state, block, first)
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
-            block, problem.loss, problem.norm, first, order, group, active, problem.codes, problem.positive,
-            problem.caps, problem.weights, problem.targets, a["steps"], refresh, a["alpha"], a["momentum"],
-            a["curvature"], a["theta"], a["drift"], a["pace"], a["figures"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],
+            refresh, a["alpha"], a["momentum"], a["curvature"], a["theta"], a["drift"], a["pace"], a["figures"],
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -85,10 +85,8 @@ class Method(DualAscent):
         estimate = np.zeros(problem.count)
         for k in active:
             size = dual_norm(self._image(state, k), problem.q)
-            gain, total = dual_sums(
-                problem.loss, problem.codes, problem.caps[k], problem.weights, problem.targets, a["alpha"][k],
-                a["momentum"][k], a["pace"][k, kernel.LAST] ** 2,
-            )  # fmt: skip
+            share = a["pace"][k, kernel.LAST] ** 2
+            gain, total = dual_sums(problem.labels, problem.loss, k, a["alpha"][k], a["momentum"][k], share)
             dual = gain - 0.5 * size * size
             estimate[k] = self.estimate(
                 problem, state, size, dual, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]

@@ -17,6 +17,7 @@ from streammargin.errors import UsageError, out_of_range
 from streammargin.kernels.order import permutation
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
+from streammargin.specs.rows import Labels
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class Problem:
     def count(self) -> int:
         """K, the number of binary problems."""
         return len(self.positive)
+
+    @property
+    def labels(self) -> Labels:
+        """What each row counts for, as kernels take it."""
+        return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
 
     @property
     def per_trial(self) -> int:

@@ -13,6 +13,7 @@ from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 
 
 class Method(GradientPass):
@@ -57,8 +58,8 @@ class Method(GradientPass):
     ) -> None:
         a = state.arrays
         kernel.perceptron_block(
-            block, first, chunk, active, problem.codes, problem.positive, problem.caps, problem.weights, a["w"],
-            a["average"], a["scale"], a["pull"], a["figures"], a["averaged"], a["wrong"],
+            block, numbered_from(first), problem.labels, chunk, active, a["w"], a["average"], a["scale"], a["pull"],
+            a["figures"], a["averaged"], a["wrong"],
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from streammargin.solvers.hinge_pass import HingePass
 from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 from streammargin.specs.schedules import Schedule, parse_schedule
 
 # no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
@@ -93,9 +94,9 @@ class Method(HingePass):
         # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
         known = np.where(a["curvature"] > 0.0, a["curvature"], self._safe(state))
         kernel.diagonal_block(
-            block, first, chunk_rows(block), active, problem.codes, problem.positive, problem.caps, problem.weights,
-            a["w"], self.momentum(state), 1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state),
-            a["beta"], a["before"], a["pull"], a["figures"], a["wrong"],
+            block, numbered_from(first), problem.labels, chunk_rows(block), active, a["w"], self.momentum(state),
+            1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state), a["beta"], a["before"], a["pull"],
+            a["figures"], a["wrong"],
         )  # fmt: skip
 
     def _safe(self, state: State) -> float:

@@ -37,7 +37,7 @@ class DualAscent(Swept):
     """
 
     numeric = True
-    requires = ("step", "primal", "dual", "settled", "gap", "bound", "has_hard_margin")
+    requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed", "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)

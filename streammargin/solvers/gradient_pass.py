@@ -15,6 +15,7 @@ from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.whole_pass import WholePass, chunk_rows
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 
 # a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
 REACH = 40.0
@@ -136,9 +137,8 @@ class SoftmaxPass(GradientPass):
     ) -> None:
         a = state.arrays
         kernel.softmax_block(
-            block, problem.loss, first, chunk, problem.joint, active, problem.codes, problem.positive, problem.caps,
-            problem.weights, a["w"], a["scale"], REACH + math.log(problem.rows * problem.count), a["pull"],
-            a["figures"], a["wrong"],
+            block, numbered_from(first), problem.labels, problem.loss, chunk, problem.joint, active, a["w"], a["scale"],
+            REACH + math.log(problem.rows * problem.count), a["pull"], a["figures"], a["wrong"],
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:

@@ -16,6 +16,7 @@ from streammargin.solvers.hinge_pass import HingePass
 from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
 from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block, values_of
+from streammargin.specs.rows import numbered_from
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4
@@ -84,11 +85,11 @@ class Method(HingePass):
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
         self.saw(problem, state, active, block)
-        scale = 1.0 / self.unit(state)
+        numbers, scale = numbered_from(first), 1.0 / self.unit(state)
         stochastic = bool(problem.options.stochastic)
         kernel.subgradient_block(
-            block, first, chunk_rows(block), active[: 0 if stochastic else None], problem.codes, problem.positive,
-            problem.caps, problem.weights, a["w"], scale, a["pull"], a["figures"], a["wrong"],
+            block, numbers, problem.labels, chunk_rows(block), active[: 0 if stochastic else None], a["w"], scale,
+            a["pull"], a["figures"], a["wrong"],
         )  # fmt: skip
         if stochastic:
             rows = block.rows()
@@ -96,8 +97,8 @@ class Method(HingePass):
             group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
             order = permutation(-(-rows // group), problem.seed, state.numbers["pass"], first)
             kernel.stochastic_block(
-                block, first, order, group, active, self.s0, self._average(problem), problem.codes, problem.positive,
-                problem.caps, problem.weights, scale, a["v"], a["kept"], a["landed"], a["carried"],
+                block, numbers, problem.labels, order, group, active, self.s0, self._average(problem), scale, a["v"],
+                a["kept"], a["landed"], a["carried"],
             )  # fmt: skip
 
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:

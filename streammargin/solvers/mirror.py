@@ -12,6 +12,7 @@ from streammargin.solvers.base import Figures, Problem, State
 from streammargin.solvers.primal import Primal
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.steps import MirrorDescent
 
 
 class Method(Primal):
@@ -24,14 +25,13 @@ class Method(Primal):
     summary = "primal stochastic mirror descent"
     prologue = 1
     default_C = math.inf
-    rule = kernel.MIRROR
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         self.measure(problem, state, block, first)
 
-    def rate(self, problem: Problem, state: State) -> float:
+    def rule(self, problem: Problem, state: State) -> MirrorDescent:
         largest = float(state.arrays["row_norms"][norms.LARGEST]) / self.base(state)
-        return (problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0
+        return MirrorDescent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         # its end is a property of the latest weights and their length, not of the best direction so far

@@ -11,6 +11,7 @@ from streammargin.kernels import primal as kernel
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.primal import Primal
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.steps import Pegasos
 
 
 class Method(Primal):
@@ -23,7 +24,9 @@ class Method(Primal):
 
     name = "pegasos"
     summary = "subgradients of the hinge"
-    rule = kernel.PEGASOS
+
+    def rule(self, problem: Problem, state: State) -> Pegasos:
+        return Pegasos(float(problem.present))
 
     def check(self, problem: Problem) -> None:
         if problem.hard:

@@ -10,6 +10,7 @@ from streammargin.kernels import primal as kernel
 from streammargin.solvers.base import Figures, Problem, State
 from streammargin.solvers.primal import PLAIN, Primal
 from streammargin.specs.blocks import Block
+from streammargin.specs.steps import Perceptron
 
 
 class Method(Primal):
@@ -18,7 +19,9 @@ class Method(Primal):
     name = "perceptron"
     summary = "lp-norm perceptron"
     default_C = math.inf
-    rule = kernel.PERCEPTRON
+
+    def rule(self, problem: Problem, state: State) -> Perceptron:
+        return Perceptron(1.0)
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         if state.numbers["pass"] == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import ClassVar
+from abc import abstractmethod
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from streammargin.solvers.hull import EPS, hull_bound, hull_memory, start_hull
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
+from streammargin.specs.rows import numbered_from
+from streammargin.specs.steps import Rule
 
 # row norms within these bounds have squares that are far from the ends of a float64
 PLAIN = (1e-50, 1e50)
@@ -33,7 +35,6 @@ class Primal(Swept, StreamSolver):
     """
 
     options = ("average",)
-    rule: ClassVar[int]
 
     def memory(self, problem: Problem) -> int:
         vectors = 1 + (problem.p != 2.0) + bool(problem.options.average)
@@ -64,7 +65,7 @@ class Primal(Swept, StreamSolver):
     def measure(self, problem: Problem, state: State, block: Block, first: int) -> None:
         """Take the rows of a block into the figures of the row norms, before anything is learned from them."""
         figures = state.arrays["row_norms"]
-        norms.row_norms(block, first, problem.q, problem.codes, problem.caps, problem.weights, figures)
+        norms.row_norms(block, numbered_from(first), problem.labels, problem.q, figures)
         largest = float(figures[norms.LARGEST])
         if not math.isfinite(largest):
             raise out_of_range()
@@ -80,9 +81,9 @@ class Primal(Swept, StreamSolver):
         """Factor from w of the rows x / base to the weights that are reported."""
         return 1.0 / self.base(state)
 
-    def rate(self, problem: Problem, state: State) -> float:
-        """The step size, for rows in units of the base."""
-        return 1.0
+    @abstractmethod
+    def rule(self, problem: Problem, state: State) -> Rule:
+        """What a step adds, for rows in units of the base."""
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -116,9 +117,9 @@ class Primal(Swept, StreamSolver):
     ) -> None:  # fmt: skip
         a = state.arrays
         kernel.primal_block(
-            block, problem.norm, self.rule, self.rate(problem, state), float(problem.present), self.base(state),
-            first, order, group, active, problem.codes, problem.positive, problem.caps, problem.weights, a["theta"],
-            a["powers"], a["power_sum"], a["unit"], a["mean"], a["carried"], a["figures"],
+            block, numbered_from(first), problem.labels, problem.norm, self.rule(problem, state), self.base(state),
+            order, group, active, a["theta"], a["powers"], a["power_sum"], a["unit"], a["mean"], a["carried"],
+            a["figures"],
         )  # fmt: skip
 
     def margin_bound(self, problem: Problem, state: State, k: int) -> float:

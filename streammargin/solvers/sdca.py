@@ -10,6 +10,7 @@ from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import mirror, rough_norm
+from streammargin.specs.rows import numbered_from
 
 # near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
 # its gap was 0.7 to 0.9 of the estimate on rcv1sub, IMDB and a9a
@@ -67,9 +68,8 @@ class Method(DualAscent):
         a = state.arrays
         order, group = self.visit(problem, state, block, first)
         kernel.sdca_block(
-            block, problem.loss, problem.norm, first, order, group, active, problem.codes, problem.positive,
-            problem.caps, problem.weights, problem.targets, a["alpha"], a["sleep"], a["curvature"], a["theta"],
-            a["powers"], a["power_sum"], a["figures"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
+            a["sleep"], a["curvature"], a["theta"], a["powers"], a["power_sum"], a["figures"],
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -84,9 +84,7 @@ class Method(DualAscent):
             size = rough_norm(a["theta"][k], problem.q)
             alpha = a["alpha"][k]
             if problem.targets.size:
-                dual, total = dual_sums(
-                    problem.loss, problem.codes, problem.caps[k], problem.weights, problem.targets, alpha, alpha, 0.0
-                )
+                dual, total = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = total = float(alpha.sum(dtype=np.float64))
             estimate[k] = self.estimate(

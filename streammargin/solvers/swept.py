@@ -11,6 +11,7 @@ from streammargin.kernels import certificate as sums
 from streammargin.solvers.base import Figures, Problem, Solver, State, relative_gap, relative_margin_gap
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 
 
 class Swept(Solver):
@@ -66,8 +67,8 @@ class Swept(Solver):
         a = state.arrays
         alpha, sleep = self.duals(problem, state)
         sums.certify_block(
-            block, problem.loss, first, problem.codes, problem.positive, problem.caps, problem.weights,
-            problem.targets, problem.trials, a["frozen"], alpha, sleep, a["rebuilt"], a["sums"], a["wrong"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, a["frozen"], alpha, sleep,
+            a["rebuilt"], a["sums"], a["wrong"],
         )  # fmt: skip
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:

@@ -14,6 +14,7 @@ from streammargin.kernels.vectors import square
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import dual_norm
+from streammargin.specs.rows import numbered_from
 
 # a chunk of rows should stay in the cache of one core
 CHUNK_BYTES = 1 << 18
@@ -61,9 +62,7 @@ class WholePass(Solver):
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         if index == 0:
-            norms.row_norms(
-                block, first, problem.q, problem.codes, problem.caps, problem.weights, state.arrays["row_norms"]
-            )
+            norms.row_norms(block, numbered_from(first), problem.labels, problem.q, state.arrays["row_norms"])
 
     def smallest_margin(self, problem: Problem, state: State) -> float:
         figures = state.arrays["row_norms"]

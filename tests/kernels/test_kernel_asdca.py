@@ -12,6 +12,7 @@ from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
+from streammargin.specs.rows import Labels, numbered_from
 
 BIAS = 0.5
 ROWS, FEATURES = 30, 6
@@ -61,9 +62,9 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
     figures[0, kernel.MIN_MARGIN] = np.inf
     for _ in range(passes):
         kernel.asdca_block(
-            block, loss, norm, 0, order, 1, np.array([0]), codes, np.array([1 if not targets.size else 0]), caps,
-            weights, targets, np.array([float(present)]), 0.0, alpha, momentum, np.zeros(n), theta, drift, pace,
-            figures,
+            block, numbered_from(0), Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
+            loss, norm, order, 1, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum, np.zeros(n), theta,
+            drift, pace, figures,
         )  # fmt: skip
     last, gamma = pace[0, kernel.LAST], pace[0, kernel.GAMMA]
     return {
@@ -139,10 +140,8 @@ def test_of_numbers(form, norm, epsilon):
     np.testing.assert_allclose(seen["v"], twin.v, rtol=1e-10, atol=1e-12 * np.abs(twin.v).max())
     worst = max(0, np.abs(residuals).max() - epsilon)
     assert -seen["figures"][kernel.MIN_MARGIN] == pytest.approx(worst, rel=1e-10)
-    dual, total = dual_sums(
-        loss, np.zeros(4, np.int16), np.full(1, np.inf), np.empty(0), y, seen["alpha"], seen["momentum"],
-        seen["pace"][kernel.LAST] ** 2,
-    )  # fmt: skip
+    labels = Labels(np.zeros(4, np.int16), np.zeros(1, np.int64), np.full((1, 1), np.inf), np.empty(0), y)
+    dual, total = dual_sums(labels, loss, 0, seen["alpha"], seen["momentum"], seen["pace"][kernel.LAST] ** 2)
     assert dual == pytest.approx(twin.v @ y - epsilon * np.abs(twin.v).sum(), rel=1e-9)
     assert total == pytest.approx(twin.v.sum(), rel=1e-9)
 

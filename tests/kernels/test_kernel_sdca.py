@@ -12,11 +12,12 @@ from reference.training import binary
 from streammargin.data.arrays import ArraySource
 from streammargin.kernels import certificate
 from streammargin.kernels import sdca as kernel
+from streammargin.solvers.row_store import take
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
+from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 
 BIAS = 0.5
-NO_TARGETS = np.empty(0)
 FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
 
 
@@ -49,13 +50,17 @@ def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.f
     return s
 
 
-def run_pass(s, order, group=1, problems=None):
+def labels(s):
+    return Labels(s.codes, s.positive, s.caps, s.weights, np.empty(0))
+
+
+def run_pass(s, order, group=1, problems=None, block=None, numbers=None):
     s.figures[:] = 0.0
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.sdca_block(
-        s.block, s.loss, s.norm, 0, order, group, np.arange(len(s.positive)) if problems is None else problems,
-        s.codes, s.positive, s.caps, s.weights, NO_TARGETS, s.alpha, s.sleep, s.curvature, s.theta, s.powers,
-        s.power_sum, s.figures,
+        s.block if block is None else block, numbered_from(0) if numbers is None else numbers, labels(s), s.loss,
+        s.norm, order, group, np.arange(len(s.positive)) if problems is None else problems, s.alpha, s.sleep,
+        s.curvature, s.theta, s.powers, s.power_sum, s.figures,
     )  # fmt: skip
 
 
@@ -64,8 +69,8 @@ def certify(s, w, trials=1, alpha=None):
     sums, wrong, rebuilt = np.zeros((K, certificate.SUMS)), np.zeros(trials, np.int64), np.zeros((K, 9))
     sums[:, certificate.MIN_MARGIN] = np.inf
     certificate.certify_block(
-        s.block, s.loss, 0, s.codes, s.positive, s.caps, s.weights, NO_TARGETS, trials, w,
-        s.alpha if alpha is None else alpha, s.sleep, rebuilt, sums, wrong,
+        s.block, numbered_from(0), labels(s), s.loss, trials, w, s.alpha if alpha is None else alpha, s.sleep,
+        rebuilt, sums, wrong,
     )  # fmt: skip
     return sums, wrong, rebuilt
 
@@ -147,12 +152,20 @@ def test_blocks_of_rows_find_their_place():
     run_pass(whole, np.arange(50))
     X = parts.block.X
     for first, stop in ((0, 20), (20, 50)):
-        kernel.sdca_block(
-            parts.block._replace(X=X[first:stop]), parts.loss, parts.norm, first, np.arange(stop - first), 1,
-            np.array([0]), parts.codes, parts.positive, parts.caps, parts.weights, NO_TARGETS, parts.alpha, parts.sleep,
-            parts.curvature, parts.theta, parts.powers, parts.power_sum, parts.figures,
-        )  # fmt: skip
+        block = parts.block._replace(X=X[first:stop])
+        run_pass(parts, np.arange(stop - first), block=block, numbers=numbered_from(first))
     np.testing.assert_array_equal(whole.alpha, parts.alpha)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_rows_kept_from_anywhere_find_their_place(form):
+    """A block of rows picked out, with their numbers listed, is visited like these rows among all."""
+    whole, kept = setting(form, norm=1.5), setting(form, norm=1.5)
+    chosen = np.random.default_rng(2).permutation(50)[:20]
+    run_pass(whole, chosen)
+    run_pass(kept, np.arange(20), block=take(kept.block, chosen), numbers=RowNumbers(0, chosen))
+    for name in ("alpha", "theta", "curvature", "figures", "sleep"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(kept, name))
 
 
 def test_a_settled_row_sleeps_longer_and_longer():

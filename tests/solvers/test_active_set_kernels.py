@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 from streammargin.kernels import active_set as kernel
 from streammargin.kernels.margins import margins_block
 from streammargin.specs.blocks import CSRBlock, DenseBlock
+from streammargin.specs.rows import Labels, numbered_from
 
 
 def block_of(X, form, bias=0.0):
@@ -104,8 +105,9 @@ def figures(X, codes, positive, weights, w, room, form="dense", joint=False, cut
     keys, ids, filled = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64), np.zeros(2 * K, np.int64)
     for start, stop in itertools.pairwise(cuts):
         margins_block(
-            block_of(X[start:stop], form, bias), start, codes, positive, np.full((K, 3), np.inf), weights, joint, w,
-            smallest, mistakes, wrong, keys, ids, filled,
+            block_of(X[start:stop], form, bias), numbered_from(start),
+            Labels(codes, positive, np.full((K, 3), np.inf), weights, np.empty(0)), joint, w, smallest, mistakes,
+            wrong, keys, ids, filled,
         )  # fmt: skip
     return smallest, mistakes, wrong, keys, ids, filled
 

@@ -21,6 +21,7 @@ from streammargin.solvers import adaptive
 from streammargin.solvers import row_store as store
 from streammargin.solvers.adaptive import FULL, Method, _columns
 from streammargin.specs.blocks import CSRBlock, DenseBlock
+from streammargin.specs.rows import Labels, numbered_from
 
 FORMS = ["dense", "csr", "csr without columns"]
 
@@ -35,6 +36,14 @@ def blocks_of(X, form, bias=0.0):
     inverted = _columns(block)
     assert inverted.rows() == X.shape[1]
     return block, inverted if form == "csr" else _columns(DenseBlock(X[:1], bias))
+
+
+def rows_of(X, codes, positive=(1,), weights=(), form="dense", bias=0.0):
+    """What the kernels are told of the rows: block, numbers, labels, inverted columns."""
+    block, inverted = blocks_of(X, form, bias)
+    caps = np.full((len(positive), codes.max() + 1), np.inf)
+    labels = Labels(codes, np.array(positive), caps, np.array(weights, float), np.empty(0))
+    return block, numbered_from(0), labels, inverted
 
 
 def scaled(X, y, bias=0.0):
@@ -56,7 +65,7 @@ def test_steps_are_those_of_the_paper(form, momentum, rate, bias):
         figures[kernel.SMALLEST] = np.inf
         before = (A @ w).min()
         kernel.adaptive_block(
-            *blocks_of(X, form, bias), 0, codes, 1, np.empty(0), size, rate, momentum, part, -np.inf, w, g, figures
+            *rows_of(X, codes, form=form, bias=bias), 0, size, rate, momentum, part, -np.inf, w, g, figures
         )
         assert figures[kernel.SMALLEST] == pytest.approx(before, abs=1e-12)
     expected_w, expected_g, mass_w, mass_g, _ = naive.run(A, uniforms, rate, momentum)
@@ -77,8 +86,8 @@ def test_joint_steps_are_those_of_explicit_pseudo_rows(form):
     uniforms = np.random.default_rng(2).random(200)
     w, g, figures = np.zeros((3, 6)), np.zeros((3, 6)), np.zeros(kernel.FIGURES)
     kernel.adaptive_joint_block(
-        *blocks_of(X, form), 0, labels.astype(np.int16), np.arange(3), np.empty(0), size, 1.0, True, uniforms,
-        -np.inf, w, g, figures,
+        *rows_of(X, labels.astype(np.int16), np.arange(3), form=form), size, 1.0, True, uniforms, -np.inf, w, g,
+        figures,
     )  # fmt: skip
     A = naive.pseudo_rows(X / size, labels)
     expected_w, expected_g, mass_w, _, _ = naive.run(A, uniforms)
@@ -96,12 +105,12 @@ def test_absent_rows_are_never_drawn_and_heavy_rows_outside_end_the_visit():
     A, size = scaled(X, y)
     uniforms = np.random.default_rng(3).random(50)
     w, g, figures = np.zeros(7), np.zeros(7), np.zeros(kernel.FIGURES)
-    block = blocks_of(X, "dense")
-    kernel.adaptive_block(*block, 0, codes, 1, weights, size, 1.0, True, uniforms, -np.inf, w, g, figures)
+    rows = rows_of(X, codes, weights=weights)
+    kernel.adaptive_block(*rows, 0, size, 1.0, True, uniforms, -np.inf, w, g, figures)
     np.testing.assert_allclose(w, naive.run(A[there], uniforms)[0], rtol=1e-9)
     for outside in (1e3, 1e300):
         before = figures[kernel.STEPS]
-        kernel.adaptive_block(*block, 0, codes, 1, weights, size, 1.0, True, uniforms, outside, w, g, figures)
+        kernel.adaptive_block(*rows, 0, size, 1.0, True, uniforms, outside, w, g, figures)
         assert figures[kernel.STEPS] == before + 1
 
 
@@ -127,12 +136,12 @@ def test_the_bound_of_theorem_4_1_over_many_seeds():
     eps = max(np.sqrt((32 * np.log(30) + 64 * np.log(2 / delta)) / T) / best, np.sqrt(32 / (delta * T)))
     assert eps < 0.5 * best  # the bound says something
     seeds, failures, margins = 30, 0, []
-    codes, block = np.where(y > 0, 1, 0).astype(np.int16), blocks_of(X, "dense")
+    rows = rows_of(X, np.where(y > 0, 1, 0).astype(np.int16))
     for seed in range(seeds):
         w, g, figures = np.zeros(5), np.zeros(5), np.zeros(kernel.FIGURES)
         kernel.adaptive_block(
-            *block, 0, codes, 1, np.empty(0), size, np.sqrt(np.log(30) / T), False,
-            np.random.default_rng(seed).random(T), -np.inf, w, g, figures,
+            *rows, 0, size, np.sqrt(np.log(30) / T), False, np.random.default_rng(seed).random(T), -np.inf, w, g,
+            figures,
         )  # fmt: skip
         margins.append(np.min(A @ w) / np.linalg.norm(w))
         failures += margins[-1] < best - eps

@@ -13,6 +13,7 @@ from streammargin.driver.midway import Midway
 from streammargin.kernels import homotopic as kernel
 from streammargin.solvers import homotopic
 from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.rows import Labels, numbered_from
 
 
 class Printed(homotopic.Method):
@@ -87,13 +88,14 @@ def test_stochastic_steps_against_plain_lines(average):
     carried[0, kernel.LEAST] = np.inf
     weights = np.ones(n)
     weights[3] = 0.0
+    labels = Labels((y > 0).astype(np.int16), np.array([1]), np.full((1, 2), np.inf), weights, np.empty(0))
     rng = np.random.default_rng(0)
     w, mass, done, s, total, total_mass, best = np.zeros(width - 1), 0.0, 0, 0, 0.0, 0.0, (np.inf, None, None)
     for _ in range(12):
         order = rng.permutation(5)
         kernel.stochastic_block(
-            DenseBlock(X, 0.0), 0, order, 3, np.array([0]), 3.0, average, (y > 0).astype(np.int16), np.array([1]),
-            np.full((1, 2), np.inf), weights, 0.5, v, kept, landed, carried,
+            DenseBlock(X, 0.0), numbered_from(0), labels, order, 3, np.array([0]), 3.0, average, 0.5, v, kept, landed,
+            carried,
         )  # fmt: skip
         for group in order:
             here = [i for i in range(3 * group, min(3 * group + 3, n)) if i != 3]

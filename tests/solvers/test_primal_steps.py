@@ -12,10 +12,12 @@ from streammargin.data.arrays import ArraySource
 from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.specs.norms import make_norm
+from streammargin.specs.rows import Labels, numbered_from
+from streammargin.specs.steps import MirrorDescent, Pegasos, Perceptron
 
 BIAS = 0.5
 FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
-RULES = {"perceptron": kernel.PERCEPTRON, "mirror": kernel.MIRROR, "pegasos": kernel.PEGASOS}
+RULES = {"perceptron": Perceptron, "mirror": MirrorDescent, "pegasos": Pegasos}
 
 
 def setting(rule, norm=2, form="csr", dtype=np.float64, average=True, classes=3, base=1.0, C=0.2):
@@ -54,9 +56,10 @@ def visit(s, order, group=1, problems=None):
     s.figures[:] = 0.0
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.primal_block(
-        s.block, s.norm, RULES[s.rule], s.rate, s.horizon, s.base, 0, order, group,
-        np.arange(len(s.positive)) if problems is None else problems, s.codes, s.positive, s.caps, s.weights,
-        s.theta, s.powers, s.power_sum, s.unit, s.mean, s.carried, s.figures,
+        s.block, numbered_from(0), Labels(s.codes, s.positive, s.caps, s.weights, np.empty(0)), s.norm,
+        RULES[s.rule](s.horizon if s.rule == "pegasos" else s.rate), s.base, order, group,
+        np.arange(len(s.positive)) if problems is None else problems, s.theta, s.powers, s.power_sum, s.unit, s.mean,
+        s.carried, s.figures,
     )  # fmt: skip
 
 
@@ -176,9 +179,8 @@ def test_the_running_sum_of_powers_does_not_drift():
 def test_row_norms_at_every_scale(q, scale):
     X = scale * np.array([[3.0, -4.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
     figures = np.zeros(norms.ROW_FIGURES)
-    norms.row_norms(
-        ArraySource(X).whole(), 0, q, np.zeros(3, np.int16), np.ones((1, 1)), np.empty(0), figures
-    )  # fmt: skip
+    labels = Labels(np.zeros(3, np.int16), np.zeros(1, np.int64), np.ones((1, 1)), np.empty(0), np.empty(0))
+    norms.row_norms(ArraySource(X).whole(), numbered_from(0), labels, q, figures)
     exact = np.array([length(x / scale, q) if q < 500 else np.abs(x / scale).max() for x in X])
     assert figures[norms.EMPTY] == 1 and figures[norms.ROWS] == 3
     ratio = figures[norms.LARGEST] / scale / exact.max()

@@ -10,6 +10,7 @@ from reference.whole_pass import log_risk, pseudo_rows, shares, signed
 from streammargin.data.arrays import ArraySource
 from streammargin.kernels import whole_pass as kernel
 from streammargin.specs.losses import make_loss
+from streammargin.specs.rows import Labels, numbered_from
 
 ROWS, FEATURES, BIAS = 90, 5, 0.5
 SPLITS = {"whole": (0, 90), "uneven": (0, 1, 8, 9, 70, 90)}
@@ -46,11 +47,12 @@ def softmax_pass(X, codes, weights, w, *, loss="exponential", classes=2, joint=F
     K = len(w)
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     pull, figures, wrong = np.zeros_like(w), kernel.new_figures(K), np.zeros(1, np.int64)
+    labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))
     for first, block in blocks(X, form, dtype, split):
         kernel.softmax_block(
-            block, make_loss(loss), first, chunk, joint, np.arange(K) if active is None else active, codes, positive,
-            np.full((K, classes), np.inf), weights, w, np.ones(K) if scale is None else scale, reach + np.log(ROWS),
-            pull, figures, wrong,
+            block, numbered_from(first), labels, make_loss(loss), chunk, joint,
+            np.arange(K) if active is None else active, w, np.ones(K) if scale is None else scale,
+            reach + np.log(ROWS), pull, figures, wrong,
         )  # fmt: skip
     return pull, figures, wrong[0]
 
@@ -159,10 +161,10 @@ def test_the_nearest_row(form, classes, split, averages):
     nearest, figures, averaged = np.zeros_like(w), kernel.new_figures(K), kernel.new_figures(K)
     wrong = np.zeros(1, np.int64)
     positive = np.array([1]) if classes == 2 else np.arange(classes)
+    labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))
     for first, block in blocks(X, form, np.float64, SPLITS[split]):
         kernel.perceptron_block(
-            block, first, 11, np.arange(K), codes, positive, np.full((K, classes), np.inf), weights, w, average, scale,
-            nearest, figures, averaged, wrong,
+            block, numbered_from(first), labels, 11, np.arange(K), w, average, scale, nearest, figures, averaged, wrong,
         )  # fmt: skip
     for k in range(K):
         A = signed(with_bias(X), codes, positive[k])[there]

@@ -1,7 +1,6 @@
 """Losses against the table of formulas and against maximisation by search."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from reference import losses as twins
 from scipy.optimize import minimize_scalar
 
 from streammargin.errors import UsageError
-from streammargin.specs.losses import LOSSES, loss_text, make_loss
+from streammargin.specs.losses import LOSSES, make_loss
 
 WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0)}
 CASES = [(name, width) for name in twins.NAMES for width in WIDTHS.get(name, (1.0,))]
@@ -20,7 +19,7 @@ def situations(loss, count=150, seed=0):
     rng = np.random.default_rng(seed)
     for k in range(count):
         cap, L = 10 ** rng.uniform(-3, 3, 2)
-        top = min(loss.bound(cap), 10 * cap)
+        top = min(loss.feasible(math.inf, cap), 10 * cap)
         yield rng.choice([0.0, top, rng.uniform(0, top)]), rng.normal(0, 3 if k % 3 else 30), L, cap
 
 
@@ -38,9 +37,9 @@ def test_step_is_the_maximum_of_the_dual_along_the_row(name, width):
             return (a - alpha) * u + 0.5 * L * (a - alpha) ** 2 - loss.dual(a, cap)
 
         new = loss.step(alpha, u, L, cap)
-        assert 0.0 <= new <= loss.bound(cap)
+        assert 0.0 <= new <= loss.feasible(math.inf, cap)
         # beyond this the dual falls: its slope is at most 1 - u there
-        far = min(loss.bound(cap), alpha + max(0.0, 1 - u) / L + cap)
+        far = min(loss.feasible(math.inf, cap), alpha + max(0.0, 1 - u) / L + cap)
         found = minimize_scalar(falling, bounds=(0.0, far), method="bounded", options={"xatol": 1e-12 * far})
         best = min(found.fun, falling(0.0), falling(far))
         size = abs(alpha * u) + L * alpha**2 + (new - alpha) ** 2 * L + abs(new * u) + new + 1e-5 * cap
@@ -54,7 +53,8 @@ def test_values_equal_the_table(name, width):
         assert loss.step(alpha, u, L, cap) == pytest.approx(cap * twin.step(alpha / cap, u, cap * L), rel=1e-9, abs=0)
         assert loss.primal(u, cap) == pytest.approx(cap * float(twin.phi(u)), rel=1e-12, abs=0)
         assert loss.dual(alpha, cap) == pytest.approx(cap * twin.dual(alpha / cap), rel=1e-12, abs=1e-12 * cap)
-        assert loss.bound(cap) == cap * twin.top
+        assert loss.feasible(math.inf, cap) == cap * twin.top and loss.feasible(-alpha - 1.0, cap) == 0.0
+        assert loss.feasible(alpha, cap) == alpha
 
 
 @pytest.mark.parametrize("name, width", CASES)
@@ -81,7 +81,7 @@ def test_gap_is_primal_minus_dual_and_never_negative(name, width):
 def test_without_a_bound_on_alpha_the_losses_are_the_hard_margin(name):
     loss = make_loss(name, 0.7)
     assert loss.has_hard_margin()
-    assert loss.bound(math.inf) == math.inf
+    assert loss.feasible(math.inf, math.inf) == math.inf
     assert loss.step(0.5, 0.2, 4.0, math.inf) == 0.5 + 0.8 / 4.0
     assert loss.step(0.5, 9.0, 4.0, math.inf) == 0.0
     assert loss.dual(0.5, math.inf) == 0.5
@@ -114,20 +114,6 @@ def test_logistic_survives_extreme_margins(u):
     new = loss.step(0.3, u, 1e-3, 1.0)
     assert 0.0 <= new <= 1.0
     assert loss.primal(u, 1.0) == max(0.0, -u)
-
-
-class Own(NamedTuple):
-    rate: float
-
-
-def test_a_named_tuple_of_floats_is_a_loss_already():
-    assert make_loss(Own(2.0)) == Own(2.0)
-    assert loss_text(Own(2.0)) == "Own(rate=2.0)" and loss_text("hinge") == "hinge"
-    for other in (3, (1.0,), Own("a"), Own(np.ones(2)), Own):
-        with pytest.raises(UsageError, match="a NamedTuple of floats"):
-            make_loss(other)
-    with pytest.raises(UsageError, match="its own numbers"):
-        make_loss(Own(2.0), width=2.0)
 
 
 def test_bad_names_and_widths_are_refused():

@@ -9,7 +9,9 @@ name on the command line to a function of the width that makes the tuple:
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
-    bound(cap)               the largest feasible alpha
+    feasible(alpha, cap)     the feasible dual next to alpha
+    slack(u)                 how far the row is from being missed, in its own units: the margin, or minus the violation
+    missed(u)                whether the row is on the wrong side
     has_hard_margin()        whether C = inf makes sense
 
 A loss may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores
@@ -46,14 +48,11 @@ def _load() -> dict[str, Any]:
 LOSSES = _load()
 
 
-def make_loss(name: Any, width: float = 1.0, epsilon: float = 0.0) -> Any:
+def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
     """The loss of this name; width is that of the smoothed hinge, epsilon that of numbers to interpolate.
 
-    A named tuple of numbers with methods as above is a loss already. Raises UsageError for an unknown name, or a number
-    that cannot be.
+    Raises UsageError for an unknown name, or a number that cannot be.
     """
-    if not isinstance(name, str):
-        return _own_loss(name, width, epsilon)
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
     if isinstance(width, str) or not isinstance(width, numbers.Real):
@@ -66,19 +65,6 @@ def make_loss(name: Any, width: float = 1.0, epsilon: float = 0.0) -> Any:
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
         raise UsageError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
     return loss._replace(epsilon=float(epsilon))
-
-
-def _own_loss(loss: Any, width: float, epsilon: float) -> Any:
-    if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
-        raise UsageError(f"loss must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
-    if width != 1.0 or epsilon != 0.0:
-        raise UsageError("width and epsilon belong to losses that are named; give the loss its own numbers")
-    return loss
-
-
-def loss_text(loss: Any) -> str:
-    """A loss in a model file and in events: its name, or the text of the user's own object, as in MyLoss(rate=2.0)."""
-    return loss if isinstance(loss, str) else repr(loss)
 
 
 def losses_with(methods: Iterable[str]) -> list[str]:

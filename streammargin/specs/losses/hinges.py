@@ -22,8 +22,14 @@ class Hinge(NamedTuple):
     def has_hard_margin(self):
         return True
 
-    def bound(self, cap):
-        return self.U * cap
+    def feasible(self, alpha, cap):
+        return min(max(alpha, 0.0), self.U * cap)
+
+    def slack(self, u):
+        return u
+
+    def missed(self, u):
+        return u <= 0.0
 
     def step(self, alpha, u, L, cap):
         curvature = L + self.g / cap

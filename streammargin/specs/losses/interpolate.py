@@ -17,8 +17,14 @@ class Interpolate(NamedTuple):
     def has_hard_margin(self):
         return True
 
-    def bound(self, cap):
-        return cap
+    def feasible(self, alpha, cap):
+        return min(max(alpha, -cap), cap)
+
+    def slack(self, u):
+        return -self.primal(u, 1.0)
+
+    def missed(self, u):
+        return abs(u) > self.epsilon
 
     def step(self, alpha, u, L, cap):
         if L <= 0.0:  # a row of norm 0 is met or is not, whatever its dual

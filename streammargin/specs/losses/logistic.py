@@ -19,8 +19,14 @@ class Logistic(NamedTuple):
     def has_hard_margin(self):
         return False
 
-    def bound(self, cap):
-        return cap
+    def feasible(self, alpha, cap):
+        return min(max(alpha, 0.0), cap)
+
+    def slack(self, u):
+        return u
+
+    def missed(self, u):
+        return u <= 0.0
 
     def step(self, alpha, u, L, cap):
         # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z

@@ -1,0 +1,68 @@
+"""What is known of the rows beside their values: which they are, and what each counts for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class RowNumbers(NamedTuple):
+    """The global numbers of the rows of a block: first, first + 1, ..., or those listed (m,) int64, where any are.
+
+    Labels, weights and duals are addressed by them, so that rows kept from other blocks can be visited like a block.
+    """
+
+    first: int
+    listed: np.ndarray
+
+    def row(self, i):
+        """The global number of row i of the block."""
+        return self.listed[i] if self.listed.size > 0 else self.first + i
+
+
+def numbered_from(first: int) -> RowNumbers:
+    """The numbers of consecutive rows."""
+    return RowNumbers(first, np.empty(0, np.int64))
+
+
+class Labels(NamedTuple):
+    """What each of the n rows counts for in each of the K problems.
+
+    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with sign +1 in
+    problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent.
+    weights (n,) float64 or (0,): sample weights. targets (n,) float64 or (0,): numbers in place of classes.
+    """
+
+    codes: np.ndarray
+    positive: np.ndarray
+    caps: np.ndarray
+    weights: np.ndarray
+    targets: np.ndarray
+
+    def weight(self, row):
+        """The sample weight; 0 for an absent row."""
+        if self.codes[row] < 0:
+            return 0.0
+        return self.weights[row] if self.weights.size > 0 else 1.0
+
+    def cap(self, k, row):
+        """C times class weight times sample weight, the largest dual of the hinge; 0 for a row absent in problem k."""
+        weight = self.weight(row)
+        return self.caps[k, self.codes[row]] * weight if weight > 0.0 else 0.0
+
+    def own(self, k, row):
+        """Whether the class of the row is the one with sign +1."""
+        return self.codes[row] == self.positive[k]
+
+    def sign(self, k, row):
+        """y: a_i is y x_i. 1 for targets."""
+        return 1.0 if self.codes[row] == self.positive[k] else -1.0
+
+    def target(self, row):
+        """The number that the score should be; 0 for classes."""
+        return self.targets[row] if self.targets.size > 0 else 0.0
+
+    def margin(self, k, row, score):
+        """u = y score for classes, the residual score - target for numbers: what a loss is a function of."""
+        return self.sign(k, row) * score - self.target(row)

@@ -92,6 +92,53 @@ def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, bo
     assert run(KERNEL, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == [str(after), "1", "0"]
 
 
+# a kernel of a loss that does not come with the package, and then one of a loss that does
+OWN = """
+from typing import NamedTuple
+import numpy as np
+from streammargin.kernels.methods import expose
+from streammargin.kernels.predict import total_loss
+from streammargin.specs.losses import make_loss
+{definition}
+expose(Steep)
+print(total_loss(Steep(3.0), np.ones((2, 1))), total_loss(make_loss("hinge"), np.zeros((2, 1))))
+print(sum(total_loss.stats.cache_misses.values()), sum(total_loss.stats.cache_hits.values()))
+"""
+STEEP = """
+from typing import NamedTuple
+class Steep(NamedTuple):
+    rate: float
+    def primal(self, margin, cost):
+        return self.doubled(cost) * margin
+    def doubled(self, value):
+        return 2.0 * self.rate * value
+"""
+
+
+def test_a_kernel_of_a_loss_from_elsewhere_is_cached_with_the_file_that_defines_it(tmp_path):
+    (tmp_path / "steep.py").write_text(STEEP)
+    code, cache = OWN.format(definition="from steep import Steep"), tmp_path / "cache"
+    assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["12.0", "2.0", "2", "0"]
+    assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["12.0", "2.0", "0", "2"]
+    (tmp_path / "steep.py").write_text(STEEP.replace("2.0 * self", "4.0 * self"))
+    assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["24.0", "2.0", "1", "1"]
+
+
+def test_a_loss_of_a_script_is_compiled_by_every_run_and_costs_the_others_nothing(tmp_path):
+    code = OWN.format(definition=STEEP)
+    assert run(code, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["12.0", "2.0", "2", "0"]
+    assert run(code, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["12.0", "2.0", "1", "1"]
+
+
+def test_a_loss_that_has_gone_costs_the_others_nothing(tmp_path):
+    (tmp_path / "steep.py").write_text(STEEP)
+    cache = tmp_path / "cache"
+    run(OWN.format(definition="from steep import Steep"), tmp_path, NUMBA_CACHE_DIR=cache)
+    (tmp_path / "steep.py").unlink()
+    done = run(OWN.format(definition=STEEP), tmp_path, NUMBA_CACHE_DIR=cache)
+    assert done.stdout.split() == ["12.0", "2.0", "1", "1"]
+
+
 def test_read_only_install_without_home_works_with_one_warning(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     # nobody, the superuser included, can make a folder where a file stands

@@ -1,7 +1,8 @@
 """Our decorator for compiled functions: nogil, and cached on disk without ever being stale.
 
 Numba stamps a cached kernel with its own source file alone, so a change in a loss or in a row
-operation would go unnoticed. Here the stamp is a digest of all of specs/ and kernels/.
+operation would go unnoticed. Here the stamp is a digest of all of specs/ and kernels/; for a loss of
+the user's, also of the file that defines it.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import functools
 import glob
 import hashlib
 import logging
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-from numba.core import caching, config, event
+from numba.core import caching, config, event, types
 
 logger = logging.getLogger("streammargin")
 _warned = False
@@ -88,14 +90,44 @@ class _Files(caching.IndexDataCacheFile):
         self._save_index(overloads)
 
 
+def _classes(arguments: Iterable[Any]) -> Iterator[type]:
+    """The classes of all named tuples among types, and inside of these."""
+    for one in arguments:
+        if isinstance(one, types.BaseNamedTuple):  # type: ignore[attr-defined]
+            yield one.instance_class
+            yield from _classes(one)
+
+
 class _Cache(caching.FunctionCache):
+    """Kernels with classes from outside of this package have an index of their own: it can only be read where these
+    can be imported, and must not cost the others theirs.
+    """
+
     _impl_class = _Implementation
 
-    def __init__(self, function: Callable) -> None:
-        super().__init__(function)
-        self._cache_file: Any = _Files(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+    def _files(self, sig: Any) -> _Files | None:
+        """Where the kernel of this signature is kept; None for classes that another process could not import."""
+        name, stamp = self._impl.filename_base, _DIGEST
+        foreign = {cls for cls in _classes(sig) if cls.__module__.partition(".")[0] != __name__.partition(".")[0]}
+        for cls in sorted(foreign, key=lambda cls: (cls.__module__, cls.__qualname__)):
+            module = sys.modules.get(cls.__module__)
+            path = getattr(module, "__file__", None)
+            if cls.__module__ == "__main__" or path is None or getattr(module, cls.__qualname__, None) is not cls:
+                return None
+            name += f"+{cls.__module__}.{cls.__qualname__}"
+            stamp += hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return _Files(self._cache_path, name, stamp)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        files = self._files(sig)
+        data = None if files is None else files.load(self._index_key(sig, target_context.codegen()))
+        return None if data is None else self._impl.rebuild(target_context, data)
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        files = self._files(sig)
+        if files is not None and self._impl.check_cachable(data):
+            self._impl.locator.ensure_cache_path()
+            files.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

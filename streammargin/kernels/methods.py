@@ -54,32 +54,39 @@ def _overload_dense_exact_dot(x, w):
     return blocks.dense_exact_dot
 
 
-def _expose(name: str, classes: list[type]) -> None:
-    """One overload for all classes that have a method of this name (and the same parameters)."""
+_exposed: set[str] = set()
+
+
+def expose(cls: type) -> None:
+    """Make the public methods of a named tuple callable inside kernels, by their order of parameters."""
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_") and name not in _exposed:
+            _exposed.add(name)
+            _overload_method(name, inspect.signature(method))
+
+
+def _overload_method(name: str, signature: inspect.Signature) -> None:
+    """One overload for all named tuples that have a method of this name (and as many parameters)."""
 
     def choose(*args: Any) -> Any:
-        cls = args[0].instance_class
-        return getattr(cls, name) if cls in classes else None
+        method = getattr(args[0].instance_class, name, None)
+        return method if inspect.isfunction(method) else None
 
-    choose.__signature__ = inspect.signature(getattr(classes[0], name))  # type: ignore[attr-defined]
+    choose.__signature__ = signature  # type: ignore[attr-defined]
     # a method is called through its object, and a count of references is kept for every array of that: 30 ns a call,
     # which LLVM takes out only where it sees that nothing happens in between
     inline = {"forceinline": True}
-    overload_method(types.BaseNamedTuple, name, jit_options=inline)(choose)  # type: ignore[attr-defined]
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=inline)  # type: ignore[attr-defined]
+    decorate(choose)
 
 
 def _expose_all() -> None:
     modules = [blocks, norms, rows, steps]
     modules += [m for key, m in sorted(sys.modules.items()) if key.startswith(losses.__name__ + ".")]
-    owners: dict[str, list[type]] = {}
     for module in modules:
         for cls in vars(module).values():
             if isinstance(cls, type) and hasattr(cls, "_fields") and cls.__module__ == module.__name__:
-                for name, value in vars(cls).items():
-                    if inspect.isfunction(value) and not name.startswith("_"):
-                        owners.setdefault(name, []).append(cls)
-    for name, classes in owners.items():
-        _expose(name, classes)
+                expose(cls)
 
 
 _expose_all()

@@ -1,6 +1,7 @@
 """Losses against the table of formulas and against maximisation by search."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from reference import losses as twins
 from scipy.optimize import minimize_scalar
 
 from streammargin.errors import UsageError
-from streammargin.specs.losses import LOSSES, make_loss
+from streammargin.specs.losses import LOSSES, loss_text, make_loss
 
 WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0)}
 CASES = [(name, width) for name in twins.NAMES for width in WIDTHS.get(name, (1.0,))]
@@ -114,6 +115,20 @@ def test_logistic_survives_extreme_margins(u):
     new = loss.step(0.3, u, 1e-3, 1.0)
     assert 0.0 <= new <= 1.0
     assert loss.primal(u, 1.0) == max(0.0, -u)
+
+
+class Own(NamedTuple):
+    rate: float
+
+
+def test_a_named_tuple_of_floats_is_a_loss_already():
+    assert make_loss(Own(2.0)) == Own(2.0)
+    assert loss_text(Own(2.0)) == "Own(rate=2.0)" and loss_text("hinge") == "hinge"
+    for other in (3, (1.0,), Own("a"), Own(np.ones(2)), Own):
+        with pytest.raises(UsageError, match="a NamedTuple of floats"):
+            make_loss(other)
+    with pytest.raises(UsageError, match="its own numbers"):
+        make_loss(Own(2.0), width=2.0)
 
 
 def test_bad_names_and_widths_are_refused():

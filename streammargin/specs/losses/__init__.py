@@ -48,11 +48,14 @@ def _load() -> dict[str, Any]:
 LOSSES = _load()
 
 
-def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
+def make_loss(name: Any, width: float = 1.0, epsilon: float = 0.0) -> Any:
     """The loss of this name; width is that of the smoothed hinge, epsilon that of numbers to interpolate.
 
-    Raises UsageError for an unknown name, or a number that cannot be.
+    A named tuple of numbers with methods as above is a loss already. Raises UsageError for an unknown name, or a number
+    that cannot be.
     """
+    if not isinstance(name, str):
+        return _own_loss(name, width, epsilon)
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
     if isinstance(width, str) or not isinstance(width, numbers.Real):
@@ -65,6 +68,19 @@ def make_loss(name: str, width: float = 1.0, epsilon: float = 0.0) -> Any:
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
         raise UsageError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
     return loss._replace(epsilon=float(epsilon))
+
+
+def _own_loss(loss: Any, width: float, epsilon: float) -> Any:
+    if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
+        raise UsageError(f"loss must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
+    if width != 1.0 or epsilon != 0.0:
+        raise UsageError("width and epsilon belong to losses that are named; give the loss its own numbers")
+    return loss
+
+
+def loss_text(loss: Any) -> str:
+    """A loss in a model file and in events: its name, or the text of the user's own object, as in MyLoss(rate=2.0)."""
+    return loss if isinstance(loss, str) else repr(loss)
 
 
 def losses_with(methods: Iterable[str]) -> list[str]:

@@ -25,7 +25,7 @@ from examples.benchmarks.sides import OURS, find, peers
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import Failed, Worker, hold_threads
 
-KEY = ("set", "loss", "C", "side", "threads")
+KEY = ("set", "at_most", "loss", "C", "side", "threads")
 SMOOTH = ("squared_hinge", "logistic")
 COSTS = (0.01, 1.0, 100.0)
 LARGE = ("C", "imdb")  # in a quick run at C = 1 with the hinge alone
@@ -55,7 +55,7 @@ def main() -> None:
     for name in dict.fromkeys(name for name, _, _ in wanted):
         mine = [(loss, C) for other, loss, C in wanted if other == name]
         sides = [f"{OURS} {solver}" for solver in options.solvers] + options.peers
-        todo = [(loss, C) for loss, C in mine if missing(store, name, loss, C, sides, options.threads)]
+        todo = [(loss, C) for loss, C in mine if missing(store, name, loss, C, sides, options)]
         if not todo:
             continue
         try:
@@ -68,7 +68,7 @@ def main() -> None:
                 if time.perf_counter() - started > 60.0 * options.minutes:
                     left.append((name, loss, C))
                     continue
-                for row in bench.measure(loss, C, missing(store, name, loss, C, bench.sides, options.threads)):
+                for row in bench.measure(loss, C, missing(store, name, loss, C, bench.sides, options)):
                     store.add(row)
                     print(line(row), flush=True)
     if left:
@@ -80,10 +80,13 @@ def main() -> None:
         print(f"\nrows in {options.out}, picture in {draw(store.rows, os.path.splitext(options.out)[0] + '.png')}")
 
 
-def missing(store: Store, name: str, loss: str, C: float, sides: list[str], threads: int) -> list[str]:
+def missing(
+    store: Store, name: str, loss: str, C: float, sides: list[str], options: argparse.Namespace
+) -> list[str]:  # fmt: skip
     """Sides that serve the loss and have no row yet."""
+    key = {"set": name, "at_most": options.rows, "loss": loss, "C": C, "threads": options.threads}
     return [side for side in sides if loss in find(side).losses
-            and store.find(set=name, loss=loss, C=C, side=side, threads=threads) is None]  # fmt: skip
+            and store.find(**key, side=side) is None]  # fmt: skip
 
 
 class Bench:
@@ -124,8 +127,8 @@ class Bench:
         entries = int(self.X.nnz) if hasattr(self.X, "nnz") else self.X.size
         shape = {"rows": self.X.shape[0], "features": self.X.shape[1], "entries": entries}
         return [
-            {"set": self.name, "loss": loss, "C": C, "side": side, "threads": options.threads, **shape, **row,
-             "machine": machine()}
+            {"set": self.name, "at_most": options.rows, "loss": loss, "C": C, "side": side,
+             "threads": options.threads, **shape, **row, "machine": machine()}
             for side, row in zip(beside, rows, strict=True) if side in sides
         ]  # fmt: skip
 

@@ -111,6 +111,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
     parser.add_argument("--work", default=WORK, help="where the sets are kept as HDF5 (%(default)s)")
+    parser.add_argument("--rows", type=int, help="at most so many rows of a set, for a trial")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=30.0)
@@ -125,7 +126,7 @@ def main():
         "rcv1": lambda: separable_rcv1(make("rcv1sub", options.data, options.work)),
     }
     for name in options.only.split(","):
-        data = sets[name]()
+        data = tuple(part[: options.rows] for part in sets[name]())
         print("{}: {} rows, {} features".format(name, *data[0].shape), flush=True)
         lines = {solver: ours(data, solver, options) for solver in options.solvers.split(",")}
         upper = min(line[0].certificate["margin_upper"] for line in lines.values())

@@ -19,7 +19,8 @@ import numpy as np
 
 import streammargin as sm
 from data_tools.generate import generate
-from streammargin.data.base import Source
+from examples.benchmarks.disk import drop
+from streammargin.data.base import Buffer, Source
 
 KINDS = {
     "dense": {"features": 256, "noise": 0.05},
@@ -71,7 +72,7 @@ class Loaded(Recorded):
         self.blocks = {start: inner.read(start, stop, inner.allocate(np.array([start, stop]))) for start, stop in spans}
 
     def allocate(self, bounds):
-        return None
+        return Buffer(np.empty(0))
 
     def read(self, start, stop, buffer):
         return self.blocks[start]
@@ -115,14 +116,6 @@ def raw_read(path, tables, indptr, spans):
     seconds = time.perf_counter() - started
     os.close(handle)
     return seconds
-
-
-def drop(path):
-    """Forget the file's pages."""
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
-    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(handle)
 
 
 def first_pass(data):

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import h5py
@@ -133,12 +133,12 @@ SETS = {
 }  # fmt: skip
 
 
-def make(name: str, data: str, work: str, rows: int | None = None) -> str:
-    """The training file of a set, made in the folder `work` on first use. rows: at most so many, for a trial.
+def make(name: str, data: str, work: str, rows: int | None = None, table: Mapping[str, Set] = SETS) -> str:
+    """The training file of a set of the table, made in the folder `work` on first use. rows: at most so many, a trial.
 
     Raises FileNotFoundError where the folder `data` does not hold what the set is made of.
     """
-    chosen = SETS[name]
+    chosen = table[name]
     path = os.path.join(work, f"{name}.h5" if rows is None else f"{name}-{rows}.h5")
     if os.path.exists(path):
         return path

@@ -44,14 +44,16 @@ def passes(data, solver, count, **options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--rows", type=int, help="at most so many rows, for a trial")
+    parser.add_argument("--solvers", default=",".join(WHOLE_PASS))
     options = parser.parse_args()
     for kind, shape in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
             generate(os.path.join(folder, "data.h5"), **shape)
-            X, y = data = read(os.path.join(folder, "data.h5"))
+            X, y = data = tuple(part[: options.rows] for part in read(os.path.join(folder, "data.h5")))
         w, q = np.ones(X.shape[1], X.dtype), np.ones(X.shape[0], X.dtype)
         print(f"{kind}, {X.shape[0]:,} x {X.shape[1]:,}")
-        for solver in WHOLE_PASS:
+        for solver in options.solvers.split(","):
             passes(data, solver, 3)
             pairs = []
             for _ in range(options.repeats):

@@ -3,9 +3,11 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -154,3 +156,68 @@ def test_a_call_that_takes_too_long_is_stopped(module, tmp_path):
         assert side.solve("hinge", 1.0, 0.1, 60.0)[1].shape == (1, 784)
     finally:
         side.close()
+
+
+def test_reads_and_seconds_to_each_gap_out_of_core(tmp_path):
+    out = tmp_path / "rows.jsonl"
+    arguments = [tmp_path, "--work", tmp_path, "--out", out, "--rows", 3000, "--sets", "csr100,dense200-sorted",
+                 "--C", 0.1, "--repeats", 2, "--states", "cached", "--memory", "10%,64M"]  # fmt: skip
+    said = command("out_of_core", *arguments)
+    rows = rows_of(out)
+    assert [(row["set"], row["memory"]) for row in rows] == [
+        (name, memory) for name in ("csr100", "dense200-sorted") for memory in ("10%", "64M")
+    ]
+    for row in rows:
+        assert row["gap"] <= 1e-4 and set(row["reached"]) == {"0.01", "0.001", "0.0001"}
+        reads = [found["reads"][-1] for found in row["reached"].values()]
+        assert 0.9 <= reads[0] <= reads[1] <= reads[2] <= row["reads"] * 1.2
+        assert f"| {row['set']} |" in said
+    with h5py.File(tmp_path / "dense200-sorted-3000.h5") as file:
+        y = file["y"][:]
+        assert set(y) == {-1, 1} and (np.diff(y) >= 0).all() and file["X"].shape == (3000, 200)
+    assert command("out_of_core", *arguments).count("ended at") == 0  # nothing is measured twice
+
+
+def test_bytes_that_were_read_are_counted(module, tmp_path):
+    disk = module("examples.benchmarks.disk")
+    path = tmp_path / "file"
+    path.write_bytes(bytes(3 << 20))
+    before = disk.bytes_read()
+    assert disk.raw_read(str(path)) > 0.0
+    assert 3 << 20 <= disk.bytes_read() - before < 4 << 20
+
+
+def test_held_out_errors_beside_sgd(tmp_path):
+    out = tmp_path / "rows.jsonl"
+    said = command("held_out", tmp_path, "--work", tmp_path, "--out", out, "--rows", 2000, "--sets", "A", "--most", 2)
+    rows = {row["side"]: row for row in rows_of(out)}
+    assert {"streammargin auto", "SGDClassifier"} <= set(rows)
+    assert rows["streammargin auto"]["certified_end"]["gap"] <= 1e-3
+    assert abs(rows["streammargin auto"]["certified_end"]["error"] - rows["SGDClassifier"]["optimum_error"]) < 0.05
+    assert "optimum" in said
+
+
+def test_the_first_point_that_stays_within_the_error(module):
+    settled = module("examples.benchmarks.held_out").settled
+    points = [{"error": error} for error in (0.3, 0.1, 0.2, 0.1, 0.05)]
+    assert settled(points, 0.15) is points[3]
+    assert settled(points, 0.3) is points[0] and settled(points, 0.01) is None
+
+
+@pytest.mark.parametrize(
+    "name, arguments, said",
+    [
+        ("many_rows", ["--rows", 3000, "--tol", "1e-2"], r"second run: .* certified gap \S+ \(tolerance\)"),
+        ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),
+        ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
+        ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),
+        (
+            "margin",
+            ["DIR", "--only", "lp", "--rows", 60, "--solvers", "active-set", "--repeats", 1],
+            r"best: active-set",
+        ),
+    ],
+)
+def test_the_other_commands_run(tmp_path, name, arguments, said):
+    given = [str(tmp_path) if part == "DIR" else part for part in arguments]
+    assert re.search(said, command(name, *given))

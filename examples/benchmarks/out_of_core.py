@@ -1,0 +1,236 @@
+"""Training from a file larger than its budget: reads, seconds and what they waited for, to each certified gap.
+
+    python -m examples.benchmarks.out_of_core DATA_DIR [--quick] [--memory 10%,256M] [--solver auto]
+
+One training a row, with the tightest gap as --tol; what it had read and how long it had taken when it had proven each
+looser one stands beside. Read are the bytes that the system handed to the process, labels and pointers taken off,
+over the bytes of the rows. cold: the file was dropped from the page cache before. A --memory in percent is that share
+of the rows' bytes for buffers and kept rows, and on top the least budget that `train` names (weights, duals, labels).
+Beside it stand one raw read of the file in the same state, and X @ w over rows in memory. --quick takes one file of
+400 MB. A run that was stopped goes on with the rows that are missing. Peers out of core: `held_out`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+import streammargin as sm
+from examples.benchmarks.disk import bytes_read, drop, raw_read
+from examples.benchmarks.large_sets import LARGE
+from examples.benchmarks.sets import WORK, make
+from examples.benchmarks.store import Store, machine
+from examples.benchmarks.worker import hold_threads
+from streammargin.driver.plan import parse_size
+from streammargin.driver.prefetch import read_blocks
+from streammargin.kernels.jit import compile_seconds
+from streammargin.specs.blocks import DenseBlock
+
+KEY = ("set", "at_most", "loss", "C", "solver", "memory", "state")
+QUICK_ROWS = 500_000
+
+
+def main() -> None:
+    options = arguments()
+    hold_threads(options.threads)
+    store = Store(options.out, KEY)
+    for name in options.sets:
+        try:
+            path = make(name, options.data, options.work, options.rows, LARGE)
+        except FileNotFoundError as fault:
+            print(f"{name}: left out, {fault}", flush=True)
+            continue
+        for loss in options.losses:
+            for C in options.C:
+                for memory in options.memory:
+                    for state in options.states:
+                        key = dict(zip(KEY, (name, options.rows, loss, C, options.solver, memory, state), strict=True))
+                        if store.find(**key) is None:
+                            store.add({**key, **measure(name, path, loss, C, memory, state, options)})
+                            print(line(store.rows[-1]), flush=True)
+    print()
+    print(table(store.rows))
+
+
+def measure(
+    name: str, path: str, loss: str, C: float, memory: str, state: str, options: argparse.Namespace
+) -> dict[str, Any]:
+    """The row of one problem: medians over the repeats, with all their values."""
+    with sm.open_source(path) as source:
+        rows, d, nnz = source.rows, source.features, source.nnz
+        row_bytes = nnz * (source.dtype.itemsize + (4 if source.sparse else 0)) + (8 * rows if source.sparse else 0)
+    training = {
+        "loss": loss, "C": C, "solver": options.solver, "tol": min(options.gaps), "bias": options.bias,
+        "passes": 10**6, "max_seconds": options.seconds, "scale": LARGE[name].scale,
+        "positive": LARGE[name].positive,
+    }  # fmt: skip
+    budget = size(path, memory, row_bytes, training)
+    runs = []
+    while len(runs) < options.repeats:
+        compiled = compile_seconds()
+        run = one(path, budget, state, training, row_bytes, 8 * rows)
+        if compile_seconds() == compiled:  # otherwise the next one finds everything compiled
+            runs.append(run)
+    reached = {}
+    for gap in options.gaps:
+        found = [run["reached"][gap] for run in runs if gap in run["reached"]]
+        if len(found) == len(runs):
+            reached[f"{gap:g}"] = {key: [point[key] for point in found] for key in ("seconds", "reads")}
+    last = runs[-1]
+    return {
+        "rows": rows, "features": d, "entries": nnz, "row_bytes": row_bytes, "memory_bytes": budget,
+        "reached": reached, "curve": last["curve"], "raw_read_seconds": [run["raw"] for run in runs],
+        "product_seconds": product(path), "machine": machine(),
+        **{key: last[key] for key in ("gap", "reason", "solver_taken", "passes", "plan")},
+        **{key: statistics.median(run[key] for run in runs)
+           for key in ("seconds", "reads", "read_seconds", "wait_seconds", "compute_seconds")},
+    }  # fmt: skip
+
+
+def size(path: str, memory: str, row_bytes: int, training: dict[str, Any]) -> int:
+    """Bytes of a budget; a percentage is of the rows, with the least budget on top."""
+    if not memory.endswith("%"):
+        return parse_size(memory)
+    try:
+        sm.train(path, memory=1, **training)
+    except sm.UsageError as error:
+        least = re.search(r"--memory (\d+)M", str(error))
+        if least is None:
+            raise
+        return int(float(memory[:-1]) / 100.0 * row_bytes) + (int(least[1]) << 20)
+    raise AssertionError("a budget of one byte was accepted")
+
+
+def one(path: str, budget: int, state: str, training: dict[str, Any], row_bytes: int, other: int) -> dict[str, Any]:
+    """One training; `other`: bytes read once that are no rows."""
+    if state == "cold":
+        drop(path)
+    raw = raw_read(path)  # leaves the file in the page cache
+    if state == "cold":
+        drop(path)
+    curve, sums = [], {"read_seconds": 0.0, "wait_seconds": 0.0, "compute_seconds": 0.0}
+    plan: dict[str, Any] = {}
+    before, started = bytes_read(), time.perf_counter()
+
+    def listen(event: dict[str, Any]) -> None:
+        if event["event"] == "run_start":
+            plan.update(event["plan"])
+        elif event["event"] == "pass_end":
+            for key in sums:
+                sums[key] += event[key]
+        elif event["event"] == "certificate" and event["gap"] is not None:
+            reads = (bytes_read() - before - other) / row_bytes
+            curve.append({"seconds": time.perf_counter() - started, "reads": reads, "gap": event["gap"],
+                          "primal": event["primal"]})  # fmt: skip
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = sm.train(path, memory=budget, listeners=[listen], **training)
+    seconds = time.perf_counter() - started
+    reads = (bytes_read() - before - other) / row_bytes
+    reached: dict[float, dict[str, float]] = {}
+    for point in reversed(curve):
+        for gap in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+            if point["gap"] <= gap:
+                reached[gap] = {key: point[key] for key in ("seconds", "reads")}
+    return {
+        "raw": raw, "seconds": seconds, "reads": reads, "curve": curve, "reached": reached, "plan": plan,
+        "gap": result.certificate["gap"], "reason": result.reason, "passes": result.passes,
+        "solver_taken": result.model.header["solver"], **sums,
+    }  # fmt: skip
+
+
+def product(path: str) -> float:
+    """Seconds of one X @ w over all rows, each block in memory when its clock runs."""
+    seconds = 0.0
+    with sm.open_source(path) as source:
+        w = np.ones(source.features, source.dtype)
+        for _, _, block in read_blocks(source, 128 << 20):
+            if isinstance(block, DenseBlock):
+                X = block.X
+            else:
+                from scipy.sparse import csr_matrix
+
+                shape = (block.rows(), source.features)
+                X = csr_matrix((block.data, block.indices.view(np.int32), block.indptr), shape)
+            started = time.perf_counter()
+            X @ w
+            seconds += time.perf_counter() - started
+    return seconds
+
+
+def line(row: dict[str, Any]) -> str:
+    """What is printed when a row was measured."""
+    parts = [f"{gap}: {statistics.median(found['reads']):.2f} reads {statistics.median(found['seconds']):.2f} s"
+             for gap, found in row["reached"].items()]  # fmt: skip
+    what = f"{row['set']:<16} {row['loss']:<13} C={row['C']:<5g} {row['memory']:>5} {row['state']:<6}"
+    return f"{what} {row['solver_taken']:<7} {'  '.join(parts)}  ended at gap {row['gap']:.1e} ({row['reason']})"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """All rows in Markdown; seconds (and reads) to each gap."""
+    gaps = sorted({gap for row in rows for gap in row["reached"]}, key=float, reverse=True)
+    lines = ["| file | loss | C | memory | state | solver | "
+             + " | ".join(f"{gap}: s (reads)" for gap in gaps)
+             + " | end: gap, s (reads) | waiting for the disk | for the kernel | raw read | X @ w |",
+             "|" + "---|" * (11 + len(gaps))]  # fmt: skip
+    for row in rows:
+        cells = []
+        for gap in gaps:
+            found = {key: statistics.median(values) for key, values in row["reached"].get(gap, {}).items()}
+            cells.append(f"{found['seconds']:.2f} ({found['reads']:.2f})" if found else "-")
+        raw = statistics.median(row["raw_read_seconds"])
+        lines.append(f"| {row['set']} | {row['loss']} | {row['C']:g} | {row['memory']} | {row['state']} | "
+                     f"{row['solver_taken']} | {' | '.join(cells)} | {row['gap']:.1e}, {row['seconds']:.2f} "
+                     f"({row['reads']:.2f}) | {row['wait_seconds']:.2f} s | {row['compute_seconds']:.2f} s | "
+                     f"{raw:.2f} s | {row['product_seconds']:.2f} s |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def arguments() -> argparse.Namespace:
+    """The options, with their defaults filled in."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def words(text: str) -> list[str]:
+        return text.split(",")
+
+    def numbers(text: str) -> list[float]:
+        return [float(part) for part in text.split(",")]
+
+    parser.add_argument("data", metavar="DATA_DIR", help="the folder of the real sets, as for in_memory")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", default="out_of_core.jsonl", metavar="FILE.jsonl")
+    parser.add_argument("--work", default=WORK, help="where the files are kept (%(default)s)")
+    parser.add_argument("--sets", type=words, help=f"of {', '.join(LARGE)}")
+    parser.add_argument("--solver", default="auto")
+    parser.add_argument("--losses", type=words, default=["hinge"])
+    parser.add_argument("--C", type=numbers)
+    parser.add_argument("--gaps", type=numbers, default=[1e-2, 1e-3, 1e-4])
+    parser.add_argument("--memory", type=words, help="budgets: 256M, or 10%% of the rows (10%%,256M; quick: 10%%)")
+    parser.add_argument("--states", type=words, default=["cold", "cached"])
+    parser.add_argument("--bias", type=float, default=None, help="a constant column (none)")
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--seconds", type=float, help="the longest that a training may take (900; quick: 60)")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rows", type=int, help="at most so many rows of a set, for a trial")
+    options = parser.parse_args()
+    options.sets = options.sets or (["dense200"] if options.quick else list(LARGE))
+    options.C = options.C or ([1.0] if options.quick else [0.01, 1.0, 100.0])
+    options.memory = options.memory or (["10%"] if options.quick else ["10%", "256M"])
+    options.repeats = options.repeats or (3 if options.quick else 5)
+    options.seconds = options.seconds or (60.0 if options.quick else 900.0)
+    options.rows = options.rows or (QUICK_ROWS if options.quick else None)
+    for name in options.sets:
+        if name not in LARGE:
+            parser.error(f"{name} is no set; the sets are {', '.join(LARGE)}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

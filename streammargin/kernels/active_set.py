@@ -7,6 +7,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
 
 DEPENDENT = 1e-11  # a squared distance from the span of the others, relative, that counts as none
 ROUNDING = 4e-15  # of a margin, for rows of length 1
@@ -188,3 +189,10 @@ def nearest_point(gram, u, accuracy, most):
             else:
                 barred[i] = True
     return GAVE_UP
+
+
+def warm(sample: Sample) -> None:
+    one = np.ones(2)
+    gram_matrix(sample.block, one, 1.0, np.eye(2))
+    combine(sample.block, one, 1.0, np.zeros(3))
+    nearest_point(np.eye(2), np.zeros(2), 1e-6, 3)

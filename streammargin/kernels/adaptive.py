@@ -9,6 +9,8 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample, counts, weights
+from streammargin.specs.blocks import CSRBlock
 
 # figures of one problem
 STEPS, MASS_G, MASS_W, SMALLEST, LOG_MASS, FIGURES = 0, 1, 2, 3, 4, 5
@@ -196,3 +198,14 @@ def adaptive_joint_block(
                 value = sign * row[j]
                 g[k, j] = beta * (g[k, j] + value)
                 w[k, j] += rate * (g[k, j] + value)
+
+
+def warm(sample: Sample) -> None:
+    inverted = CSRBlock(np.ones(2, sample.dtype), np.zeros(2, np.uint32), np.array([0, 1, 2]), 2, 0.0)
+    if isinstance(sample.block, CSRBlock):
+        data, indices, indptr = sample.block[:3]
+        transpose(data, indices, indptr, 2, counts(3), indices.copy(), data.copy())
+    steps = 1.0, 1.0, True, np.ones(1), 0.0
+    w, g, figures = weights(), weights(), np.zeros(FIGURES)
+    adaptive_block(*sample.rows, inverted, 0, *steps, w[0], g[0], figures)
+    adaptive_joint_block(*sample.rows, inverted, *steps, w, g, figures)

@@ -13,7 +13,8 @@ import numpy as np
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
-from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES  # noqa: F401
+from streammargin.kernels.samples import ONE, Sample, weights
+from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES
 
 # columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
 # the values read since that was last summed
@@ -94,3 +95,12 @@ def asdca_block(
             pace[k, LAST] = last
             pace[k, SQUARE] = square
             figures[k, GAP] += gap
+
+
+def warm(sample: Sample) -> None:
+    for loss, norm, dtype in sample.dual_steps():
+        alpha, momentum = np.zeros((2, 1, 2), dtype)
+        asdca_block(
+            *sample.rows, loss, norm, ONE, 2, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros(2), weights(dtype),
+            weights(dtype), np.ones((1, PACE)), np.zeros((1, FIGURES)),
+        )  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample, counts, weights
 
 # columns of the sums, one row per problem
 PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMS = 0, 1, 2, 3, 4, 5
@@ -61,3 +62,11 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
                         best = k
                 if not labels.own(best, row):
                     wrong[trial] += 1
+
+
+def warm(sample: Sample) -> None:
+    for loss, _, dtype in sample.dual_steps():
+        certify_block(
+            *sample.rows, loss, 1, weights(dtype), np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), weights(),
+            np.zeros((1, SUMS)), counts(),
+        )  # fmt: skip

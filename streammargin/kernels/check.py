@@ -6,6 +6,8 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
+from streammargin.specs.blocks import CSRBlock, values_of
 
 FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
 
@@ -71,3 +73,11 @@ def sort_rows(data, indices, indptr):
                 indices[m] = index
                 data[m] = value
             step //= 3
+
+
+def warm(sample: Sample) -> None:
+    first_not_finite(values_of(sample.block).reshape(-1))
+    if isinstance(sample.block, CSRBlock):
+        data, indices, indptr = sample.block[:3]
+        check_sparse(indices, indptr, 2)
+        sort_rows(data.copy(), indices.copy(), indptr)

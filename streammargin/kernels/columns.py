@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
+from streammargin.specs.blocks import DenseBlock
 
 
 @kernel
@@ -50,3 +54,14 @@ def scale_sparse(data, indices, factor):
     """Stored values times the factor of their column, in place."""
     for k in range(data.size):
         data[k] *= factor[indices[k]]
+
+
+def warm(sample: Sample) -> None:
+    block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
+    shift, largest, total, squares = np.zeros((4, 2))
+    if isinstance(block, DenseBlock):
+        dense_columns(block.X.copy(), codes, none, shift, largest, total, squares)
+        scale_dense(block.X.copy(), shift, np.ones(2))
+    else:
+        sparse_columns(block.data, block.indices, block.indptr, codes, none, largest, total, squares)
+        scale_sparse(block.data.copy(), block.indices, np.ones(2))

@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.kernels.chunks import chunk_add, chunk_look
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import ONE, Sample, counts, weights
 
 # further columns of the figures
 MASS, STEP, TURN, FIGURES = 2, 3, 4, 5
@@ -60,3 +61,10 @@ def diagonal_block(
             figures[k, STEP] += moved
             figures[k, TURN] += turn
         chunk_add(block, start, size, active, margins, pull)
+
+
+def warm(sample: Sample) -> None:
+    diagonal_block(
+        *sample.rows, 2, ONE, weights(), np.zeros(1), np.ones(1), 1.0, 1.0, np.zeros((1, 2)), np.zeros((1, 0)),
+        weights(), np.zeros((1, FIGURES)), counts(),
+    )  # fmt: skip

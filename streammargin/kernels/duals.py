@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
 
 
 @kernel
@@ -23,3 +24,9 @@ def dual_sums(labels, loss, k, alpha, momentum, share):
         total += a
         dual += loss.dual(a, cap) + a * labels.target(row)
     return dual, total
+
+
+def warm(sample: Sample) -> None:
+    for loss, _, dtype in sample.dual_steps():
+        alpha, momentum = np.zeros((2, 2), dtype)
+        dual_sums(sample.labels, loss, 0, alpha, momentum, 0.0)

@@ -9,6 +9,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels.chunks import chunk_add, chunk_look
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import ONE, Sample, counts, weights
 
 # further columns of the figures
 INSIDE, HINGE, FIGURES = 2, 3, 4
@@ -134,3 +135,10 @@ def stochastic_block(
             c[LEAST] = np.inf
             c[INNER] = 0.0
             c[OUTER] += 1.0
+
+
+def warm(sample: Sample) -> None:
+    subgradient_block(*sample.rows, 2, ONE, weights(), 1.0, weights(), np.zeros((1, FIGURES)), counts())
+    stochastic_block(
+        *sample.rows, ONE, 2, ONE, 10.0, True, 1.0, weights(), weights(), np.zeros((1, 4)), np.zeros((1, CARRIED))
+    )

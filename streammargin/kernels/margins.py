@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample, counts, weights
 
 
 @kernel
@@ -73,3 +74,8 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
             else:
                 continue
             heap[place], names[place] = u, row
+
+
+def warm(sample: Sample) -> None:
+    keys, ids = np.zeros((2, 1)), np.zeros((2, 1), np.int64)
+    margins_block(*sample.rows, False, weights(), np.ones(1), counts(), counts(), keys, ids, counts(2))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample, weights
 
 
 @kernel
@@ -23,3 +26,9 @@ def total_loss(loss, margins):
         for k in range(margins.shape[1]):
             total += loss.primal(margins[i, k], 1.0)
     return total
+
+
+def warm(sample: Sample) -> None:
+    decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
+    for loss in sample.losses("primal"):
+        total_loss(loss, np.zeros((2, 1)))

@@ -11,6 +11,8 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import NORMS, ONE, Sample, weights
+from streammargin.specs.steps import MirrorDescent, Pegasos, Perceptron
 
 # columns carried along for ever: rows seen and the sum of their caps, sum of the multiples added to theta, sum of the
 # weights of the iterates seen, how much of that is in `mean` (p < 2), moves since theta's powers were taken afresh
@@ -107,3 +109,12 @@ def primal_block(
                         power_sum[k], factor = renew(theta[k], powers[k], norm.q)
                         unit[k] *= factor
                         carried[k, AGE] = 0.0
+
+
+def warm(sample: Sample) -> None:
+    for norm in NORMS:
+        for rule in (Perceptron(1.0), MirrorDescent(1.0), Pegasos(1.0)):
+            primal_block(
+                *sample.rows, norm, rule, 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),
+                np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, FIGURES)),
+            )  # fmt: skip

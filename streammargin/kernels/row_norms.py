@@ -7,6 +7,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
 
 # columns of the figures of all rows that are present
 LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
@@ -38,3 +39,7 @@ def row_norms(block, numbers, labels, q, figures):
         figures[ROWS] += 1.0
         if size == 0.0:
             figures[EMPTY] += 1.0
+
+
+def warm(sample: Sample) -> None:
+    row_norms(*sample.rows, 2.0, np.zeros(ROW_FIGURES))

@@ -7,6 +7,7 @@ import numpy as np
 from streammargin.kernels import methods  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import ONE, Sample, weights
 
 # columns of the running figures of a pass, one row per problem
 GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
@@ -71,3 +72,11 @@ def sdca_block(
                     deeper = min(state + 1, LONGEST_SLEEP)
                     sleep_k[row] = deeper + 16 * (deeper - 1)
             figures[k, GAP] += gap
+
+
+def warm(sample: Sample) -> None:
+    for loss, norm, dtype in sample.dual_steps():
+        sdca_block(
+            *sample.rows, loss, norm, ONE, 2, ONE, np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), np.zeros(2),
+            weights(dtype), weights(dtype), np.zeros(1), np.zeros((1, FIGURES)),
+        )  # fmt: skip

@@ -5,7 +5,10 @@ For sparse rows with many features these take as long as a good part of the pass
 
 from __future__ import annotations
 
+import numpy as np
+
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
 
 
 @kernel(wide_sums=True)
@@ -37,3 +40,9 @@ def towards(x, b, y):
         along += x[j] * step
         total += step * step
     return along, total
+
+
+def warm(sample: Sample) -> None:
+    square(np.ones(2))
+    mix(1.0, np.ones(2), 1.0, np.ones(2))
+    towards(np.ones(2), 1.0, np.ones(2))

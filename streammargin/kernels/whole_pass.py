@@ -19,6 +19,7 @@ from streammargin.kernels.chunks import (
     chunk_look,
 )
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import ONE, Sample, counts, weights
 
 # further columns of the figures; the classes of one joint margin share those of the first row
 LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
@@ -138,3 +139,13 @@ def perceptron_block(
         if rows[k] >= 0:
             nearest[k] = 0.0
             block.add(rows[k], labels.sign(k, numbers.row(rows[k])), nearest[k])
+
+
+def warm(sample: Sample) -> None:
+    for loss in sample.losses("share"):
+        softmax_block(
+            *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), new_figures(1), counts()
+        )
+    perceptron_block(
+        *sample.rows, 2, ONE, weights(), weights(), np.ones(1), weights(), new_figures(1), new_figures(1), counts()
+    )

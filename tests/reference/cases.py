@@ -1,18 +1,54 @@
-"""A few small trainings whose figures do not depend on whether the kernels are compiled."""
+"""Small trainings that call every kernel, with figures that do not depend on whether the kernels are compiled."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
+from reference.covered import Covered
 from reference.datasets import as_form, noisy, separable
 
 import streammargin as sm
+from streammargin import kernels
 from streammargin.kernels.sdca import sdca_block
+
+UNCOMPILED = {"jit.py", "methods.py", "samples.py", "warmup.py", "__init__.py"}  # these compile, or warm
+KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)
+WARM = ("warm",)  # samples to compile with
+
+HARD = {
+    "asdca": {"C": np.inf, "scale": "std"},
+    "perceptron": {},
+    "diagonal": {},
+    "homotopic": {},
+    "active-set": {"bias": "midway"},
+    "adaptive": {},
+    "dual-momentum": {},
+}
+REFUSED = {
+    "a number that is none": np.array([[1.0, 2.0], [np.nan, 1.0]]),
+    "a column that is not there": sp.csr_matrix((np.ones(2), np.array([0, 5]), np.array([0, 1, 2])), (2, 6)),
+    "a column that is there twice": sp.csr_matrix((np.ones(3), np.array([1, 1, 0]), np.array([0, 2, 3])), (2, 2)),
+}
+
+
+def backwards(X):
+    """CSR with the columns of every row in falling order."""
+    rows = sp.csr_matrix(X)
+    for start, stop in zip(rows.indptr, rows.indptr[1:], strict=False):
+        rows.indices[start:stop], rows.data[start:stop] = rows.indices[start:stop][::-1], rows.data[start:stop][::-1]
+    rows.has_sorted_indices = False
+    return rows
 
 
 def run():
     """{case: [weights and certificate]} with a fixed number of passes."""
     X, y = noisy(20, 5)
     separate = separable(20, 5)
+    labels = np.arange(20) % 3
+    centres = (X[:, :4] + 9.0 * np.eye(3, 4)[labels], labels)
+    some = {"classes": [0, 1], "sample_weight": np.arange(20) % 4}
     cases = {
         "hinge": ((X, y), {}),
         "logistic": ((as_form(X, "csr"), y), {"loss": "logistic", "bias": 1.0}),
@@ -29,17 +65,63 @@ def run():
         "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate", "epsilon": 0.1}),
         "momentum": (separate, {"solver": "dual-momentum", "loss": "logistic"}),
         "joint": ((as_form(separate[0], "csr"), np.arange(20) % 3), {"solver": "dual-momentum", "multiclass": "joint"}),
+        "nearest average": (separate, {"solver": "batch-perceptron", "average": False}),
+        "diagonal": (separate, {"solver": "diagonal"}),
+        "inertia": ((as_form(separate[0], "csr"), np.arange(20) % 3), {"solver": "inertial-diagonal"}),
+        "homotopic": (separate, {"solver": "homotopic"}),
+        "stochastic": ((as_form(X, "csr"), y), {"solver": "homotopic", "stochastic": True}),
+        "stochastic best": (separate, {"solver": "homotopic", "stochastic": True, "average": False}),
+        "active set": ((backwards(X), y), {"solver": "active-set", "sample_weight": np.arange(20) % 3}),
+        "active set of classes": (centres, {"solver": "active-set"}),
+        "adaptive": (separate, {"solver": "adaptive", "sample_weight": 1.0 + np.arange(20) % 3}),
+        "adaptive columns": ((backwards(X), y), {"solver": "adaptive", "schedule": "proven"}),
+        "adaptive joint": ((as_form(centres[0], "csr"), centres[1]), {"solver": "adaptive", "multiclass": "joint"}),
+        "normalized": (separate, {"solver": "normalized-gd", "sample_weight": np.arange(20) % 3}),
+        "risk": (centres, {"solver": "gd", "loss": "logistic"}),
+        "many rows": (separable(300, 5), {"solver": "active-set"}),
+        "many rows, stochastic": (separable(300, 5), {"solver": "homotopic", "stochastic": True}),
+        "many rows, stochastic best": (
+            separable(300, 5),
+            {"solver": "homotopic", "stochastic": True, "average": False, "sample_weight": np.arange(300) % 3},
+        ),
+        "large": ((1e30 * separate[0], separate[1]), {"solver": "mirror", "norm": 1.02, "average": True}),
+        "large steps": ((1e30 * separate[0], separate[1]), {"solver": "perceptron", "norm": 1.01}),
+        "interpolate some": (
+            (X[:9], X[:9, 0]),
+            {"solver": "asdca", "loss": "interpolate", "sample_weight": np.arange(9) % 2},
+        ),
+        **{f"{solver} of some": (centres, {"solver": solver, **some, **options}) for solver, options in HARD.items()},
+        **{f"{solver} of some": (centres, {"solver": solver, **some, "C": 2.0}) for solver in ("sdca", "pegasos")},
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
     }
-    return {name: figures(sm.train(data, **{"tol": 1e-7, "passes": 12, **o})) for name, (data, o) in cases.items()}
+    answers = {name: refusal(rows) for name, rows in REFUSED.items()}
+    return answers | {
+        name: figures(data, {"tol": 1e-7, "passes": 12, **options}) for name, (data, options) in cases.items()
+    }
 
 
-def figures(result):
+def refusal(rows):
+    """The first row and column that are named, of rows that cannot be."""
+    if sp.issparse(rows):
+        rows._shape = (2, 2)  # what a damaged file may say
+    try:
+        sm.train((rows, [0, 1]))
+    except sm.DataError as error:
+        return [float(number) for number in re.findall(r"(?:row|column|index) (\d+)", str(error))]
+
+
+def figures(data, options):
+    """Weights, certificate and the figures of an evaluation."""
+    result = sm.train(data, **options)
     keys = ("primal", "dual", "margin_lower", "margin_upper", "mistakes")
     known = [result.certificate[key] for key in keys if result.certificate[key] is not None]
+    judged = {} if "classes" in options else result.model.evaluate(data)  # labels left out are unknown to the model
+    known += [judged[key] for key in ("loss", "mean_squared_error") if key in judged]
     return [*result.model.coef_.ravel().tolist(), *result.model.intercept_.tolist(), *known]
 
 
 if __name__ == "__main__":
     assert not hasattr(sdca_block, "signatures"), "run with NUMBA_DISABLE_JIT=1"
-    print(json.dumps(run()))
+    with Covered(KERNELS, but=WARM) as covered:
+        answers = run()
+    print(json.dumps({"figures": answers, "missed": covered.missed(), "share": covered.share()}))

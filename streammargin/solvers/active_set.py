@@ -13,6 +13,7 @@ from streammargin.kernels.margins import margins_block
 from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
@@ -41,7 +42,7 @@ ASCENT = Ascent()
 
 
 class Method(WholePass):
-    """State per problem k: rows of its small problem (`rows k`, `ids k`, `signs k`) and weights (`u k`) of them.
+    """State per problem k: the rows kept of its small problem (`rows k`), their signs (`signs k`) and weights (`u k`).
 
     Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the
     smallest margins. The maximum margin over these rows and the ones kept (the support so far, and what comes next to
@@ -58,21 +59,33 @@ class Method(WholePass):
         super().check(problem)
         ASCENT.check(problem)
 
-    def memory(self, problem: Problem) -> int:
-        heaps = 2 * SIDE * 16 + 8 * (problem.features + 1)
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        layout = super().layout(problem) | {
+            "smallest": Array((K,)),
+            "mistakes": Array((K,), np.int64),
+            "wrong": Array((1,), np.int64),
+            "filled": Array((2 * K,), np.int64),
+            "keys": Array((2 * K, 0), grows=True),
+            "heap_ids": Array((2 * K, 0), np.int64, grows=True),
+        }
+        for k in range(K):
+            layout[f"drawn {k}"] = Array((0,), np.int64, grows=True)
+            layout |= {f"{name} {k}": Array((0,), grows=True) for name in ("signs", "u")}
         # the small problems are gone before the duals of the ascent come
         largest = max(_small_bytes(problem, _most_rows(problem)), ASCENT.memory(_double(problem)))
-        return super().memory(problem) + problem.count * heaps + largest
+        layout["the next weights"] = Room(8 * K * width)
+        layout["rows that a pass adds"] = Room(K * 2 * SIDE * 16)
+        layout["small problems, then the ascent"] = Room(largest)
+        return layout
+
+    def layout_now(self, problem: Problem, state: State) -> Layout:
+        if not state.numbers["ascent"]:
+            return self.layout(problem)
+        return ASCENT.layout(_double(problem)) | {"row_norms": Array((norms.ROW_FIGURES,))}
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
-        K = problem.count
-        state.arrays.update(
-            smallest=np.empty(K), mistakes=np.empty(K, np.int64), wrong=np.empty(1, np.int64),
-            filled=np.empty(2 * K, np.int64),
-        )  # fmt: skip
-        for k in range(K):
-            state.arrays.update({f"ids {k}": np.empty(0, np.int64), f"signs {k}": np.empty(0), f"u {k}": np.empty(0)})
         state.numbers.update(ascent=False, full=False, entries=0)
         return state
 
@@ -87,9 +100,9 @@ class Method(WholePass):
         support = max(int(np.count_nonzero(a[f"u {k}"])) for k in range(K))
         free = _limit(problem) - max(a[f"u {k}"].size for k in range(K))
         room = max(1, min(max(SIDE, support), free // 2)) if number > 1 else 0
-        a["keys"], a["heap ids"] = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64)
+        a["keys"], a["heap_ids"] = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64)
         for k in range(K):
-            a[f"new ids {k}"] = np.empty(0, np.int64)
+            state.kept.pop(f"new {k}", None)
             if number == 1:
                 a[f"drawn {k}"] = np.sort(np.concatenate([_draw(problem, k, side) for side in (True, False)]))
 
@@ -105,29 +118,32 @@ class Method(WholePass):
             norms.row_norms(block, numbers, problem.labels, 2.0, a["row_norms"])
         margins_block(
             block, numbers, problem.labels, False, a["w"], a["smallest"], a["mistakes"], a["wrong"], a["keys"],
-            a["heap ids"], a["filled"],
+            a["heap_ids"], a["filled"],
         )  # fmt: skip
         for k in active:
             if drawing:
                 wanted = a[f"drawn {k}"]
             else:
-                heaps = [a["heap ids"][line, : a["filled"][line]] for line in (2 * k, 2 * k + 1)]
-                wanted = np.setdiff1d(np.concatenate(heaps), a[f"ids {k}"])
+                heaps = [a["heap_ids"][line, : a["filled"][line]] for line in (2 * k, 2 * k + 1)]
+                wanted = np.setdiff1d(np.concatenate(heaps), _ids(state, k))
             self._collect(problem, state, k, block, first, wanted)
 
     def _collect(self, problem: Problem, state: State, k: int, block: Block, first: int, wanted: np.ndarray) -> None:
         """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
         here = wanted[(wanted >= first) & (wanted < first + block.rows())]
-        ids, rows = state.arrays[f"new ids {k}"], store.get(state, f"new rows {k}")
-        kept = np.flatnonzero(np.isin(ids, wanted))
-        if not here.size and kept.size == ids.size:
+        new = state.kept.get(f"new {k}")
+        if new is not None:
+            still = np.flatnonzero(np.isin(new.ids, wanted))
+            if not here.size and still.size == new.ids.size:
+                return
+            new = store.choose(new, still)
+        elif not here.size:
             return
-        rows = store.join(None if rows is None else store.take(rows, kept), store.take(block, here - first))
-        if store.entries(rows) > _most_entries(problem):
+        new = store.add(new, store.keep(block, first, here))
+        if store.entries(new.rows) > _most_entries(problem):
             state.numbers["full"] = True
-            return
-        state.arrays[f"new ids {k}"] = np.concatenate([ids[kept], here])
-        store.put(state, f"new rows {k}", rows)
+        else:
+            state.kept[f"new {k}"] = new
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         if state.numbers["ascent"]:
@@ -146,7 +162,7 @@ class Method(WholePass):
             if lower >= (1.0 - min(problem.tol, 1.0)) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
                 continue
             # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
-            if self._worst(state, k) in a[f"ids {k}"] or not self._extend(problem, state, k):
+            if self._worst(state, k) in _ids(state, k) or not self._extend(problem, state, k):
                 progress = False
                 continue
             upper[k], following[k] = self._solve(problem, state, k)
@@ -168,17 +184,18 @@ class Method(WholePass):
     def _worst(self, state: State, k: int) -> int:
         """The row with the smallest margin; -1 in the first pass, which has none."""
         a = state.arrays
-        keys, ids, filled = (a[name][2 * k : 2 * k + 2] for name in ("keys", "heap ids", "filled"))
+        keys, ids, filled = (a[name][2 * k : 2 * k + 2] for name in ("keys", "heap_ids", "filled"))
         found = [(keys[side, place], ids[side, place]) for side in (0, 1) for place in range(filled[side])]
         return int(min(found)[1]) if found else -1
 
     def _extend(self, problem: Problem, state: State, k: int) -> bool:
         """The rows kept, and the new ones; False if there are none, or no room for them."""
         a = state.arrays
-        new, new_ids = store.get(state, f"new rows {k}"), a[f"new ids {k}"]
-        if new is None or not new_ids.size or state.numbers["full"]:
+        new = state.kept.get(f"new {k}")
+        if new is None or not new.ids.size or state.numbers["full"]:
             return False
-        rows = store.join(store.get(state, f"rows {k}"), new)
+        both = store.add(state.kept.get(f"rows {k}"), new)
+        rows = both.rows
         worth = WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * state.numbers["entries"]
         # coordinate ascent has squares of the norms, which must be numbers
         fit = 1e-100 < self.largest_norm(state) < 1e100
@@ -187,19 +204,17 @@ class Method(WholePass):
         too_much = fit and large and store.entries(rows) * rows.rows() > worth
         if too_much or rows.rows() > _limit(problem) or store.entries(rows) > _most_entries(problem):
             return False
-        signs = np.where(problem.codes[new_ids] == problem.positive[k], 1.0, -1.0)
-        added = {"ids": new_ids, "signs": signs, "u": np.zeros(new_ids.size)}
-        for name, values in added.items():
+        signs = np.where(problem.codes[new.ids] == problem.positive[k], 1.0, -1.0)
+        for name, values in (("signs", signs), ("u", np.zeros(new.ids.size))):
             a[f"{name} {k}"] = np.concatenate([a[f"{name} {k}"], values])
-        store.put(state, f"rows {k}", rows)
-        store.drop(state, f"new rows {k}")
+        state.kept[f"rows {k}"] = both
+        del state.kept[f"new {k}"]
         return True
 
     def _solve(self, problem: Problem, state: State, k: int) -> tuple[float, np.ndarray]:
         """A bound of the margin of problem k from its rows, and weights: both exact but for rounding."""
         a = state.arrays
-        rows, signs, u = store.get(state, f"rows {k}"), a[f"signs {k}"], a[f"u {k}"]
-        assert rows is not None
+        rows, signs, u = state.kept[f"rows {k}"].rows, a[f"signs {k}"], a[f"u {k}"]
         R = self.largest_norm(state)
         gram = np.empty((u.size, u.size))
         kernel.gram_matrix(rows, signs, R, gram)
@@ -220,18 +235,15 @@ class Method(WholePass):
         more = min(SIDE, (_limit(problem) - int(support.sum())) // 4)
         order = np.argsort(np.where(support, -math.inf, margins), kind="stable")
         kept = np.sort(order[: int(support.sum()) + max(0, more)])
-        rows = store.get(state, f"rows {k}")
-        assert rows is not None
-        store.put(state, f"rows {k}", store.take(rows, kept))
-        for name in ("ids", "signs", "u"):
+        state.kept[f"rows {k}"] = store.choose(state.kept[f"rows {k}"], kept)
+        for name in ("signs", "u"):
             a[f"{name} {k}"] = a[f"{name} {k}"][kept]
 
     def _hand_over(self, problem: Problem, state: State) -> None:
         """From here on coordinate ascent, from the duals of the small problems; bounds and best weights stay."""
-        for k in range(problem.count):
-            for name in ("rows", "new rows"):
-                store.drop(state, f"{name} {k}")
         a = state.arrays
+        ids = [_ids(state, k) for k in range(problem.count)]
+        state.kept.clear()
         ascent = ASCENT.start(_double(problem))
         for k in range(problem.count):
             u = a[f"u {k}"]
@@ -239,7 +251,7 @@ class Method(WholePass):
             total = float(u.sum())
             if size > 0.0 and total > 0.0:
                 # w = sum alpha_i a_i, of length 1 / margin, while u belongs to rows divided by R
-                ascent.arrays["alpha"][k, a[f"ids {k}"]] = u / total * size * size
+                ascent.arrays["alpha"][k, ids[k]] = u / total * size * size
                 ascent.arrays["theta"][k] = a["w"][k]
         kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
         state.arrays = {**ascent.arrays, **{name: a[name].copy() for name in kept}}  # that ascent writes
@@ -256,6 +268,12 @@ class Method(WholePass):
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return ASCENT.weights(problem, state) if state.numbers["ascent"] else super().weights(problem, state)
+
+
+def _ids(state: State, k: int) -> np.ndarray:
+    """Numbers of the rows of the small problem k."""
+    kept = state.kept.get(f"rows {k}")
+    return np.empty(0, np.int64) if kept is None else kept.ids
 
 
 def _double(problem: Problem) -> Problem:

@@ -14,6 +14,7 @@ from streammargin.kernels.order import permutation
 from streammargin.kernels.predict import decide_block
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.state import Array, Kept, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock
 from streammargin.specs.rows import RowNumbers, numbered_from
@@ -42,7 +43,7 @@ class Method(WholePass):
     T doubles: at its end the method starts again with 2 T steps).
 
     State: w, g (K, d+1); figures (K, FIGURES) of kernels/adaptive.py, one line for a joint problem; mass (K, blocks),
-    of rows that are not kept, and order of the blocks; the rows `kept` and their numbers.
+    of rows that are not kept, and order of the blocks; the `rows` kept.
     """
 
     name = "adaptive"
@@ -55,25 +56,31 @@ class Method(WholePass):
         if problem.options.schedule not in (None, "momentum", "proven"):
             raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
 
-    def memory(self, problem: Problem) -> int:
-        # with one row, and where the columns of a sparse block begin
-        kept = 2 * min(problem.rows, _most_kept(problem)) * _row_bytes(problem)  # the old ones, and the new
-        return super().memory(problem) + 8 * (2 * problem.count + 2) * (problem.features + 1) + kept
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        lines = 1 if problem.joint else K
+        return super().layout(problem) | {
+            "g": Array((K, width)),
+            "figures": Array((lines, kernel.FIGURES)),
+            "length": Array((lines,), fill=STEPS),
+            "mass": Array((lines, 0), grows=True),
+            "order": Array((0,), np.int64, grows=True),
+            "frozen": Array((K, width)),
+            "smallest": Array((K,)),
+            "mistakes": Array((K,), np.int64),
+            "wrong": Array((1,), np.int64),
+            "one row, and where the columns of a sparse block begin": Room(2 * 8 * width),
+            "the weights as they are shown": Room(8 * K * width),
+            "rows kept, the old ones and the new": Room(
+                2 * min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
+            ),
+        }
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         width = problem.count if problem.joint else 1
         copy = size if rows < problem.rows else 0  # the block and the rows kept, joined
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
         return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        K = problem.count
-        lines = 1 if problem.joint else K
-        state.arrays.update(
-            g=np.zeros_like(state.arrays["w"]), figures=np.zeros((lines, kernel.FIGURES)), length=np.full(lines, STEPS),
-        )  # fmt: skip
-        return state
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
         a = state.arrays
@@ -130,11 +137,11 @@ class Method(WholePass):
     def _with_kept(self, problem: Problem, state: State, block: Block, first: int) -> tuple[Block, np.ndarray]:
         """The block and the rows kept of the others, and the numbers of all these rows."""
         ids = np.arange(first, first + block.rows())
-        kept = store.get(state, "kept")
+        kept = state.kept.get("rows")
         if kept is None:
             return block, ids
-        others = np.flatnonzero((state.arrays["kept ids"] < first) | (state.arrays["kept ids"] >= ids[-1] + 1))
-        return store.join(block, store.take(kept, others)), np.append(ids, state.arrays["kept ids"][others])
+        others = store.choose(kept, np.flatnonzero((kept.ids < first) | (kept.ids >= ids[-1] + 1)))
+        return store.join(block, others.rows), np.append(ids, others.ids)
 
     def _keep(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
@@ -164,8 +171,7 @@ class Method(WholePass):
         left[own_rows:] = False
         for line, margin in zip([0] if problem.joint else active, margins, strict=True):
             a["mass"][line, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
-        store.put(state, "kept", store.take(block, chosen))
-        a["kept ids"] = ids[chosen]
+        state.kept["rows"] = Kept(ids[chosen], store.take(block, chosen))
 
     def _outside(self, mass: np.ndarray, number: int) -> float:
         """The log of what the mass of all other blocks counts for."""
@@ -200,10 +206,10 @@ class Method(WholePass):
         return PassReport(estimate, 0)
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        a, K = state.arrays, problem.count
-        a["frozen"] = a["best"].copy()
+        a = state.arrays
+        a["frozen"][:] = a["best"]
         a["frozen"][active] = a["w"][active]
-        a.update(smallest=np.full(K, math.inf), mistakes=np.zeros(K, np.int64), wrong=np.zeros(1, np.int64))
+        a["smallest"][:], a["mistakes"][:], a["wrong"][:] = math.inf, 0, 0
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         a, lines = state.arrays, 2 * problem.count
@@ -215,10 +221,10 @@ class Method(WholePass):
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
         a = state.arrays
-        smallest, mistakes, wrong = (a.pop(name) for name in ("smallest", "mistakes", "wrong"))
+        smallest, mistakes, wrong = a["smallest"], a["mistakes"], a["wrong"].copy()
         if problem.joint:  # each class saw its own rows
             smallest[:], mistakes[:] = smallest.min(), mistakes.sum()
-        report = self.report(problem, state, a.pop("frozen"), smallest, a["best_upper"], mistakes, wrong)
+        report = self.report(problem, state, a["frozen"].copy(), smallest, a["best_upper"], mistakes, wrong)
         assert report.certificate is not None
         return report.certificate, wrong
 

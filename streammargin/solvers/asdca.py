@@ -10,6 +10,7 @@ from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers.base import Figures, PassReport, Problem, State
 from streammargin.solvers.dual_ascent import PIECE, DualAscent
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
 from streammargin.specs.rows import numbered_from
@@ -38,35 +39,33 @@ class Method(DualAscent):
     name = "asdca"
     summary = "accelerated dual coordinate ascent"
 
-    def memory(self, problem: Problem) -> int:
-        item = self.loop_dtype(problem).itemsize
-        own = 2 * item * problem.count * (problem.features + 1 + problem.rows) + problem.rows * 8
-        return own + self.certificate_memory(problem, item)
-
-    def start(self, problem: Problem) -> State:
+    def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         dtype = self.loop_dtype(problem)
+        return {
+            "alpha": Array((K, n), dtype),
+            "momentum": Array((K, n), dtype),
+            "curvature": Array((n,)),
+            "theta": Array((K, width), dtype),
+            "drift": Array((K, width), dtype),
+            "steps": Array((K,)),
+            "pace": Array((K, kernel.PACE)),
+            "figures": Array((K, kernel.FIGURES)),
+            "dual": Array((K,), fill=-math.inf),
+            "departure": Array((K,), fill=1.0),
+            "passes": Array((K,), np.int64),
+            **self.certificates(problem, dtype),
+        }
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
         present = problem.codes >= 0
         if problem.weights.size:
             present &= problem.weights > 0.0
         counts = np.bincount(problem.codes[present], minlength=problem.caps.shape[1])
-        state = State()
-        state.arrays.update(
-            alpha=np.zeros((K, n), dtype),
-            momentum=np.zeros((K, n), dtype),
-            curvature=np.zeros(n),
-            theta=np.zeros((K, width), dtype),
-            drift=np.zeros((K, width), dtype),
-            steps=np.maximum((problem.caps > 0.0) @ counts.astype(np.float64), 1.0),
-            pace=np.zeros((K, kernel.PACE)),
-            figures=np.zeros((K, kernel.FIGURES)),
-            dual=np.full(K, -math.inf),
-            departure=np.ones(K),
-            passes=np.zeros(K, np.int64),
-        )
-        for k in range(K):
+        state.arrays["steps"][:] = np.maximum((problem.caps > 0.0) @ counts.astype(np.float64), 1.0)
+        for k in range(problem.count):
             self._set_off(state, k)
-        self.start_certificates(problem, state, dtype)
         return state
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:

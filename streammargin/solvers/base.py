@@ -1,7 +1,7 @@
 """What a solver is told, what it keeps, and what it must answer: the protocol of the driver.
 
 A solver consumes (block, loss, norm, state). Everything it needs to go on lies in one State of named
-arrays and plain numbers, so that a checkpoint can be taken of any solver without asking it.
+arrays and plain numbers, declared by its layout, so that a checkpoint can be taken of any solver without asking it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from streammargin.errors import UsageError, out_of_range
 from streammargin.kernels.order import permutation
+from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
 from streammargin.specs.rows import Labels
@@ -91,14 +92,6 @@ class Problem:
     def hard(self) -> bool:
         """True for the hard margin, C = inf."""
         return math.isinf(float(self.caps.max()))
-
-
-@dataclass
-class State:
-    """Named arrays and plain numbers: all that a solver carries from block to block."""
-
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -180,16 +173,24 @@ class Solver(ABC):
         return figures.reached(problem.tol)
 
     @abstractmethod
+    def layout(self, problem: Problem) -> Layout:
+        """The arrays of the state, and room for what comes and goes beside them."""
+
+    def layout_now(self, problem: Problem, state: State) -> Layout:
+        """The layout of this state, where a method changes its own on the way."""
+        return self.layout(problem)
+
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
+        return layout_bytes(self.layout(problem))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
         return 0
 
-    @abstractmethod
     def start(self, problem: Problem) -> State:
         """The state before the first pass."""
+        return new_state(self.layout(problem))
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         """One block of prologue pass number `index`; does nothing unless `prologue` > 0."""

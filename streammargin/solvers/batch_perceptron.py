@@ -10,7 +10,8 @@ from streammargin.kernels import whole_pass as kernel
 from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
-from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
+from streammargin.solvers.hull import hull_bound, hull_layout
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
 from streammargin.specs.rows import numbered_from
@@ -29,18 +30,13 @@ class Method(GradientPass):
     def _averages(self, problem: Problem) -> bool:
         return problem.options.average is not False
 
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        start_hull(problem, state)
-        shape = (problem.count, problem.features + 1)
-        state.arrays["rows"] = np.zeros(shape)
-        state.arrays["average"] = np.zeros(shape if self._averages(problem) else (0, shape[1]))
-        state.arrays["averaged"] = kernel.new_figures(problem.count)
-        return state
-
-    def memory(self, problem: Problem) -> int:
-        own = super().memory(problem) + hull_memory(problem)
-        return own + (1 + self._averages(problem)) * 8 * problem.count * (problem.features + 1)
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        return super().layout(problem) | hull_layout(problem) | {
+            "rows": Array((K, width)),
+            "average": Array((K if self._averages(problem) else 0, width)),
+            "averaged": Array((K, kernel.FIGURES)),
+        }  # fmt: skip
 
     def shown(self, state: State) -> np.ndarray:
         average = state.arrays["average"]
@@ -51,7 +47,7 @@ class Method(GradientPass):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
-        state.arrays["averaged"] = kernel.new_figures(problem.count)
+        state.arrays["averaged"][:] = kernel.new_figures(problem.count)
 
     def sum_block(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, chunk: int

@@ -12,6 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import mix, square
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.hinge_pass import HingePass
+from streammargin.solvers.state import Array, Layout
 from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
@@ -59,22 +60,16 @@ class Method(HingePass):
         if problem.options.schedule is not None:
             parse_schedule(problem.options.schedule)
 
-    def memory(self, problem: Problem) -> int:
-        vectors = 2 if self.inertial else 1
-        return super().memory(problem) + 8 * problem.count * (problem.rows * vectors + problem.features + 1)
-
-    def start(self, problem: Problem) -> State:
+    def layout(self, problem: Problem) -> Layout:
         K, n = problem.count, problem.rows
-        state = super().start(problem)
-        state.arrays.update(
-            beta=np.zeros((K, n)),
-            before=np.zeros((K, n if self.inertial else 0)),
-            theta=np.zeros((K, problem.features + 1)),
-            curvature=np.zeros(K),  # 1/gamma; 0 until a step was taken
-            fall=np.full(K, self.fall),
-            steps=np.ones(K),  # t, since the last restart
-        )
-        return state
+        return super().layout(problem) | {
+            "beta": Array((K, n)),
+            "before": Array((K, n if self.inertial else 0)),
+            "theta": Array((K, problem.features + 1)),
+            "curvature": Array((K,)),  # 1/gamma; 0 until a step was taken
+            "fall": Array((K,), fill=self.fall),
+            "steps": Array((K,), fill=1.0),  # t, since the last restart
+        }
 
     def box(self, problem: Problem, state: State) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""

@@ -12,6 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels import whole_pass as kernel
 from streammargin.kernels.vectors import mix, square
 from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass, chunk_rows
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
@@ -33,21 +34,21 @@ class GradientPass(WholePass):
 
     norm_range = (1e-200, 1e200)  # products of the norms with the sums must be numbers
 
-    def start(self, problem: Problem) -> State:
-        K = problem.count
-        state = super().start(problem)
-        state.arrays.update(
-            pull=np.zeros((K, problem.features + 1)),
-            scale=np.ones(K),
-            figures=kernel.new_figures(K),
-            wrong=np.zeros(1, np.int64),
-            mass=np.zeros(K),
-        )
-        return state
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        return super().layout(problem) | {
+            "pull": Array((K, width)),
+            "scale": Array((K,), fill=1.0),
+            "figures": Array((K, kernel.FIGURES)),
+            "wrong": Array((1,), np.int64),
+            "mass": Array((K,)),
+            "the weights as they are shown": Room(8 * K * width),
+        }
 
-    def memory(self, problem: Problem) -> int:
-        # with `pull` and the weights as they are shown
-        return super().memory(problem) + 2 * 8 * problem.count * (problem.features + 1)
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        state.arrays["figures"][:] = kernel.new_figures(problem.count)
+        return state
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         super().prologue_block(problem, state, index, block, first)
@@ -60,7 +61,7 @@ class GradientPass(WholePass):
             a["best_upper"] = self.advance(problem, state, np.arange(problem.count), 0)
         a["scale"] = self._to_length_1(problem, state)
         a["pull"][:] = 0.0
-        a["figures"] = kernel.new_figures(problem.count)
+        a["figures"][:] = kernel.new_figures(problem.count)
         a["wrong"][:] = 0
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
@@ -123,14 +124,9 @@ class SoftmaxPass(GradientPass):
     joint = True
     momentum: ClassVar[bool] = False
 
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        if self.momentum:
-            state.arrays["velocity"] = np.zeros_like(state.arrays["w"])
-        return state
-
-    def memory(self, problem: Problem) -> int:
-        return super().memory(problem) + self.momentum * 8 * problem.count * (problem.features + 1)
+    def layout(self, problem: Problem) -> Layout:
+        velocity = {"velocity": Array((problem.count, problem.features + 1))} if self.momentum else {}
+        return super().layout(problem) | velocity
 
     def sum_block(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, chunk: int

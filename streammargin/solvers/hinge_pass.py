@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.kernels.chunks import MISTAKES, SMALLEST
 from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 
 
@@ -22,17 +23,14 @@ class HingePass(WholePass):
 
     columns: ClassVar[int]
 
-    def memory(self, problem: Problem) -> int:
-        return super().memory(problem) + 3 * 8 * problem.count * (problem.features + 1)
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.arrays.update(
-            pull=np.zeros((problem.count, problem.features + 1)),
-            figures=np.zeros((problem.count, self.columns)),
-            wrong=np.zeros(1, np.int64),
-        )
-        return state
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        return super().layout(problem) | {
+            "pull": Array((K, width)),
+            "figures": Array((K, self.columns)),
+            "wrong": Array((1,), np.int64),
+            "the weights as they are shown, and the best before": Room(2 * 8 * K * width),
+        }
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)

@@ -13,7 +13,8 @@ from streammargin.kernels.order import permutation
 from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.hinge_pass import HingePass
-from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
+from streammargin.solvers.hull import hull_bound, hull_layout
+from streammargin.solvers.state import Array, Layout
 from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.rows import numbered_from
@@ -53,20 +54,19 @@ class Method(HingePass):
         """What the rows are divided by."""
         return self.largest_norm(state) / self.radius
 
-    def memory(self, problem: Problem) -> int:
-        return super().memory(problem) + hull_memory(problem) + 3 * 8 * problem.count * (problem.features + 2)
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        layout = super().layout(problem) | hull_layout(problem)
+        layout |= {"v": Array((K, width)), "kept": Array((K, width)), "carried": Array((K, kernel.CARRIED))}
+        if problem.options.stochastic:
+            layout |= {"landed": Array((K, width + 1)), "shown": Array((K,)), "shown_mass": Array((K,))}
+        elif not self._average(problem):
+            layout |= {"kept_pull": Array((K, width)), "kept_inside": Array((K,))}
+        return layout
 
     def start(self, problem: Problem) -> State:
-        K, width = problem.count, problem.features + 1
         state = super().start(problem)
-        start_hull(problem, state)
-        carried = np.zeros((K, kernel.CARRIED))
-        carried[:, kernel.LEAST] = math.inf
-        state.arrays.update(v=np.zeros((K, width)), kept=np.zeros((K, width)), carried=carried)
-        if problem.options.stochastic:
-            state.arrays.update(landed=np.zeros((K, width + 1)), shown=np.zeros(K), shown_mass=np.zeros(K))
-        elif not self._average(problem):
-            state.arrays.update(kept_pull=np.zeros((K, width)), kept_inside=np.zeros(K))
+        state.arrays["carried"][:, kernel.LEAST] = math.inf
         return state
 
     def _average(self, problem: Problem) -> bool:

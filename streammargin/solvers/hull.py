@@ -8,19 +8,15 @@ import numpy as np
 
 from streammargin.kernels.vectors import mix, towards
 from streammargin.solvers.base import Problem, State
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.norms import dual_norm
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-def start_hull(problem: Problem, state: State) -> None:
-    """Add `hull` (K, d+1), a point for each problem, and `points` (K,), how many it was made of."""
-    state.arrays.update(hull=np.zeros((problem.count, problem.features + 1)), points=np.zeros(problem.count))
-
-
-def hull_memory(problem: Problem) -> int:
-    """Bytes of what `start_hull` adds."""
-    return 8 * problem.count * (problem.features + 1)
+def hull_layout(problem: Problem) -> Layout:
+    """`hull` (K, d+1), a point for each problem, and `points` (K,), how many it was made of."""
+    return {"hull": Array((problem.count, problem.features + 1)), "points": Array((problem.count,))}
 
 
 def hull_bound(problem: Problem, state: State, k: int, share: float, vector: np.ndarray, largest: float) -> float:

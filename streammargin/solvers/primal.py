@@ -14,7 +14,8 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.dual_ascent import group_of
-from streammargin.solvers.hull import EPS, hull_bound, hull_memory, start_hull
+from streammargin.solvers.hull import EPS, hull_bound, hull_layout
+from streammargin.solvers.state import Array, Layout
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
@@ -36,30 +37,28 @@ class Primal(Swept, StreamSolver):
 
     options = ("average",)
 
-    def memory(self, problem: Problem) -> int:
-        vectors = 1 + (problem.p != 2.0) + bool(problem.options.average)
-        own = problem.count * (problem.features + 1) * 8 * vectors + 2 * problem.hard * hull_memory(problem)
-        return own + self.certificate_memory(problem, 8)
+    def layout(self, problem: Problem) -> Layout:
+        K, width = problem.count, problem.features + 1
+        layout = {
+            "theta": Array((K, width)),
+            "powers": Array((K, width if problem.p != 2.0 else 0)),
+            "power_sum": Array((K,)),
+            "unit": Array((K,), fill=1.0),
+            "mean": Array((K, width if problem.options.average else 0)),
+            "carried": Array((K, kernel.CARRIED)),
+            "figures": Array((K, kernel.FIGURES)),
+            "row_norms": Array((norms.ROW_FIGURES,)),
+            **self.certificates(problem, np.dtype(np.float64)),
+        }
+        if problem.hard:
+            # theta and its mass when the pass began, and the least length of a mean of a pass
+            layout |= {"left": Array((K, width)), "left_total": Array((K,)), "nearest": Array((K,), fill=math.inf)}
+            layout |= hull_layout(problem)
+        return layout
 
     def start(self, problem: Problem) -> State:
-        K, width = problem.count, problem.features + 1
-        theta = np.zeros((K, width))
-        state = State()
+        state = super().start(problem)
         state.numbers["base"] = 0.0  # until a row is seen
-        state.arrays.update(
-            theta=theta,
-            powers=theta if problem.p == 2.0 else np.zeros((K, width)),
-            power_sum=np.zeros(K),
-            unit=np.ones(K),
-            mean=np.zeros((K, width if problem.options.average else 0)),
-            carried=np.zeros((K, kernel.CARRIED)),
-            figures=np.zeros((K, kernel.FIGURES)),
-            row_norms=np.zeros(norms.ROW_FIGURES),
-        )
-        if problem.hard:
-            start_hull(problem, state)
-            state.arrays["nearest"] = np.full(K, math.inf)
-        self.start_certificates(problem, state, np.dtype(np.float64))
         return state
 
     def measure(self, problem: Problem, state: State, block: Block, first: int) -> None:
@@ -91,8 +90,8 @@ class Primal(Swept, StreamSolver):
         a["figures"][:] = 0.0
         a["figures"][:, kernel.MIN_MARGIN] = math.inf
         if problem.hard:
-            a["left"] = a["theta"] * a["unit"][:, None]
-            a["left total"] = a["carried"][:, kernel.TOTAL].copy()
+            np.multiply(a["theta"], a["unit"][:, None], out=a["left"])
+            a["left_total"][:] = a["carried"][:, kernel.TOTAL]
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         group = group_of(block)
@@ -118,8 +117,8 @@ class Primal(Swept, StreamSolver):
         a = state.arrays
         kernel.primal_block(
             block, numbered_from(first), problem.labels, problem.norm, self.rule(problem, state), self.base(state),
-            order, group, active, a["theta"], a["powers"], a["power_sum"], a["unit"], a["mean"], a["carried"],
-            a["figures"],
+            order, group, active, a["theta"], self.powers(problem, state), a["power_sum"], a["unit"], a["mean"],
+            a["carried"], a["figures"],
         )  # fmt: skip
 
     def margin_bound(self, problem: Problem, state: State, k: int) -> float:
@@ -138,7 +137,7 @@ class Primal(Swept, StreamSolver):
         Late passes step along the rows that matter; where nothing separates them, these all but cancel.
         """
         a = state.arrays
-        mass = float(a["carried"][k, kernel.TOTAL] - a["left total"][k])
+        mass = float(a["carried"][k, kernel.TOTAL] - a["left_total"][k])
         largest = float(a["row_norms"][norms.LARGEST]) / self.base(state)
         if not mass > 0.0:
             return

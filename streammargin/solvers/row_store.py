@@ -1,45 +1,26 @@
-"""Rows that a solver keeps: copies of rows of blocks, stored in its State as arrays and plain numbers."""
+"""Rows that a solver keeps beside the block: copied out of blocks, and joined."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from streammargin.solvers.base import State
+from streammargin.solvers.state import Kept
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
-_KINDS: dict[str, type[DenseBlock] | type[CSRBlock]] = {kind.__name__: kind for kind in (DenseBlock, CSRBlock)}
+
+def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
+    """Copies of the rows of these numbers, of a block whose first row is number `first`."""
+    return Kept(ids, take(block, ids - first))
 
 
-def put(state: State, name: str, rows: Block) -> None:
-    """Store the rows under this name, in place of what was there."""
-    state.numbers[name] = type(rows).__name__
-    for field, value in rows._asdict().items():
-        if isinstance(value, np.ndarray):
-            state.arrays[f"{name}.{field}"] = value
-        else:
-            state.numbers[f"{name}.{field}"] = value
+def choose(kept: Kept, positions: np.ndarray) -> Kept:
+    """Copies of some of the rows kept."""
+    return Kept(kept.ids[positions], take(kept.rows, positions))
 
 
-def get(state: State, name: str) -> Block | None:
-    """The rows of this name; None if there are none."""
-    if name not in state.numbers:
-        return None
-    kind = _KINDS[state.numbers[name]]
-    fields: dict[str, Any] = {
-        f: state.arrays.get(f"{name}.{f}", state.numbers.get(f"{name}.{f}")) for f in kind._fields
-    }
-    return kind(**fields)
-
-
-def drop(state: State, name: str) -> None:
-    """Forget the rows of this name."""
-    rows = get(state, name)
-    if rows is not None:
-        for field in ("", *(f".{f}" for f in rows._fields)):
-            state.numbers.pop(name + field, None)
-            state.arrays.pop(name + field, None)
+def add(old: Kept | None, new: Kept) -> Kept:
+    """The rows of both, the old ones first."""
+    return new if old is None else Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows))
 
 
 def take(block: Block, positions: np.ndarray) -> Block:
@@ -53,10 +34,8 @@ def take(block: Block, positions: np.ndarray) -> Block:
     return block._replace(data=block.data[chosen], indices=block.indices[chosen], indptr=indptr)
 
 
-def join(old: Block | None, new: Block) -> Block:
+def join(old: Block, new: Block) -> Block:
     """The rows of both, the old ones first."""
-    if old is None:
-        return new
     if isinstance(old, DenseBlock) and isinstance(new, DenseBlock):
         return new._replace(X=np.concatenate([old.X, new.X]))
     assert isinstance(old, CSRBlock) and isinstance(new, CSRBlock)

@@ -8,6 +8,7 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import DualAscent
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import mirror, rough_norm
 from streammargin.specs.rows import numbered_from
@@ -21,6 +22,8 @@ MEAN_GAP = 0.8
 class Method(DualAscent):
     """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n).
 
+    For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q.
+
     With a finite C and p = 2, what is certified near the end is the mean of theta and of `trail` (K, d+1),
     theta one pass before.
     """
@@ -28,31 +31,24 @@ class Method(DualAscent):
     name = "sdca"
     summary = "dual coordinate ascent"
 
-    def memory(self, problem: Problem) -> int:
-        item = self.loop_dtype(problem).itemsize
-        width = problem.features + 1
-        vectors = item + (8 if problem.p != 2.0 else 0)
-        vectors += item if self._averages(problem) else 0
-        own = problem.count * (width * vectors + problem.rows * (item + 1)) + problem.rows * 8
-        return own + self.certificate_memory(problem, item)
-
-    def start(self, problem: Problem) -> State:
+    def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         dtype = self.loop_dtype(problem)
-        theta = np.zeros((K, width), dtype)
-        state = State()
+        return {
+            "alpha": Array((K, n), dtype),
+            "sleep": Array((K, n), np.uint8),
+            "curvature": Array((n,)),
+            "theta": Array((K, width), dtype),
+            "powers": Array((K, width if problem.p != 2.0 else 0)),
+            "power_sum": Array((K,)),
+            "figures": Array((K, kernel.FIGURES)),
+            "trail": Array((K, width if self._averages(problem) else 0), dtype),
+            **self.certificates(problem, dtype),
+        }
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
         state.numbers.update(near=0, trailing=0)
-        state.arrays.update(
-            alpha=np.zeros((K, n), dtype),
-            sleep=np.zeros((K, n), np.uint8),
-            curvature=np.zeros(n),
-            theta=theta,
-            powers=theta if problem.p == 2.0 else np.zeros((K, width)),
-            power_sum=np.zeros(K),
-            figures=np.zeros((K, kernel.FIGURES)),
-            trail=np.zeros((K, width) if self._averages(problem) else (K, 0), dtype),
-        )
-        self.start_certificates(problem, state, dtype)
         return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -69,7 +65,7 @@ class Method(DualAscent):
         order, group = self.visit(problem, state, block, first)
         kernel.sdca_block(
             block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
-            a["sleep"], a["curvature"], a["theta"], a["powers"], a["power_sum"], a["figures"],
+            a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"], a["figures"],
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:

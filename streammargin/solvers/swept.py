@@ -9,6 +9,7 @@ import numpy as np
 
 from streammargin.kernels import certificate as sums
 from streammargin.solvers.base import Figures, Problem, Solver, State, relative_gap, relative_margin_gap
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm
 from streammargin.specs.rows import numbered_from
@@ -17,8 +18,8 @@ from streammargin.specs.rows import numbered_from
 class Swept(Solver):
     """Keeps, for each problem, the best weights that were certified and the best bounds.
 
-    A subclass calls `start_certificates` in `start`, and says what is frozen, which duals belong to it, and
-    what to do with A^T alpha once that is known exactly.
+    A subclass has `certificates` in its layout, and says what is frozen, which duals belong to it, and what to do
+    with A^T alpha once that is known exactly.
     """
 
     @abstractmethod
@@ -36,32 +37,35 @@ class Swept(Solver):
     def rebuilt(self, problem: Problem, state: State, k: int, theta: np.ndarray) -> None:
         """Called with A^T alpha (d+1,) of the duals, exact in float64."""
 
-    def start_certificates(self, problem: Problem, state: State, dtype: np.dtype) -> None:
-        """Add the arrays of the certificates to the state; the weights to certify are of this dtype."""
-        K = problem.count
-        state.arrays.update(
-            best=np.zeros((K, problem.features + 1), dtype),
-            best_primal=np.full(K, math.inf),
-            best_mistakes=np.zeros(K, np.int64),
-            best_dual=np.full(K, -math.inf),
-            best_lower=np.full(K, -math.inf),
-            best_upper=np.full(K, math.inf),
-        )
+    def certificates(self, problem: Problem, dtype: np.dtype) -> Layout:
+        """The best weights and bounds, and what a sweep sums up; the weights to certify are of this dtype."""
+        K, width = problem.count, problem.features + 1
+        return {
+            "best": Array((K, width), dtype),
+            "best_primal": Array((K,), fill=math.inf),
+            "best_mistakes": Array((K,), np.int64),
+            "best_dual": Array((K,), fill=-math.inf),
+            "best_lower": Array((K,), fill=-math.inf),
+            "best_upper": Array((K,), fill=math.inf),
+            "frozen": Array((K, width), dtype),
+            "rebuilt": Array((K, width)),
+            "sums": Array((K, sums.SUMS)),
+            "wrong": Array((problem.trials,), np.int64),
+        }
 
-    def certificate_memory(self, problem: Problem, item: int) -> int:
-        """Bytes of the best and the frozen weights (of `item` bytes each) and of A^T alpha."""
-        return problem.count * (problem.features + 1) * (2 * item + 8)
+    @staticmethod
+    def powers(problem: Problem, state: State) -> np.ndarray:
+        """sign(theta) |theta|^(q-1), (K, d+1): theta itself at p = 2."""
+        return state.arrays["theta" if problem.p == 2.0 else "powers"]
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays
-        K = problem.count
-        a["frozen"] = a["best"].copy()
+        a["frozen"][:] = a["best"]
         for k in active:
             a["frozen"][k] = self.frozen(problem, state, k)
-        a["rebuilt"] = np.zeros((K, problem.features + 1))
-        a["sums"] = np.zeros((K, sums.SUMS))
+        for name in ("rebuilt", "sums", "wrong"):
+            a[name][:] = 0
         a["sums"][:, sums.MIN_MARGIN] = math.inf
-        a["wrong"] = np.zeros(problem.trials, np.int64)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         a = state.arrays
@@ -107,9 +111,7 @@ class Swept(Solver):
                 a["best_primal"][k] = primal
                 a["best_lower"][k] = lower
                 a["best_mistakes"][k] = total[sums.MISTAKES]
-        for name in ("frozen", "rebuilt", "sums"):
-            del a[name]
-        return [self._figures(problem, state, k) for k in range(problem.count)], a.pop("wrong")
+        return [self._figures(problem, state, k) for k in range(problem.count)], a["wrong"].copy()
 
     @staticmethod
     def _lower(problem: Problem, slack: float, size: float) -> float:

@@ -12,6 +12,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import square
 from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
+from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import dual_norm
 from streammargin.specs.rows import numbered_from
@@ -44,21 +45,16 @@ class WholePass(Solver):
         if problem.p != 2.0:
             raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use --norm 2")
 
-    def start(self, problem: Problem) -> State:
+    def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1
-        state = State()
-        state.arrays.update(
-            w=np.zeros((K, width)),
-            best=np.zeros((K, width)),
-            best_lower=np.full(K, -math.inf),
-            best_mistakes=np.zeros(K, np.int64),
-            best_upper=np.full(K, math.inf),
-            row_norms=np.zeros(norms.ROW_FIGURES),
-        )
-        return state
-
-    def memory(self, problem: Problem) -> int:
-        return 2 * 8 * problem.count * (problem.features + 1)
+        return {
+            "w": Array((K, width)),
+            "best": Array((K, width)),
+            "best_lower": Array((K,), fill=-math.inf),
+            "best_mistakes": Array((K,), np.int64),
+            "best_upper": Array((K,), fill=math.inf),
+            "row_norms": Array((norms.ROW_FIGURES,)),
+        }
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         if index == 0:

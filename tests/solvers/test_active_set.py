@@ -12,7 +12,6 @@ from reference.training import binary
 import streammargin as sm
 from streammargin.errors import UsageError
 from streammargin.solvers import active_set
-from streammargin.specs.blocks import DenseBlock
 
 
 def train(data, tol=1e-9, **options):
@@ -201,20 +200,6 @@ def test_what_it_does_not_do(options):
     X, y = separable()
     with pytest.raises(UsageError):
         train((X, np.arange(60) % 3 if "multiclass" in options else y), **options)
-
-
-def test_declared_memory_bounds_the_state(few):
-    X, y, *_ = largest()
-    from test_sdca_protocol import problem_of
-
-    problem, method, active = problem_of(X, y, C=np.inf), active_set.Method(), np.arange(1)
-    state = method.start(problem)
-    block = DenseBlock(X, 0.0)
-    for number in range(1, 4):
-        method.begin_pass(problem, state, number)
-        method.run_block(problem, state, active, block, 0)
-        method.end_pass(problem, state, active)
-        assert sum(array.nbytes for array in state.arrays.values()) <= method.memory(problem)
 
 
 def test_a_tolerance_of_zero_is_one():

@@ -226,19 +226,6 @@ def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("K", [1, 5])
-@pytest.mark.parametrize("p", [2.0, 1.5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_state_takes_the_memory_it_declares(dtype, p, K):
-    X, y = noisy(500, 300)
-    problem = problem_of(X, y, dtype, p, K)
-    solver = make_solver("asdca")
-    state = solver.start(problem)
-    solver.begin_certificate(problem, state, np.arange(K))
-    taken = sum(array.nbytes for array in state.arrays.values())
-    assert taken - 300 * K <= solver.memory(problem) <= taken
-
-
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_a_certificate_wipes_out_drift_and_changes_nothing_else(p):
     X, y = noisy()

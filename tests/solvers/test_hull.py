@@ -7,8 +7,8 @@ from reference.optimum import solve
 from reference.training import binary
 from test_sdca_protocol import problem_of
 
-from streammargin.solvers.base import State
-from streammargin.solvers.hull import hull_bound, hull_memory, start_hull
+from streammargin.solvers.hull import hull_bound, hull_layout
+from streammargin.solvers.state import new_state
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
@@ -17,9 +17,8 @@ def test_the_bound_lies_between_the_largest_margin_and_every_point(p):
     A = rng.standard_normal((30, 5)) + np.array([1.5, 0, 0, 0, 0])
     exact = binary(A, np.ones(30), C=np.inf, norm=p)
     best = exact.margin(solve(exact, "hinge").w)
-    problem, state = problem_of(A, np.where(np.arange(30) % 2, 1, -1), C=np.inf, p=p), State()
-    start_hull(problem, state)
-    assert state.arrays["hull"].nbytes == hull_memory(problem)
+    problem = problem_of(A, np.where(np.arange(30) % 2, 1, -1), C=np.inf, p=p)
+    state = new_state(hull_layout(problem))
     bounds, lengths = [], []
     for _ in range(300):
         point = np.append(rng.dirichlet(np.full(30, 0.05)) @ A, 0.0)
@@ -36,8 +35,8 @@ def test_the_bound_lies_between_the_largest_margin_and_every_point(p):
 
 
 def test_two_opposite_points_meet_in_0():
-    problem, state = problem_of(np.eye(2), np.array([1, -1]), C=np.inf), State()
-    start_hull(problem, state)
+    problem = problem_of(np.eye(2), np.array([1, -1]), C=np.inf)
+    state = new_state(hull_layout(problem))
     a = np.array([3.0, 4.0, 0.0])
     assert hull_bound(problem, state, 0, 1.0, a, 5.0) == pytest.approx(5.0)
     assert hull_bound(problem, state, 0, -0.5, a, 5.0) == pytest.approx(0.0, abs=1e-14)

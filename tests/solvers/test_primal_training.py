@@ -355,17 +355,3 @@ def test_what_they_refuse(solver, options, message):
     labels = np.arange(30) % options.pop("labels", 2)
     with pytest.raises(UsageError, match=message):
         sm.train((X, labels), solver=solver, **options)
-
-
-@pytest.mark.parametrize("solver", ["perceptron", "mirror", "pegasos"])
-@pytest.mark.parametrize("p", [2.0, 1.5])
-@pytest.mark.parametrize("average", [False, True])
-def test_the_state_takes_the_memory_it_declares(solver, p, average):
-    _, y = noisy(500, 300)
-    problem = problem_of(y, 300, p, K=3, average=average)
-    method = make_solver(solver)
-    state = method.start(problem)
-    method.begin_pass(problem, state, 1)
-    method.begin_certificate(problem, state, np.arange(3))
-    taken = sum(array.nbytes for array in {id(a): a for a in state.arrays.values()}.values())
-    assert taken - 1000 <= method.memory(problem) <= taken

@@ -24,20 +24,6 @@ def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("K", [1, 5])
-@pytest.mark.parametrize("p", [2.0, 1.5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_state_takes_the_memory_it_declares(dtype, p, K):
-    X, y = noisy(500, 300)
-    problem = problem_of(X, y, dtype, p, K)
-    solver = make_solver("sdca")
-    state = solver.start(problem)
-    solver.begin_certificate(problem, state, np.arange(K))
-    taken = sum(array.nbytes for array in {id(a): a for a in state.arrays.values()}.values())
-    few_numbers = 200 * K
-    assert taken - few_numbers <= solver.memory(problem) <= taken
-
-
 def test_the_estimate_of_a_settled_pass_is_its_gap():
     X, y = noisy()
     problem, solver = problem_of(X, y, C=0.05), make_solver("sdca")
@@ -65,13 +51,14 @@ def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     solver.run_block(problem, state, active, block, 0)
     a = state.arrays
     for name in ("theta", "powers", "power_sum"):
-        a[name] *= 1.01
+        a[name] *= 1.01  # powers are theta itself at p = 2, and this array is empty
     solver.begin_certificate(problem, state, active)
     solver.certify_block(problem, state, block, 0)
     solver.end_certificate(problem, state)
     theta = (X * y[:, None]).T @ a["alpha"][0]
     np.testing.assert_allclose(a["theta"][0, :-1], theta, rtol=1e-12)
-    np.testing.assert_allclose(a["powers"][0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
+    powers = solver.powers(problem, state)
+    np.testing.assert_allclose(powers[0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
     if p != 2.0:
         assert a["power_sum"][0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
 

@@ -148,16 +148,3 @@ def test_a_signal_ends_a_run_with_weights_but_no_figures(solver, after):
     assert result.reason == "signal" and result.certificate["margin_lower"] is None
     # nothing is learnt before the prologue has seen all rows
     assert np.linalg.norm(result.model.coef_) == pytest.approx(float(after > 1))
-
-
-@pytest.mark.parametrize("solver, loss", [(s, "hinge" if s == "batch-perceptron" else "logistic") for s in METHODS])
-@pytest.mark.parametrize("K", [1, 4])
-def test_the_state_takes_the_memory_it_declares(solver, loss, K):
-    X = np.random.default_rng(0).standard_normal((50, 3000))
-    problem = make_problem(X, np.arange(50) % (2 if K == 1 else K), loss=loss, classes=2 if K == 1 else K)
-    method = make_solver(solver)
-    state = method.start(problem)
-    taken = sum(array.nbytes for array in state.arrays.values())
-    shown = 8 * K * (3000 + 1)  # a copy at the end of a pass
-    few_numbers = 300 * K
-    assert taken + shown - few_numbers <= method.memory(problem) <= taken + shown

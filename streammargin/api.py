@@ -26,13 +26,14 @@ from streammargin.checks import (
 )
 from streammargin.data.base import Source
 from streammargin.data.open import is_stream, opened
-from streammargin.data.scaled import ScaledSource
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History, Listener
 from streammargin.driver.midway import MIDWAY
+from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.plan import Plan, make_plan, parse_size, spendable
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.run import Limits, Outcome, certificate_event, run
+from streammargin.driver.run import Run, run
+from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import (
     check_weights,
     class_factors,
@@ -40,7 +41,6 @@ from streammargin.driver.setup import (
     encode,
     make_numbers,
     make_target,
-    scaled,
 )
 from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
@@ -242,14 +242,14 @@ def train(
             values = [method.default_C]
         counted = method.memory(problem) + own
         working: Source = source
-        center, factor = np.zeros(1), np.ones(1)
+        scaling = None
         if scale != "none":
-            working = scaled(source, scale, target.codes, weights, budget - counted)
-            center, factor = working.center, working.factor
+            scaling = Scaling(source, scale, target.codes, weights, budget - counted)
+            working = scaling.scaled(source)
         validator = None
         if held_out is not None:
             codes = encode(held_out, target)
-            rows: Source = held_out if scale == "none" else ScaledSource(held_out, center, factor)
+            rows = held_out if scaling is None else scaling.scaled(held_out)
             validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
             counted += validator.memory_bytes
         plan = plan_of(working, method, problem, counted)
@@ -274,14 +274,16 @@ def train(
         )  # fmt: skip
         started = time.perf_counter()
         reader = BlockReader(working, plan.bounds, plan.buffers, plan.resident)
-        outcome = run(
+        training = Run(
             problem, method, reader, column, Limits(tol, passes, max_seconds, 1 + midway), validator, history,
-            should_stop, progress=bool(history.listeners), midway=midway,
+            should_stop, publish=bool(history.listeners), midway=midway, scaling=scaling,
         )  # fmt: skip
+        outcome = run(training)
         seconds = time.perf_counter() - started
     trial, certificate = _choose(problem, outcome)
     chosen = slice(trial * per_trial, (trial + 1) * per_trial)
     converged = certificate["converged"] = bool(outcome.converged[chosen].all())
+    center, factor = (0.0, 1.0) if scaling is None else (scaling.center, scaling.factor)
     coef = outcome.w[chosen, :-1] * factor
     constant = outcome.w[chosen, -1] * column
     if outcome.midway is not None:

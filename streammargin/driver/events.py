@@ -57,6 +57,14 @@ class History:
         if len(self.events) > KEPT:
             self._thin()
 
+    def save(self) -> dict[str, Any]:
+        """What is kept, and how it was thinned, as plain values."""
+        return {"events": self.events, "stride": self._stride, "seen": self._seen}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what `save` returned."""
+        self.events, self._stride, self._seen = list(saved["events"]), saved["stride"], saved["seen"]
+
     def _thin(self) -> None:
         self._stride *= 2
         first, *middle, last = self.events

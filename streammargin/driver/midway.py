@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from streammargin.answers.base import Answer
+from streammargin.specs.blocks import Block
+
 MIDWAY = "midway"  # the word that asks for it, where a bias is a number
+SCORES = 1 << 16  # that are worked on at a time
 
 
 class Midway:
@@ -22,6 +26,20 @@ class Midway:
         """Rows with the scores x.w (m, K); positive (m, K) bool: whether the sign is 1."""
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
+
+    def add_block(
+        self, block: Block, answer: Answer, codes: np.ndarray, weights: np.ndarray, positive: np.ndarray
+    ) -> None:
+        """A block's rows with codes (m,) and sample weights (m,), or (0,); absent rows do not count."""
+        piece = max(1, SCORES // answer.outputs)
+        for low in range(0, block.rows(), piece):  # a block in memory may be all rows
+            high = min(block.rows(), low + piece)
+            scores = np.empty((high - low, answer.outputs))
+            answer.score(block, low, scores)
+            there = codes[low:high] >= 0
+            if weights.size:
+                there &= weights[low:high] > 0.0
+            self.add(scores[there], codes[low:high][there, None] == positive)
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that it would not separate, or that had no row of one of the signs."""

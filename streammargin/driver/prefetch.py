@@ -72,7 +72,12 @@ class BlockReader:
         self._whole = source.whole()
         self._kept: Block | None = None
         self._resident = resident or self._whole is not None
-        self._buffers = [] if self._whole is not None else [source.allocate(bounds) for _ in range(buffers)]
+        self._count = 0 if self._whole is not None else buffers
+        self._buffers: list[Buffer] = []  # until rows are asked for
+
+    def release(self) -> None:
+        """Give the memory of the buffers back; blocks are no longer valid."""
+        self._buffers, self._kept = [], None
 
     def _fill(self, index: int, buffer: Buffer) -> Block:
         started = time.perf_counter()
@@ -84,6 +89,8 @@ class BlockReader:
 
     def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
         """(start, stop, block) for every block number in order; a block is valid until the next one."""
+        if not self._buffers:
+            self._buffers = [self.source.allocate(self.bounds) for _ in range(self._count)]
         if self._resident:
             if self._kept is None and self._whole is not None:
                 self._kept = check_block(self.source, self._whole, 0, borrowed=True)

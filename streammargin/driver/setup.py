@@ -1,10 +1,9 @@
-"""From options and a source to a Problem: classes, weights of rows, scaling of columns."""
+"""From options and a source to a Problem: classes and weights of rows."""
 
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,7 @@ import numpy as np
 
 from streammargin.data.base import Source
 from streammargin.data.labels import as_values, census, label_key
-from streammargin.data.scaled import ScaledSource
-from streammargin.driver.plan import least_budget
-from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, UsageError
-from streammargin.specs.blocks import DenseBlock
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 MOST_REAL_CLASSES = 100  # more labels like 0.37 are hardly classes
@@ -170,48 +165,3 @@ def class_factors(
         else:
             factors[find_label(label, target.classes, name)] = factor
     return factors
-
-
-def scaled(
-    source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int,
-    should_stop: Callable[[], str | None] | None = None,
-) -> ScaledSource:  # fmt: skip
-    """One pass over the columns of the present rows: x / max|x|, or (x - mean) / standard deviation.
-
-    Sparse columns are divided only, never centred. A constant column keeps its scale. The pass reads
-    within `memory` bytes, or the least that can be read in. A stop raises KeyboardInterrupt: there is no
-    model yet.
-    """
-    from streammargin.kernels.columns import dense_columns, sparse_columns
-
-    d = source.features
-    largest, total, squares, shift = (np.zeros(d) for _ in range(4))
-    for start, stop, block in read_blocks(source, max(memory, least_budget(source))):
-        if should_stop is not None and should_stop() is not None:
-            raise KeyboardInterrupt
-        here = weights[start:stop] if weights.size else weights
-        if isinstance(block, DenseBlock):
-            if start == 0:  # sums about a typical row do not cancel
-                shift[:] = block.X[0]
-            dense_columns(block.X, codes[start:stop], here, shift, largest, total, squares)
-        else:
-            sparse_columns(block.data, block.indices, block.indptr, codes[start:stop], here, largest, total, squares)
-    if kind == "maxabs":
-        center, spread = np.zeros(d), largest
-    else:
-        for column in np.flatnonzero(~np.isfinite(squares)):
-            raise DataError(
-                f"{source.name}: the squares of column {column} leave the range of numbers; use --scale maxabs"
-            )
-        mass = float(weights[codes >= 0].sum()) if weights.size else float(np.count_nonzero(codes >= 0))
-        mean = total / mass
-        spread = np.sqrt(np.maximum(squares / mass - mean**2, 0.0))
-        spread[spread <= 1e-12 * largest] = 0.0
-        center = np.zeros(d) if source.sparse else mean + shift
-    for column in np.flatnonzero((spread > 0.0) & (spread < sys.float_info.min)):
-        raise DataError(
-            f"{source.name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
-            "multiply them by a constant"
-        )
-    factor = 1.0 / np.where(spread > 0.0, spread, 1.0)
-    return ScaledSource(source, center, factor)

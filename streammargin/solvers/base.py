@@ -227,6 +227,10 @@ class Solver(ABC):
         """Exact figures of all K problems, and per trial the rows whose largest score is a wrong class's."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
+    def certified(self, problem: Problem, state: State) -> np.ndarray:
+        """The weights (K, d+1) float64 that the last exact figures belong to."""
+        return state.arrays["best"].astype(np.float64, copy=False)
+
     @abstractmethod
     def smallest_margin(self, problem: Problem, state: State) -> float:
         """The margin below which the hard margin is given up: tol times the mean row norm ||a_i||_q."""

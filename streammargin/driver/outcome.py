@@ -1,0 +1,76 @@
+"""How a training ended, and its exact figures as an event shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.solvers.base import Figures, Problem
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
+
+    sweeps: reads of all rows that may follow the last pass, and must fit into the seconds.
+    """
+
+    tol: float
+    passes: int
+    max_seconds: float | None
+    sweeps: int = 1
+
+
+@dataclass
+class Outcome:
+    """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
+
+    figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
+    midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
+    """
+
+    reason: str
+    converged: np.ndarray
+    passes: int
+    w: np.ndarray
+    figures: list[Figures] | None
+    wrong: np.ndarray | None
+    valid_errors: np.ndarray | None
+    midway: np.ndarray | None = None
+
+
+def certificate_event(
+    problem: Problem, trial: int, figures: list[Figures], wrong: np.ndarray | None, valid_error: float | None
+) -> dict[str, Any]:
+    """The exact figures of one value of C as plain values (the keys of the certificate event)."""
+    chosen = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
+    classes = [figures[k] for k in chosen]
+    mistakes = classes[0].mistakes if wrong is None or len(classes) == 1 else int(wrong[trial])
+
+    def worst(values: list[float | None]) -> float | None:
+        return None if any(v is None for v in values) else max(v for v in values if v is not None)
+
+    numeric = any(f.residual is not None for f in classes)
+    smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
+    return {
+        "primal": float(sum(f.primal for f in classes)),
+        "dual": float(sum(f.dual for f in classes)),
+        "gap": worst([f.gap for f in classes]),
+        "margin_lower": smallest.margin_lower,
+        "margin_upper": smallest.margin_upper,
+        "margin_gap": worst([f.margin_gap for f in classes]),
+        "residual": worst([f.residual for f in classes]),
+        "mistakes": None if numeric else mistakes,
+        "train_error": None if numeric else mistakes / max(1, problem.present),
+        "valid_error": valid_error,
+        "per_class": [
+            {
+                "primal": f.primal, "dual": f.dual, "gap": f.gap, "margin_lower": f.margin_lower,
+                "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "residual": f.residual,
+                "mistakes": None if numeric else f.mistakes,
+            }
+            for f in classes
+        ],
+    }  # fmt: skip

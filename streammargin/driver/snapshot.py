@@ -1,0 +1,120 @@
+"""All of a training as plain values and arrays, between two blocks; and a training that goes on from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import Progress
+from streammargin.driver.run import Run
+from streammargin.driver.stopping import Stopping
+from streammargin.solvers import row_store as store
+from streammargin.solvers.base import Figures
+from streammargin.solvers.state import Array, Kept, Layout
+
+Arrays = dict[str, np.ndarray]
+
+
+def save(run: Run) -> tuple[dict[str, Any], Arrays]:
+    """(what JSON can hold, arrays by name): the arrays are those of the run, not copies.
+
+    Of rows that the solver keeps the numbers are saved.
+    """
+    p, state = run.progress, run.state
+    plain: dict[str, Any] = {"numbers": state.numbers, "history": run.history.save()}
+    arrays = {f"state/{name}": array for name, array in state.arrays.items()}
+    arrays |= {f"kept/{name}": kept.ids for name, kept in state.kept.items()}
+    progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
+    arrays |= {f"progress/{name}": value for name, value in progress.items() if isinstance(value, np.ndarray)}
+    progress = {name: value for name, value in progress.items() if not isinstance(value, np.ndarray)}
+    progress["stopping"] = asdict(p.stopping)
+    if p.figures is not None:
+        progress["figures"] = [
+            {f.name: getattr(one, f.name) for f in fields(one) if f.name != "w"} for one in p.figures
+        ]
+    plain["progress"] = progress
+    if run.scaling is not None:
+        arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
+    if run.bias is not None:
+        arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
+    return plain, arrays
+
+
+def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
+    """Put a run that has not begun where another one, of the same problem and plan, was saved.
+
+    Reads the rows that the solver keeps. Raises ValueError where something is missing or has another shape or type.
+    """
+    try:
+        _restore(run, plain, arrays)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise ValueError(f"the saved state is incomplete: {error}") from error
+
+
+def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
+    state, problem = run.state, run.problem
+    if run.scaling is not None:
+        for name, array in run.scaling.arrays().items():
+            _fill(array, arrays[f"scaling/{name}"], name)
+    if run.bias is not None:
+        for name, array in vars(run.bias).items():
+            _fill(array, arrays[f"bias/{name}"], name)
+    state.numbers = plain["numbers"]
+    state.arrays = _under("state/", arrays)
+    check_layout(run.solver.layout_now(problem, state), state.arrays)
+    run.progress = _progress(run, plain["progress"], arrays)
+    run.history.restore(plain["history"])
+    state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
+    run.continued()
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _fill(array: np.ndarray, saved: np.ndarray, name: str) -> None:
+    if (saved.shape, saved.dtype) != (array.shape, array.dtype):
+        raise ValueError(f"{name} has the shape {saved.shape} and the type {saved.dtype}")
+    array[:] = saved
+
+
+def check_layout(layout: Layout, arrays: Arrays) -> None:
+    """ValueError unless the arrays are those of the layout, in shape and type."""
+    declared = {name: entry for name, entry in layout.items() if isinstance(entry, Array)}
+    if declared.keys() != arrays.keys():
+        raise ValueError(f"the arrays {sorted(declared.keys() ^ arrays.keys())} are missing or unknown")
+    for name, entry in declared.items():
+        shape, there = (
+            (entry.shape, arrays[name].shape) if not entry.grows else (entry.shape[:-1], arrays[name].shape[:-1])
+        )
+        if shape != there or arrays[name].ndim != len(entry.shape) or arrays[name].dtype != entry.dtype:
+            raise ValueError(f"{name} has the shape {arrays[name].shape} and the type {arrays[name].dtype}")
+
+
+def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
+    saved = {**plain, **_under("progress/", arrays)}
+    saved["stopping"] = Stopping(**{**saved["stopping"], "tol": run.limits.tol})
+    saved["spent"] = tuple(saved["spent"])
+    if saved["figures"] is not None:
+        w = run.solver.certified(run.problem, run.state)
+        saved["figures"] = [Figures(w=w[k], **figures) for k, figures in enumerate(saved["figures"])]
+    return Progress(**saved)
+
+
+def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
+    """The rows of these numbers (m,), by name, from one read of the blocks that hold them."""
+    numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
+    order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
+    found: dict[str, Kept] = {}
+    for number, (first, _, block) in zip(order, reader.stream(order), strict=True):
+        for name, ids in wanted.items():
+            here = ids[numbers[name] == number]
+            if here.size:
+                rows = store.keep(block._replace(bias=bias), first, here)
+                found[name] = store.add(found.get(name), rows)
+    return {
+        name: store.choose(kept, np.argsort(np.argsort(numbers[name], kind="stable"))) for name, kept in found.items()
+    }

@@ -147,7 +147,10 @@ def fresh(run):
     run.history.restore({"events": [], "stride": 1, "seen": 0})
     scaling, reader, source = run.scaling, run.reader, run.reader.source
     if scaling is not None:
+        center, factor = scaling.center, scaling.factor  # that the model and held-out rows are made with
+        center[:], factor[:] = 0.0, 1.0
         scaling = Scaling(scaling.source, scaling.kind, scaling.codes, scaling.weights, 1 << 30)
+        scaling.center, scaling.factor = center, factor
         source = scaling.scaled(scaling.source)
     reader = BlockReader(source, reader.bounds, 2)
     return driver.Run(

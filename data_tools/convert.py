@@ -16,9 +16,10 @@ from data_tools.textfile import Text, plain_stem
 from data_tools.writer import writing
 from streammargin.cli.options import add_common
 from streammargin.data.labels import LabelCursor
+from streammargin.data.open import files_read
 from streammargin.driver.plan import parse_size
 from streammargin.errors import DataError, InputMissingError, UsageError
-from streammargin.files import check_output
+from streammargin.files import check_apart, check_output
 
 FORMATS = ("svmlight", "csv", "npz", "hdf5")
 
@@ -82,6 +83,7 @@ def convert(
     if features is not None and not 0 < features < 2**31:
         raise UsageError(f"--features must lie between 1 and {2**31 - 1}, not {features}")
     check_output(output, force)
+    check_apart({"the output": output}, files_read([input], x=x, y=y))
     if not os.path.exists(input):
         raise InputMissingError(f"{input}: no such file")
     if os.path.isdir(input):

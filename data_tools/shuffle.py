@@ -18,7 +18,7 @@ from streammargin.cli.options import add_common, add_data_names
 from streammargin.data.base import Source
 from streammargin.data.open import open_source
 from streammargin.driver.plan import least_budget, parse_size
-from streammargin.files import check_output, temporary_folder
+from streammargin.files import check_apart, check_output, temporary_folder
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +67,7 @@ def shuffle(
     check_output(output, force)
     given = [data] if isinstance(data, str) else list(data)
     with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source, temporary_folder(output) as folder:
+        check_apart({"the output": output}, source.files())
         spill = Spill(folder)
         least = least_budget(source)
         count = buckets_for(stored_bytes(source), budget, least)

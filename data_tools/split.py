@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ from data_tools.writer import filling
 from streammargin.cli.options import add_common, add_data_names, number
 from streammargin.data.open import open_source
 from streammargin.errors import UsageError
-from streammargin.files import check_output, replacing
+from streammargin.files import check_apart, check_output, replacing
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,12 +58,12 @@ def split(
     if not 0.0 < test_size < 1.0:
         raise UsageError(f"the share of test rows must lie between 0 and 1, not {test_size}")
     check_seed(seed)
-    if os.path.realpath(train) == os.path.realpath(test):
-        raise UsageError(f"both parts would be written to {train}; name two files")
+    check_apart({"the training part": train, "the test part": test}, [])
     check_output(train, force)
     check_output(test, force)
     given = [data] if isinstance(data, str) else list(data)
     with open_source(given if len(given) > 1 else given[0], x=x, y=y) as source:
+        check_apart({"the training part": train, "the test part": test}, source.files())
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another --test-size")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 import secrets
 import shutil
 import stat
@@ -41,7 +43,7 @@ def check_output(path: str, force: bool = False) -> None:
     try:
         with contextlib.suppress(FileNotFoundError):
             os.lstat(os.path.realpath(path))  # asks the file system about the length of the name
-        with _temporary(folder):  # asked by doing: the superuser passes os.access on a read-only file system
+        with _temporary(path):  # asked by doing: the superuser passes os.access on a read-only file system
             pass
     except OSError as error:
         raise OutputError(f"cannot create {path}: {error.strerror}") from error
@@ -58,7 +60,7 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
                 raise UsageError(f"{what} {path} is an input as well ({other}); name another file")
         for other, before in seen.items():
             if same_file(path, before):
-                raise UsageError(f"{what} {path} and {other} are the same file; name two")
+                raise UsageError(f"{what} {path} and {other} are the same file; name two files")
         seen[what] = path
 
 
@@ -77,15 +79,39 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
-def _unseen(folder: str, suffix: str = "") -> str:
-    """A hidden name that no file in `folder` has. Chosen before the file exists: a signal at any moment leaves none."""
-    return os.path.join(folder, f".streammargin-{secrets.token_hex(8)}{suffix}")
+def _prefix(path: str) -> str:
+    """How the hidden files and folders begin that this machine makes for the output `path`."""
+    parts = (os.path.basename(os.path.realpath(path)), platform.node())
+    return ".streammargin-" + "-".join(hashlib.sha256(os.fsencode(part)).hexdigest()[:8] for part in parts)
+
+
+def _unseen(path: str, suffix: str = "") -> str:
+    """A hidden name beside the output `path` that no file has: .streammargin-OUTPUT-MACHINE-PROCESS-RANDOM.
+
+    Chosen before the file exists: a signal at any moment leaves none. Only what kills outright does, and what a process
+    left that is no more is removed now.
+    """
+    folder, prefix = os.path.dirname(os.path.realpath(path)), _prefix(path)
+    for entry in os.listdir(folder):
+        if entry.startswith(prefix) and not _alive(entry[len(prefix) :].split("-")[1]):
+            _remove(os.path.join(folder, entry))
+    return os.path.join(folder, f"{prefix}-{os.getpid()}-{secrets.token_hex(8)}{suffix}")
+
+
+def _alive(process: str) -> bool:
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, OverflowError):  # another user's; or no number, and none of our files
+        pass
+    return True
 
 
 @contextlib.contextmanager
-def _temporary(folder: str) -> Iterator[str]:
-    """A new empty file with a short name, whatever the output's name; gone at the end unless it was renamed."""
-    name = _unseen(folder, ".part")
+def _temporary(path: str) -> Iterator[str]:
+    """A new empty file with a short name beside the output; gone at the end unless it was renamed."""
+    name = _unseen(path, ".part")
     try:
         try:
             os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the rights of any new file
@@ -98,8 +124,8 @@ def _temporary(folder: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def temporary_folder(near: str) -> Iterator[str]:
-    """An unseen folder beside the file `near`; gone at the end, with all that is in it."""
-    name = _unseen(os.path.dirname(os.path.realpath(near)))
+    """An unseen folder beside the output `near`; gone at the end, with all that is in it."""
+    name = _unseen(near)
     try:
         try:
             os.mkdir(name, 0o700)
@@ -118,21 +144,37 @@ def _remove(name: str) -> None:
             os.unlink(name)
 
 
+def _rename(name: str, target: str, force: bool) -> None:
+    """Give the file its name; without force FileExistsError where another one has it by now."""
+    if not force:
+        try:
+            os.link(name, target)  # unlike a renaming, it never replaces
+            return
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+    os.replace(name, target)
+
+
 @contextlib.contextmanager
 def replacing(path: str, force: bool = False) -> Iterator[str]:
     """A temporary name beside `path`; renamed to it, on disk for good, when the block ends well.
 
-    Raises OutputError where the file cannot be created, ReadWriteError when the disk fails.
+    Raises OutputError where the file cannot be created or, without force, appeared in the meantime; ReadWriteError
+    when the disk fails.
     """
     check_output(path, force)
     target = os.path.realpath(path)  # a link stays a link
     folder = os.path.dirname(target)
-    with _temporary(folder) as name:
+    with _temporary(path) as name:
         try:
             yield name
             with open(name, "rb+") as file:
                 os.fsync(file.fileno())
-            os.replace(name, target)
+            _rename(name, target, force)
+        except FileExistsError as error:
+            raise OutputError(f"{path} appeared while it was written; use --force, or name another output") from error
         except OSError as error:
             if isinstance(error, StreamMarginError):
                 raise

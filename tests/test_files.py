@@ -3,11 +3,16 @@
 import contextlib
 import itertools
 import os
+import subprocess
 import sys
 
+import h5py
+import numpy as np
 import pytest
+from conftest import call, write_h5
 
 from streammargin import files
+from streammargin.errors import OutputError
 
 
 @contextlib.contextmanager
@@ -78,3 +83,58 @@ def test_outputs_have_the_rights_of_any_new_file(tmp_path):
         pass
     (tmp_path / "other").touch()
     assert os.stat(tmp_path / "out").st_mode == os.stat(tmp_path / "other").st_mode
+
+
+def test_an_output_that_appears_meanwhile_is_not_replaced(tmp_path):
+    target = tmp_path / "out"
+    with pytest.raises(OutputError, match="out appeared while it was written"), files.replacing(str(target)) as name:
+        with open(name, "w") as file:
+            file.write("second")
+        target.write_text("first")
+    assert target.read_text() == "first" and os.listdir(tmp_path) == ["out"]
+
+
+def test_a_file_system_without_links_replaces_nothing_either(tmp_path, monkeypatch):
+    monkeypatch.setattr(files.os, "link", lambda *names: (_ for _ in ()).throw(PermissionError()))
+    with files.replacing(str(tmp_path / "out")) as name, open(name, "w") as file:
+        file.write("new")
+    assert (tmp_path / "out").read_text() == "new"
+    with pytest.raises(OutputError, match="appeared"), files.replacing(str(tmp_path / "other")):
+        (tmp_path / "other").write_text("first")
+    assert (tmp_path / "other").read_text() == "first"
+
+
+def test_what_a_killed_process_left_goes_with_the_next_run_on_the_same_output(tmp_path):
+    code = (
+        "import os, sys; from streammargin import files\n"
+        "with files.temporary_folder(sys.argv[1]) as folder, files.replacing(sys.argv[1]) as name:\n"
+        "    open(folder + '/0.X', 'w').write('rows'); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "out")])
+    left = os.listdir(tmp_path)
+    assert len(left) == 2 and all(name.startswith(".streammargin-") for name in left)
+    with files.replacing(str(tmp_path / "other")):  # another output's files are none of its business
+        assert set(left) < set(os.listdir(tmp_path))
+    with files.replacing(str(tmp_path / "out")) as first, open(first, "w"):
+        with files.temporary_folder(str(tmp_path / "out")) as second:  # nor what a living process has
+            assert os.path.exists(first) and os.path.exists(second)
+        assert not set(left) & set(os.listdir(tmp_path))
+
+
+def test_no_file_that_is_read_is_written(tmp_path, blobs):
+    X, y = blobs
+    np.save(tmp_path / "w.npy", np.ones(len(y)))
+    write_h5(tmp_path / "labels.h5", X, y)
+    write_h5(tmp_path / "valid.h5", X, y)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = h5py.ExternalLink("valid.h5", "/X")
+    train = ["train", "a.h5", "--y", "labels.h5:y", "--sample-weight", "w.npy", "--force"]
+    before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
+    for name in before:
+        for output in ("-o", "--log-json"):
+            done = call(*train, *([] if output == "-o" else ["-o", "m.npz"]), output, name, cwd=tmp_path)
+            assert done.returncode == 2 and "is an input as well" in done.stderr, (name, output, done.stderr)
+    for verb in (["convert", "a.h5"], ["shuffle", "a.h5"], ["split", "a.h5", "b.h5"]):
+        done = call(*verb, "valid.h5", "--y", "labels.h5:y", "--force", module="data_tools", cwd=tmp_path)
+        assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before

@@ -97,13 +97,6 @@ def add_data_names(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def labels_file(y: str | None) -> str | None:
-    """The file that --y names beside the rows', if any."""
-    if y is None or y.endswith(".npy"):
-        return y
-    return y.rpartition(":")[0] or None
-
-
 def add_common(parser: argparse.ArgumentParser) -> None:
     """--debug."""
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

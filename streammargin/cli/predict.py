@@ -30,10 +30,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
+    from streammargin.data.open import files_read, open_source
+
     if options.output:
         check_output(options.output, options.force)
-        check_apart({"the output": options.output}, [options.model, *options.data])
-    from streammargin.data.open import open_source
+        check_apart({"the output": options.output}, [options.model, *files_read(options.data, x=options.x)])
     from streammargin.driver.plan import parse_size
     from streammargin.model.io import load_model
 

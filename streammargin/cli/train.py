@@ -19,7 +19,6 @@ from streammargin.cli.options import (
     bias,
     class_weights,
     label_list,
-    labels_file,
     name,
     norm,
     number,
@@ -140,6 +139,7 @@ class _Warnings(logging.Handler):
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, and say how it went."""
+    from streammargin.data.open import files_read
     from streammargin.driver.plan import parse_size
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
@@ -150,7 +150,9 @@ def run(options: argparse.Namespace) -> int:
     for path in [*options.data, *([options.valid] if options.valid else [])]:
         check_input(path)
     log = None if options.log_json == "-" else options.log_json
-    check_apart({"the model": output, "the log": log}, [*options.data, options.valid, labels_file(options.y)])
+    inputs = files_read(options.data, x=options.x, y=options.y, sample_weight=options.sample_weight)
+    inputs += files_read([options.valid], x=options.x)
+    check_apart({"the model": output, "the log": log}, inputs)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
     sinks: list[Any] = [Console(verbosity, max_seconds=options.max_seconds)]
     if options.log_json:

@@ -110,6 +110,10 @@ class Source(ABC):
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,) float64, or None where the source has none."""
 
+    def files(self) -> list[str]:
+        """The files that the rows, their labels and their weights are read from, linked ones too; none for arrays."""
+        return []
+
     @abstractmethod
     def fingerprint(self) -> str:
         """A short text that changes when the data change: size, mtime, shapes and sampled bytes."""

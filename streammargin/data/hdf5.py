@@ -11,6 +11,7 @@ from streammargin.data.base import Source
 from streammargin.data.hdf5_csr import CSRHDF5Source
 from streammargin.data.hdf5_dense import DenseHDF5Source
 from streammargin.data.hdf5_nodes import children, decoding, look_up
+from streammargin.data.hdf5_storage import has_link
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 
@@ -53,7 +54,7 @@ def encoding_of(group: Any) -> str:
 
 def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     if x is None:
-        x = "X" if "X" in file or "matrix" not in file else "matrix"
+        x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
     node = look_up(file, x, path)
     if node is None:
         raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with --x NAME")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from streammargin.data.arrays import as_weights, sample
 from streammargin.data.base import Source
 from streammargin.data.hdf5_labels import LABELS, WEIGHTS, open_column
 from streammargin.data.hdf5_nodes import decoding, look_up
-from streammargin.errors import DataError
+from streammargin.data.hdf5_storage import has_link
+from streammargin.errors import DataError, StreamMarginError
 
 
 class HDF5Source(Source):
@@ -24,6 +26,7 @@ class HDF5Source(Source):
         self.file, self.path, self.name = file, path, path
         self._y, self._weight = y, sample_weight
         self._others: list[Any] = []
+        self._files = [path]  # that hold the rows
 
     def _check_shape(self) -> None:
         if self.rows == 0 or self.features == 0:
@@ -49,7 +52,7 @@ class HDF5Source(Source):
 
     def has_labels(self) -> bool:
         with decoding(self.path):
-            return self._y is not None or "y" in self.file
+            return self._y is not None or has_link(self.file, "y")
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None or isinstance(self._y, str):
@@ -75,14 +78,24 @@ class HDF5Source(Source):
             return weights
         return as_weights(given, self.rows, self.path)
 
+    def files(self) -> list[str]:
+        found = list(self._files)
+        for given, default, what in ((self._y, "y", LABELS), (self._weight, "sample_weight", WEIGHTS)):
+            if given is None or isinstance(given, str):
+                with contextlib.suppress(StreamMarginError):  # what is missing is said when it is needed
+                    column, other = open_column(given or default, self.file, self.path, what)
+                    found.extend(column.files)
+                    if other is not None:
+                        other.close()
+        return found
+
     def fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
-        _add_file(digest, self.path)
+        for path in self.files():
+            _add_file(digest, path)
         for given in (self._y, self._weight):
-            if not isinstance(given, str):
-                digest.update(sample(None if given is None else np.asarray(given)))
-            elif given not in self.file:
-                _add_file(digest, given if given.endswith(".npy") else given.rpartition(":")[0])
+            if given is not None and not isinstance(given, str):
+                digest.update(sample(np.asarray(given)))
         return digest.hexdigest()[:16]
 
     def close(self) -> None:
@@ -94,8 +107,6 @@ class HDF5Source(Source):
 
 def _add_file(digest: Any, path: str) -> None:
     """Size, time and samples of a file."""
-    if not os.path.exists(path):  # labels that are missing are reported when they are needed
-        return
     status = os.stat(path)
     digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     with open(path, "rb") as file:

@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.data.arrays import bounds_by_nnz, check_wide, first_fall, value_dtype
 from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
+from streammargin.data.hdf5_nodes import look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock
@@ -25,13 +26,14 @@ class CSRHDF5Source(HDF5Source):
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
         super().__init__(file, path, y, sample_weight)
         self.x = x
-        group = file[x]
+        home = look_up(file, x, path, self._files)
+        group = {part: look_up(home, part, path, self._files) for part in ("data", "indices", "indptr", "shape")}
         for part in ("data", "indices", "indptr"):
-            if not isinstance(group.get(part), h5py.Dataset) or group[part].ndim != 1:
+            if not isinstance(group[part], h5py.Dataset) or group[part].ndim != 1:
                 raise DataError(
                     f"{path}: group {x} has no 1-dimensional dataset {part}; sparse rows need data, indices and indptr"
                 )
-        self.rows, self.features = _shape(group, f"{path}: group {x}")
+        self.rows, self.features = _shape(home, group["shape"], f"{path}: group {x}")
         if self.features >= 2**31:
             raise DataError(f"{path} has {self.features} columns; at most {2**31 - 1} are supported")
         self._check_shape()
@@ -143,7 +145,7 @@ class CSRHDF5Source(HDF5Source):
         return CSRBlock(data[:size], buffer.indices[:size], indptr, self.features, 0.0)
 
     def layout(self) -> dict[str, Any]:
-        found = storage_layout(self.file[self.x]["data"], self._data.direct and self._indices.direct)
+        found = storage_layout(self._data.dataset, self._data.direct and self._indices.direct)
         return {"format": "hdf5", "sparse": True, "x": self.x, "indices": str(self._indices.stored), **found}
 
     def close(self) -> None:
@@ -152,11 +154,11 @@ class CSRHDF5Source(HDF5Source):
         super().close()
 
 
-def _shape(group: h5py.Group, name: str) -> tuple[int, int]:
+def _shape(group: h5py.Group, stored: Any, name: str) -> tuple[int, int]:
     """(rows, columns): an attribute (under the name of old anndata files too), or 10x's dataset, transposed."""
     shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
-    if shape is None and isinstance(group.get("shape"), h5py.Dataset):
-        shape = np.atleast_1d(group["shape"][()])[::-1]
+    if shape is None and isinstance(stored, h5py.Dataset) and stored.size == 2:
+        shape = np.atleast_1d(stored[()])[::-1]
     if np.shape(shape) != (2,):
         raise DataError(f"{name} has no shape; write it as the attribute shape = (rows, columns)")
     sizes = np.asarray(shape)

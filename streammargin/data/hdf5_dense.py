@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.data.arrays import value_dtype
 from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
+from streammargin.data.hdf5_nodes import look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, DenseBlock
@@ -23,7 +24,7 @@ class DenseHDF5Source(HDF5Source):
     def __init__(self, file: h5py.File, path: str, x: str, y: Any, sample_weight: Any) -> None:
         super().__init__(file, path, y, sample_weight)
         self.x = x
-        dataset = file[x]
+        dataset = look_up(file, x, path, self._files)
         if dataset.shape is None or dataset.ndim != 2:
             raise DataError(f"{path}: {x} has the shape {dataset.shape}; rows must be a 2-dimensional dataset")
         self.rows, self.features = (int(size) for size in dataset.shape)
@@ -61,7 +62,7 @@ class DenseHDF5Source(HDF5Source):
         return DenseBlock(buffer.data[: stop - start], 0.0)
 
     def layout(self) -> dict[str, Any]:
-        found = storage_layout(self.file[self.x], self._reader.direct)
+        found = storage_layout(self._reader.dataset, self._reader.direct)
         return {"format": "hdf5", "sparse": False, "x": self.x, **found}
 
     def close(self) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import h5py
 import numpy as np
 
 from streammargin.data.hdf5_nodes import children, look_up
-from streammargin.errors import DataError
+from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
 LABELS, WEIGHTS = ("labels", "--y"), ("weights", "--sample-weight")  # what they are called, and the option
@@ -17,26 +19,39 @@ LABELS, WEIGHTS = ("labels", "--y"), ("weights", "--sample-weight")  # what they
 
 class Column:
     """A column of n values, read in pieces: a dataset or array, or anndata's groups of a categorical column
-    (codes, categories) and of a nullable one (values, mask)."""
+    (codes, categories) and of a nullable one (values, mask).
 
-    def __init__(self, node: Any, name: str) -> None:
+    files: those that its values lie in.
+    """
+
+    def __init__(self, node: Any, name: str, files: Sequence[str]) -> None:
         self.name = name
+        self.files = list(files)
         self.categories: np.ndarray | None = None
         self.mask: h5py.Dataset | None = None
-        if isinstance(node, h5py.Group) and {"codes", "categories"} <= set(node):
-            self.categories = _all(node["categories"], name)
-            node = node["codes"]
-        elif isinstance(node, h5py.Group) and {"values", "mask"} <= set(node):
-            self.mask = node["mask"]
-            node = node["values"]
+        parts = set(node) if isinstance(node, h5py.Group) else set()
+        if {"codes", "categories"} <= parts:
+            self.categories = _all(self._part(node, "categories"), name)
+            node = self._part(node, "codes")
+        elif {"values", "mask"} <= parts:
+            self.mask = self._part(node, "mask")
+            node = self._part(node, "values")
         elif isinstance(node, h5py.Dataset) and isinstance(node.attrs.get("categories"), h5py.Reference):
             self.categories = _all(node.file[node.attrs["categories"]], name)  # anndata before 0.7
         if isinstance(node, h5py.Group):
             raise DataError(f"{name} is a group that is no column; name one in it with --y {node.name[1:]}/NAME")
-        if node.shape is None or node.ndim != 1:
-            raise DataError(f"{name} has the shape {node.shape}; store it as one column, of shape (rows,)")
+        if node is None or node.shape is None or node.ndim != 1:
+            shape = None if node is None else node.shape
+            raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
         self.data = node
         self.length = int(node.shape[0])
+        if self.categories is not None and self.data.dtype.kind not in "iu":
+            raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
+        if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):
+            raise DataError(f"{name}: its mask fits no column of {self.length} values; write the column again")
+
+    def _part(self, group: h5py.Group, part: str) -> Any:
+        return look_up(group, part, self.name, self.files)
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
@@ -47,6 +62,8 @@ class Column:
                 part = self.data.asstr("utf-8")[start : start + size] if text else self.data[start : start + size]
                 missing = None if self.mask is None else self.mask[start : start + size]
             except (OSError, RuntimeError, ValueError, TypeError) as error:
+                if isinstance(error, StreamMarginError):
+                    raise
                 reason = short_reason(error)
                 raise DataError(f"{self.name} cannot be read ({reason}); the file may be damaged") from error
             if self.categories is not None:
@@ -64,8 +81,41 @@ class Column:
 
 def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column."""
-    parts = list(Column(node, name).chunks(1 << 16))
+    parts = list(Column(node, name, ()).chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
+
+
+class NpyArray:
+    """An array of numpy.save, read piece by piece. Not mapped: a mapped file that is cut short ends the process."""
+
+    def __init__(self, path: str, noun: str) -> None:
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                version = np.lib.format.read_magic(file)
+                one = version == (1, 0)
+                read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+                self.shape, _, self.dtype = read(file)
+                self.start = file.tell()
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+        except (ValueError, EOFError) as error:
+            raise DataError(f"{path} is not an array of {noun} ({error}); write it with numpy.save") from error
+        self.ndim = len(self.shape)
+        if self.dtype.hasobject or not self.dtype.itemsize:
+            raise DataError(
+                f"{path} is not an array of {noun} (its type is {self.dtype}); write numbers or text with numpy.save"
+            )
+        if self.start + math.prod(self.shape) * self.dtype.itemsize > size:
+            raise DataError(f"{path} is truncated: it has {size} bytes, too few for {self.shape} of {self.dtype}")
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        count = max(0, min(rows.stop, self.shape[0]) - rows.start)
+        found = np.fromfile(self.path, self.dtype, count, offset=self.start + rows.start * self.dtype.itemsize)
+        if len(found) != count:
+            raise DataError(f"{self.path} became shorter while it was read; do not write to it during a run")
+        return found
 
 
 def _is_text(dataset: h5py.Dataset) -> bool:
@@ -77,30 +127,31 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
 
     what: LABELS or WEIGHTS, for messages. Raises InputMissingError for a missing file, DataError for a missing dataset.
     """
-    node = look_up(home, name, path)
+    files: list[str] = []
+    node = look_up(home, name, path, files)
     if node is not None:
-        return Column(node, f"{path}: {name}"), None
+        return Column(node, f"{path}: {name}", files), None
     noun, option = what
     if name.endswith(".npy"):
         check_input(name)
-        try:
-            return Column(np.load(name, mmap_mode="r", allow_pickle=False), name), None
-        except (ValueError, EOFError) as error:
-            raise DataError(f"{name} is not an array of {noun} ({error}); write it with numpy.save") from error
+        return Column(NpyArray(name, noun), name, [name]), None
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
         try:
             other = h5py.File(file_name, "r")
+        except PermissionError as error:
+            raise InputMissingError(f"{file_name} cannot be read ({error.strerror})") from error
         except (OSError, RuntimeError, KeyError) as error:
             raise DataError(
                 f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
             ) from error
+        files.append(file_name)
         try:
-            node = look_up(other, inner, file_name) if inner else None
+            node = look_up(other, inner, file_name, files) if inner else None
             if node is None:
                 raise DataError(f"{file_name} has no dataset {inner}; it has {children(other)}; name one as FILE:NAME")
-            return Column(node, f"{file_name}: {inner}"), other
+            return Column(node, f"{file_name}: {inner}", files), other
         except BaseException:
             other.close()
             raise

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 
+from streammargin.data.hdf5_storage import followed, storage_files
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import short_reason
 
@@ -24,13 +25,19 @@ def decoding(path: str) -> Iterator[None]:
         raise DataError(f"{path} cannot be decoded ({reason}); it is damaged; copy or convert it again") from error
 
 
-def look_up(home: h5py.Group, name: str, path: str) -> Any:
-    """The object of this name, None where there is none; DataError for a link that leads nowhere."""
+def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> Any:
+    """The object of this name, None where there is none; DataError for a link that leads nowhere.
+
+    files: gets the names of the other files that hold it. InputMissingError where one of them is a pipe.
+    """
+    if not isinstance(home, h5py.Group):
+        return None
     with decoding(f"{path}: {name}"):
+        on_the_way = followed(home, name, path)
         if name not in home:
             return None
         try:
-            return home[name]
+            node = home[name]
         except (KeyError, RuntimeError, OSError):
             link = home.get(name, getlink=True)
             if isinstance(link, h5py.SoftLink):
@@ -41,9 +48,14 @@ def look_up(home: h5py.Group, name: str, path: str) -> Any:
                     "put that file where the link says"
                 ) from None
             raise
+        if isinstance(node, h5py.Dataset):
+            on_the_way += storage_files(node)
+        if files is not None:
+            files.extend(on_the_way)
+        return node
 
 
 def children(home: h5py.Group) -> str:
     """The names in a group, for messages; the first 20."""
-    found = sorted(home)
+    found = sorted(name if isinstance(name, str) else repr(name) for name in home)  # bytes: not UTF-8
     return ", ".join(found[:20]) + (", ..." if len(found) > 20 else "") or "nothing"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from streammargin.data.base import Source
 from streammargin.data.kinds import LONGEST, kind_of
-from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import check_input
 
 # the formats of files, tried in this order; imported when a file is opened
@@ -57,6 +57,21 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
         f"{type(data).__name__}"
     )
+
+
+def files_read(paths: Sequence[str | None], **names: str | None) -> list[str]:
+    """The files that a run over `paths` reads, those of labels, weights and links included; names as for open_source.
+
+    What cannot be opened is left out: the run will say so.
+    """
+    given = [path for path in paths if path is not None]
+    # of a name that is no dataset: FILE.npy or FILE:NAME
+    beside = [name if name.endswith(".npy") else name.rpartition(":")[0] for name in names.values() if name is not None]
+    found = given + [path for path in beside if path]
+    for path in given:
+        with contextlib.suppress(StreamMarginError), opened(path, **names) as source:
+            found.extend(source.files())
+    return found
 
 
 @contextlib.contextmanager

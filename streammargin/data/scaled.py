@@ -56,6 +56,9 @@ class ScaledSource(Source):
     def sample_weight(self) -> np.ndarray | None:
         return self.source.sample_weight()
 
+    def files(self) -> list[str]:
+        return self.source.files()
+
     def fingerprint(self) -> str:
         return self.source.fingerprint()
 

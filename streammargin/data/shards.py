@@ -121,6 +121,9 @@ class ShardedSource(Source):
             return None
         return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
 
+    def files(self) -> list[str]:
+        return [path for source in self.sources for path in source.files()]
+
     def fingerprint(self) -> str:
         return hashlib.sha256("".join(s.fingerprint() for s in self.sources).encode()).hexdigest()[:16]
 

@@ -1,14 +1,18 @@
 """Files and arrays made to mislead a reader: nothing is read past its end, hung on, or left out in silence."""
 
+import os
+
+import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import write_h5
 from source_checks import edit, write_csr
 
 import streammargin as sm
-from streammargin.data.open import open_source
+from streammargin.data.open import files_read, open_source
 from streammargin.driver.prefetch import read_blocks
-from streammargin.errors import DataError
+from streammargin.errors import DataError, InputMissingError
 
 WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
 
@@ -39,3 +43,110 @@ def test_coordinates_out_of_range_are_not_sorted_into_rows():
     X.row[1] = 2**30
     with pytest.raises(DataError, match=r"broken coo matrix .*out of range"):
         sm.train((X, [0, 1]))
+
+
+ROWS = np.arange(30, dtype=np.float32).reshape(10, 3)
+
+
+def virtual(path, source, name="X", part="X", shape=(10, 3), kind=np.float32):
+    """A file whose dataset `name` is virtual: all of `part` of the file `source`."""
+    layout = h5py.VirtualLayout(shape, kind)
+    layout[:] = h5py.VirtualSource(source, part, shape, dtype=kind)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset(name, layout)
+        for other, values in (("X", ROWS), ("y", np.arange(10) % 2)):
+            if other != name:
+                file[other] = values
+    return str(path)
+
+
+def test_virtual_rows_are_read_from_their_source(tmp_path):
+    write_h5(tmp_path / "source.h5", ROWS)
+    path = virtual(tmp_path / "a.h5", "source.h5")
+    assert read_all(path) == [10]
+    with open_source(path) as source:
+        assert source.files() == [path, str(tmp_path / "source.h5")]
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("a.h5", "virtual, and its source in .*a.h5 as well"),
+        (".", "virtual, and its source in .*a.h5 as well"),
+        ("ring.h5", "virtual, and its source in .*ring.h5 as well"),
+        ("gone.h5", "its source gone.h5 is missing"),
+        ("short.h5", "another type or shape"),
+        ("double.h5", "another type or shape"),
+        ("empty.h5", "has no dataset X"),
+    ],
+)
+def test_virtual_rows_whose_source_cannot_be(tmp_path, source, words):
+    virtual(tmp_path / "ring.h5", "a.h5")
+    write_h5(tmp_path / "short.h5", ROWS[:9])
+    write_h5(tmp_path / "double.h5", ROWS.astype(np.float64))
+    h5py.File(tmp_path / "empty.h5", "w").close()
+    with pytest.raises(DataError, match=words):  # HDF5 dies of the first three, and puts zeros for the others
+        read_all(virtual(tmp_path / "a.h5", source))
+
+
+def test_virtual_labels_that_are_their_own_source(tmp_path):
+    path = virtual(tmp_path / "a.h5", "a.h5", "y", "y", (10,), np.int64)
+    with pytest.raises(DataError, match=r"y is virtual, and its source in .* as well"):
+        read_all(path)
+
+
+def test_virtual_rows_must_be_filled(tmp_path):
+    write_h5(tmp_path / "source.h5", ROWS)
+    layout = h5py.VirtualLayout((10, 3), np.float32)
+    layout[:6] = h5py.VirtualSource("source.h5", "X", (10, 3), dtype=np.float32)[4:]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    with pytest.raises(DataError, match="fill 18 of its 30 values"):
+        read_all(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("part", ["X", "y", "sample_weight"])
+def test_a_link_to_a_pipe_is_not_waited_for(tmp_path, part):
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in (("X", ROWS), ("y", np.arange(10) % 2), ("sample_weight", np.ones(10))):
+            file[name] = h5py.ExternalLink("pipe", "/X") if name == part else values
+    with pytest.raises(
+        InputMissingError, match=rf"a\.h5: {part} is a link to another file: .*pipe is a device, a pipe"
+    ):
+        read_all(tmp_path / "a.h5")
+
+
+def test_raw_values_in_a_file_that_is_too_short(tmp_path):
+    (tmp_path / "raw").write_bytes(ROWS.tobytes())
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", ROWS.shape, ROWS.dtype, external=[(str(tmp_path / "raw"), 0, ROWS.nbytes)])
+        file["y"] = np.arange(10) % 2
+    assert read_all(tmp_path / "a.h5") == [10]
+    os.truncate(tmp_path / "raw", 100)
+    with pytest.raises(DataError, match=r"raw is too short for the raw values of .*X"):
+        read_all(tmp_path / "a.h5")
+
+
+def test_every_file_that_is_read_is_known(tmp_path):
+    write_h5(tmp_path / "rows.h5", ROWS)
+    write_h5(tmp_path / "labels.h5", ROWS, np.arange(10) % 2)
+    np.save(tmp_path / "w.npy", np.ones(10))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("rows.h5", "/X")
+        file["X"] = h5py.SoftLink("/link")
+    found = files_read([str(tmp_path / "a.h5")], y=f"{tmp_path}/labels.h5:y", sample_weight=f"{tmp_path}/w.npy")
+    assert {os.path.basename(path) for path in found} == {"a.h5", "rows.h5", "labels.h5", "w.npy"}
+
+
+def test_labels_cut_short_during_a_run_are_bad_data(tmp_path):
+    path = write_h5(tmp_path / "a.h5", np.ones((100000, 2), np.float32))
+    np.save(tmp_path / "y.npy", np.arange(100000) % 2)
+    with open_source(path, y=str(tmp_path / "y.npy")) as source:
+        labels = source.labels()
+        next(labels)
+        os.truncate(tmp_path / "y.npy", 1000)
+        with pytest.raises(DataError, match="became shorter"):
+            list(labels)
+    with pytest.raises(DataError, match=r"y\.npy is truncated"):
+        read_all(path, y=str(tmp_path / "y.npy"))

@@ -49,7 +49,7 @@ from streammargin.result import FIGURES, TrainResult
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, make_solver
-from streammargin.specs.losses import is_numeric, make_loss
+from streammargin.specs.losses import is_numeric, loss_text, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 from streammargin.streams import train_stream
 
@@ -63,7 +63,7 @@ def train(
     y: Any = None,
     sample_weight: Any = None,
     solver: str = "sdca",
-    loss: str | None = None,
+    loss: Any = None,
     width: float = 1.0,
     epsilon: float = 0.0,
     C: float | Sequence[float] | None = None,
@@ -255,7 +255,7 @@ def train(
         plan = plan_of(working, method, problem, counted)
 
         params = plain_params({
-            "solver": solver, "loss": loss, "width": width, "epsilon": epsilon,
+            "solver": solver, "loss": loss_text(loss), "width": width, "epsilon": epsilon,
             "C": values if len(values) > 1 else values[0], "norm": norm, "p": p, "tol": tol,
             "passes": passes, "max_seconds": max_seconds, "memory": memory,
             "seed": seed, "bias": bias, "scale": scale, "positive": positive, "multiclass": multiclass,

@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print(f"accuracy  {figures['accuracy']:.6f}")
     print(f"mistakes  {figures['mistakes']} of {figures['rows']}")
-    print(f"loss      {figures['loss']:.6g} (mean)")
+    if figures["loss"] is not None:
+        print(f"loss      {figures['loss']:.6g} (mean)")
     if figures["margin"] is not None:
         print(f"margin    {figures['margin']:.6g} (smallest)")
     for part in figures["per_class"]:

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streammargin.errors import UsageError
+from streammargin.kernels.methods import expose
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import make_solver
 
 
 def choose(
-    names: Sequence[str], problem_for: Callable[[Solver], Problem], check_room: Callable[[Solver, Problem], None]
+    names: Sequence[str | Solver],
+    problem_for: Callable[[Solver], Problem],
+    check_room: Callable[[Solver, Problem], None],
 ) -> tuple[Solver, Problem]:
     """The solver, and the problem as it takes it. Raises the last one's UsageError where none of them will do.
 
@@ -22,6 +25,7 @@ def choose(
     for name in names:
         method = make_solver(name)
         problem = problem_for(method)
+        expose(type(problem.loss))
         try:
             method.check(problem)
         except UsageError as error:

@@ -15,6 +15,7 @@ from streammargin.data.labels import LabelCursor, as_values, label_key
 from streammargin.data.open import opened
 from streammargin.errors import DataError
 from streammargin.model.file import write_model
+from streammargin.specs.losses import is_own, make_loss
 
 _BUDGET = 96 << 20
 
@@ -82,19 +83,27 @@ class Model(ABC):
                 out[start:stop] = self.labels_of(scores)
         return out
 
-    def evaluate(self, data: Any, *, x: str | None = None, y: Any = None, memory: int = _BUDGET) -> dict[str, Any]:
+    def evaluate(
+        self, data: Any, *, x: str | None = None, y: Any = None, memory: int = _BUDGET, loss: Any = None
+    ) -> dict[str, Any]:
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
-        loss is the mean of the loss the model was trained with (summed over the classes); margin the
+        loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
+        an object; None where the model was trained with an object and is given none. margin is the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
         Of a regressor: rows, mean_squared_error and largest_error.
         """
         if self.numeric:
             return self._errors(data, x, y, memory)
+        from streammargin.kernels.methods import expose
         from streammargin.kernels.predict import total_loss
-        from streammargin.specs.losses import make_loss
 
-        loss = make_loss(self.header.get("loss", "hinge"), float(self.header.get("width", 1.0)))
+        if loss is None:
+            name = self.header.get("loss", "hinge")
+            loss = None if is_own(name) else make_loss(name, float(self.header.get("width", 1.0)))
+        else:
+            loss = make_loss(loss)
+        expose(type(loss))
         rest = self.header.get("positive")
         known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
         mistakes, total, smallest = 0, 0.0, np.inf
@@ -126,7 +135,7 @@ class Model(ABC):
                     guess = np.argmax(scores, axis=1)
                     margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
                 mistakes += int(np.count_nonzero(guess != codes))
-                total += float(total_loss(loss, margins))
+                total += 0.0 if loss is None else float(total_loss(loss, margins))
                 counts += np.bincount(codes, minlength=len(counts))
                 correct += np.bincount(codes[guess == codes], minlength=len(counts))
             rows = source.rows
@@ -137,7 +146,7 @@ class Model(ABC):
             "mistakes": mistakes,
             "accuracy": 1.0 - mistakes / rows,
             "error": mistakes / rows,
-            "loss": total / rows,
+            "loss": None if loss is None else total / rows,
             "margin": smallest / size if binary and size > 0.0 else None,
             "per_class": [
                 {"label": str(label), "rows": int(n), "correct": int(c)}

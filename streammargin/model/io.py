@@ -12,7 +12,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import replacing
 from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
-from streammargin.specs.losses import LOSSES
+from streammargin.specs.losses import LOSSES, is_own
 
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
@@ -49,7 +49,7 @@ def _array_fault(coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray) -
 def _header_fault(header: dict[str, Any]) -> str | None:
     """What of the header could not be used, if anything: only what prediction and evaluation ask for."""
     loss = header.get("loss", "hinge")
-    if not isinstance(loss, str) or loss not in LOSSES:
+    if not isinstance(loss, str) or (loss not in LOSSES and not is_own(loss)):
         return f"its loss is {loss!r}"
     for key, default in (("p", 2.0), ("width", 1.0), ("epsilon", 0.0)):
         value = header.get(key, default)

@@ -37,8 +37,14 @@ def names() -> dict[str, str]:
     return {AUTO: suits, **SOLVERS}
 
 
-def make_solver(name: str) -> Solver:
-    """An instance of the solver of this name. Raises UsageError if unknown."""
+def make_solver(name: str | Solver) -> Solver:
+    """An instance of the solver of this name; an instance is one already. Raises UsageError if unknown."""
+    if not isinstance(name, str):
+        from streammargin.solvers import base
+
+        if not isinstance(name, base.Solver):
+            raise UsageError(f"solver must be a name or a Solver, not {name!r}")
+        return name
     if name not in SOLVERS:
         raise UsageError(f"unknown solver {name!r}; the solvers are {', '.join(names())}")
     return importlib.import_module(f"streammargin.solvers.{name.replace('-', '_')}").Method()

@@ -83,6 +83,11 @@ def loss_text(loss: Any) -> str:
     return loss if isinstance(loss, str) else repr(loss)
 
 
+def is_own(text: str) -> bool:
+    """Whether this is the text of an object of the user's, of which no more is known here."""
+    return text.endswith(")")
+
+
 def losses_with(methods: Iterable[str]) -> list[str]:
     """Names of the losses of classes that have all of these methods."""
     made = {name: make(1.0) for name, make in sorted(LOSSES.items())}

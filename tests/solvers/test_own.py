@@ -1,0 +1,60 @@
+"""Losses and solvers that are handed over as objects."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy, separable
+from reference.wide import WideHinge
+
+import streammargin as sm
+from streammargin.solvers import perceptron
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_a_loss_of_the_users_own(form, solver):
+    """With w = width v the objective is width^2 times that of the hinge at C / width."""
+    X, y = noisy()
+    data = as_form(X, form), y
+    own = sm.train(data, solver=solver, loss=WideHinge(2.0), C=0.2, tol=1e-7)
+    hinge = sm.train(data, solver=solver, loss="hinge", C=0.1, tol=1e-7)
+    assert own.converged
+    assert own.certificate["primal"] == pytest.approx(4.0 * hinge.certificate["primal"], rel=1e-6)
+    np.testing.assert_allclose(own.model.coef_, 2.0 * hinge.model.coef_, atol=1e-3)
+
+
+def test_its_model_names_it_and_can_be_kept(tmp_path):
+    data = noisy()
+    result = sm.train(data, loss=WideHinge(2.0))
+    assert result.history[0]["params"]["loss"] == "WideHinge(width=2.0)"
+    result.model.save(tmp_path / "m.npz")
+    model = sm.load_model(tmp_path / "m.npz")
+    assert model.header["loss"] == "WideHinge(width=2.0)"
+    assert model.evaluate(data)["loss"] is None
+    margins = np.where(data[1] == model.classes_[1], 1.0, -1.0) * model.decision_function(data[0])
+    mean = np.maximum(2.0 - margins, 0.0).mean()
+    assert model.evaluate(data, loss=WideHinge(2.0))["loss"] == pytest.approx(mean)
+
+
+class Bare(NamedTuple):
+    width: float
+
+    def primal(self, u, cap):
+        return cap * max(self.width - u, 0.0)
+
+
+def test_what_it_lacks_is_told():
+    with pytest.raises(sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare has not; .* hinge, logistic"):
+        sm.train(noisy(), loss=Bare(1.0))
+
+
+def test_a_solver_of_the_users_own():
+    class Method(perceptron.Method):
+        name = "mine"
+
+    own, known = (sm.train(separable(), solver=solver) for solver in (Method(), "perceptron"))
+    assert own.model.header["solver"] == "mine"
+    assert np.array_equal(own.model.coef_, known.model.coef_)
+    with pytest.raises(sm.UsageError, match="a name or a Solver"):
+        sm.train(separable(), solver=3)

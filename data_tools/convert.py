@@ -15,6 +15,7 @@ from data_tools.rows import Batch, batches
 from data_tools.textfile import Text, plain_stem
 from data_tools.writer import writing
 from streammargin.cli.options import add_common
+from streammargin.data.kinds import kind_of
 from streammargin.data.labels import LabelCursor
 from streammargin.data.open import files_read
 from streammargin.driver.plan import parse_size
@@ -141,6 +142,11 @@ def _sniff(text: Text) -> str:
     for suffix, kind in ((".csv", "csv"), (".npz", "npz"), (".h5", "hdf5"), (".hdf5", "hdf5"), (".h5ad", "hdf5")):
         if name.endswith(suffix):
             return kind
+    found = kind_of(text.start)
+    if found is None and b"\0" in text.start:
+        found = "binary", "write its rows as CSV or svmlight text, or as HDF5"
+    if found is not None:
+        raise DataError(f"{text.name} is {found[0]}, not text; {found[1]}")
     lines = (line.split(b"#")[0].strip() for line in text.start.splitlines())
     line = next(filter(None, lines), b"")
     return "csv" if b":" not in line and any(mark in line for mark in (b",", b";", b"\t")) else "svmlight"

@@ -53,6 +53,9 @@ def _decode(raw: bytes, path: str, line: int) -> str:
     except UnicodeDecodeError as error:
         line += raw[: error.start].count(b"\n")
         raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+    if "\0" in text:
+        line += text[: text.index("\0")].count("\n")
+        raise DataError(f"{path}, line {line}: a NUL character; is this a text file?")
     return text.replace("\r\n", "\n")
 
 
@@ -120,7 +123,7 @@ def _find(wanted: str | None, header: list[str] | None, width: int, path: str) -
 
 def _parse(text: str, width: int, position: int) -> Batch | None:
     """All fields as numbers at array speed, or None if any line needs a closer look."""
-    lines = [line for line in text.split("\n") if line and not line.isspace()]
+    lines = [line for line in text.split("\n") if line.strip(_BLANKS)]
     if not lines:
         return Batch(np.empty((0, width - 1)), None, None, None, np.empty(0), None)
     if any(line.count(",") != width - 1 for line in lines):
@@ -150,23 +153,23 @@ def _parse_slowly(
     labels: list[str] = []
     values: list[list[float]] = []
     for number, line in enumerate(text.split("\n"), first_line):
-        if not line or line.isspace():
+        if not line.strip(_BLANKS):
             continue
         where = f"{path}, line {number}"
         fields = _fields(line, where)
         if len(fields) != width:
             raise DataError(f"{where}: {len(fields)} columns where the first line has {width}")
-        labels.append(fields.pop(position).strip())
+        labels.append(fields.pop(position).strip(_BLANKS))
         if not labels[-1]:
             raise DataError(f"{where}: the label is missing; drop the row or give it a label")
         if _is_number(labels[-1]):
-            if "_" in labels[-1] or not labels[-1].isascii():
+            if "_" in labels[-1] or not labels[-1].isascii() or not labels[-1].isprintable():
                 raise DataError(f"{where}: the label {labels[-1]} is neither a number nor a name; write it differently")
             check_label(float(labels[-1]), labels[-1], where)
         row = []
         for column, field in enumerate(fields):
             try:
-                value = strict_number(field.strip())
+                value = strict_number(field.strip(_BLANKS))
                 if not np.isfinite(value):
                     raise ValueError
             except ValueError:

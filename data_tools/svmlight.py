@@ -91,7 +91,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
     lengths: list[int] = []
     entries: list[tuple[int, float]] = []
     for number, raw in enumerate(text.split(b"\n"), first_line):
-        tokens = raw.decode("utf-8", "replace").split()
+        tokens = [token.decode("utf-8", "replace") for token in raw.split()]  # ASCII blanks alone
         if not tokens:
             continue
         where = f"{path}, line {number}"
@@ -116,7 +116,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
 def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tuple[int, float]:
     left, colon, right = token.partition(":")
     try:
-        if not colon or not left.isascii() or "_" in left:
+        if not colon or not left.isascii() or not left.isprintable() or "_" in left:
             raise ValueError
         index, value = int(left), strict_number(right)
     except ValueError:

@@ -9,7 +9,7 @@ import lzma
 import math
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +19,7 @@ PIECE = 4 << 20
 EXACT = 2.0**53  # labels, as all numbers in text, are read as float64
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+LONGEST_LINE = 1 << 27
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -40,6 +40,48 @@ class _Ahead:
         self.start = self._left = self._left[count:]
 
 
+class _Streams:
+    """bzip2 or xz: compressed streams, one after the other. Python's own readers end in silence at a damaged one."""
+
+    def __init__(self, file: Any, decoder: Callable[[], Any], padding: bytes) -> None:
+        self._file, self._new, self._padding = file, decoder, padding
+        self._decoder = decoder()
+
+    def read(self, size: int) -> bytes:
+        while True:
+            data = b""
+            if self._decoder.eof:
+                rest = self._decoder.unused_data.lstrip(self._padding)
+                while not rest:
+                    data = self._file.read(_START)
+                    if not data:
+                        return b""
+                    rest = data.lstrip(self._padding)
+                data, self._decoder = rest, self._new()
+            elif self._decoder.needs_input:
+                data = self._file.read(_START)
+                if not data:
+                    raise EOFError("the compressed stream ends early")
+            part = self._decoder.decompress(data, size)
+            if part:
+                return part
+
+
+def _gzip(file: Any) -> Any:
+    return gzip.GzipFile(fileobj=file)
+
+
+def _bzip2(file: Any) -> Any:
+    return _Streams(file, bz2.BZ2Decompressor, b"")
+
+
+def _xz(file: Any) -> Any:
+    return _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ), b"\0")
+
+
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": _gzip, b"BZh": _bzip2, b"\xfd7zXZ\x00": _xz}
+
+
 class Text:
     """A text file, compressed or not (its content tells), opened once and read front to back: a pipe will do.
 
@@ -52,7 +94,7 @@ class Text:
         with contextlib.ExitStack() as stack, self._errors():
             raw = _Ahead(stack.enter_context(open(path, "rb")))
             opener = next((opener for magic, opener in _OPENERS.items() if raw.start.startswith(magic)), None)
-            self._text = raw if opener is None else _Ahead(stack.enter_context(opener(raw)))
+            self._text = raw if opener is None else _Ahead(opener(raw))
             if self._text.start.startswith(_BOM):
                 self._text.skip(len(_BOM))
             self._open = stack.pop_all()
@@ -72,22 +114,30 @@ class Text:
             raise DataError(
                 f"{self.name}, line 1: lines end in carriage returns; write newlines: tr '\\r' '\\n' < IN > OUT"
             )
-        rest = b""
+        rest: list[bytes] = []  # the beginning of a line, put together once
+        length = 0
         while True:
             with self._errors():
                 part = self._text.read(size)
             if not part:
                 break
             cut = part.rfind(b"\n") + 1
+            length = length + len(part) if cut == 0 else len(part) - cut
+            if length > LONGEST_LINE:
+                raise DataError(
+                    f"{self.name}, line {self._line}: it is longer than {LONGEST_LINE} bytes; write each row on a line "
+                    "of its own"
+                )
             if cut == 0:
-                rest += part
+                rest.append(part)
                 continue
-            whole = rest + part[:cut]
-            rest = part[cut:]
+            whole = b"".join([*rest, part[:cut]])
+            rest = [part[cut:]]
             yield self._line, whole
             self._line += whole.count(b"\n")
-        if rest:
-            yield self._line, rest + b"\n"
+        last = b"".join(rest)
+        if last:
+            yield self._line, last + b"\n"
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -109,8 +159,9 @@ def plain_stem(path: str) -> str:
 
 
 def strict_number(text: str) -> float:
-    """float() without the spellings that only Python reads: 1_000, or digits of other scripts. Raises ValueError."""
-    if "_" in text or not text.isascii():
+    """float() without the spellings that only Python reads: 1_000, digits and blanks of other scripts, control
+    characters. Raises ValueError."""
+    if "_" in text or not text.isascii() or not text.isprintable():
         raise ValueError(text)
     return float(text)
 

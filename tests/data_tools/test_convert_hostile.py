@@ -1,6 +1,9 @@
 """Files made to mislead convert: what they declare is compared with what they store before anything comes of it."""
 
+import bz2
+import gzip
 import io
+import lzma
 import zipfile
 
 import h5py
@@ -98,3 +101,67 @@ def test_links_that_lead_nowhere_in_a_csc_group(tmp_path):
         group["indptr"] = np.zeros(4, int)
     with pytest.raises(DataError, match="is a link to /X/indices, which cannot be followed"):
         convert(str(tmp_path / "a.h5"), str(tmp_path / "out.h5"))
+
+
+LINES = [f"{k % 2} 1:{k}\n".encode() for k in range(3000)]
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress, gzip.compress])
+@pytest.mark.parametrize("damage", ["none", "header", "body", "cut", "rubbish"])
+def test_no_stream_of_a_compressed_file_is_left_out(tmp_path, pack, damage):
+    first, second = pack(b"".join(LINES[:1000])), bytearray(pack(b"".join(LINES[1000:])))
+    if damage == "header":
+        second[1] ^= 0xFF
+    elif damage == "body":
+        second[len(second) // 2] ^= 0xFF
+    elif damage == "cut":
+        del second[-10:]
+    elif damage == "rubbish":
+        second += b"rubbish that is no stream"
+    (tmp_path / "in.txt").write_bytes(first + second)
+    if damage == "none":
+        assert convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"))[0] == 3000
+        return
+    with pytest.raises(DataError, match="damaged or cut short"):  # half of the rows and no word before
+        convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"))
+
+
+def test_xz_may_be_padded_with_zeros(tmp_path):
+    padded = lzma.compress(b"".join(LINES[:1000])) + bytes(8) + lzma.compress(b"".join(LINES[1000:])) + bytes(4)
+    (tmp_path / "in.xz").write_bytes(padded)
+    assert convert(str(tmp_path / "in.xz"), str(tmp_path / "out.h5"))[0] == 3000
+
+
+def test_a_line_without_an_end_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("data_tools.textfile.LONGEST_LINE", 10 << 20)
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"1 1:1\n0 " + b"2:1 " * (5 << 20)))
+    with pytest.raises(DataError, match=r"line \d: it is longer than 10485760 bytes"):
+        convert(str(tmp_path / "in.gz"), str(tmp_path / "out.h5"))
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\x1c", "\x1f", "\x85", "\x00"])
+def test_only_ascii_blanks_are_blanks(tmp_path, blank):
+    for text in (f"1{blank}1:2\n0 1:3\n", f"1 1:2{blank}2:3\n0 1:3\n", f"1 1:{blank}2\n0 1:3\n"):
+        (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError):
+            convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"), format="svmlight")
+    for text in (f"{blank}1,2\n0,3\n", f"1{blank},2,1\n0,3,4\n"):
+        (tmp_path / "in.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(DataError):
+            convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="-1")
+
+
+@pytest.mark.parametrize(
+    "start, words",
+    [
+        (b"PAR1\x15\x04\x15", "a Parquet file"),
+        (b"%%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 2.0\n", "a Matrix Market file"),
+        (b"\x28\xb5\x2f\xfd\x04", "compressed by zstd"),
+        (b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a MATLAB file"),
+        (b"1 1:2\x00\x00", "binary"),
+    ],
+)
+def test_what_is_no_text_is_named_and_not_decoded(tmp_path, start, words):
+    (tmp_path / "in").write_bytes(start)
+    with pytest.raises(DataError, match=f"in is {words}, not text; "):
+        convert(str(tmp_path / "in"), str(tmp_path / "out.h5"))

@@ -18,9 +18,9 @@ from streammargin.cli.options import add_common
 from streammargin.data.kinds import kind_of
 from streammargin.data.labels import LabelCursor
 from streammargin.data.open import files_read
-from streammargin.driver.plan import parse_size
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
+from streammargin.sizes import parse_size
 
 FORMATS = ("svmlight", "csv", "npz", "hdf5")
 

@@ -17,8 +17,9 @@ from data_tools.writer import writing
 from streammargin.cli.options import add_common, add_data_names
 from streammargin.data.base import Source
 from streammargin.data.open import open_source
-from streammargin.driver.plan import least_budget, parse_size
+from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
+from streammargin.sizes import parse_size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

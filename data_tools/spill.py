@@ -7,8 +7,8 @@ import os
 import numpy as np
 
 from data_tools.rows import Batch
-from streammargin.driver.plan import format_size
 from streammargin.errors import ReadWriteError, UsageError
+from streammargin.sizes import format_size
 
 _MOST = 4096  # buckets: each is a few files
 

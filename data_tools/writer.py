@@ -13,9 +13,9 @@ import numpy as np
 
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT, strict_number
-from streammargin.driver.plan import format_size
 from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
+from streammargin.sizes import format_size
 
 CHUNK_BYTES = 4 << 20
 

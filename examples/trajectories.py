@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.specs.blocks import DenseBlock
 from streammargin.specs.losses import make_loss
@@ -20,7 +20,7 @@ def hard_margin(X, y, loss="hinge", norm=2, seed=0, **options):
     return Problem(
         rows=len(X), features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(p), p=p,
         codes=((y + 1) // 2).astype(np.int16), positive=np.ones(1, np.int64), caps=np.full((1, 2), math.inf),
-        weights=np.empty(0), trials=1, tol=0.0, seed=seed, present=len(X), options=Options(**options),
+        weights=np.empty(0), trials=1, tol=0.0, seed=seed, present=len(X), options=options,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ _HOME = {
     "LinearModel": "streammargin.model.linear",
     "open_source": "streammargin.data.open",
     "MarginClassifier": "streammargin.estimators",
-    "InterpolatingRegressor": "streammargin.regressor",
+    "InterpolatingRegressor": "streammargin.estimators",
     "StreamMarginError": "streammargin.errors",
     "UsageError": "streammargin.errors",
     "DataError": "streammargin.errors",
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from streammargin.errors import ReadWriteError as ReadWriteError
     from streammargin.errors import StreamMarginError as StreamMarginError
     from streammargin.errors import UsageError as UsageError
+    from streammargin.estimators import InterpolatingRegressor as InterpolatingRegressor
     from streammargin.estimators import MarginClassifier as MarginClassifier
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from streammargin.wording import in_python, in_shell
+
 
 class StreamMarginError(Exception):
-    """Base of all errors meant for people: one sentence, where, and how to mend it."""
+    """Base of all errors meant for people: one sentence, where, and how to mend it.
+
+    The sentence names options by marks (see wording.py). As text it is Python's.
+    """
 
     exit_code = 1
 
     def __str__(self) -> str:  # OSError, another base of some, would put a number before the sentence
+        return in_python(self.raw)
+
+    @property
+    def in_shell(self) -> str:
+        """The sentence as the command line says it."""
+        return in_shell(self.raw)
+
+    @property
+    def raw(self) -> str:
+        """The sentence with its marks, for an error that contains this one."""
         return str(self.args[0]) if self.args else ""
 
 
@@ -28,7 +43,7 @@ def out_of_range() -> DataError:
     """What to say where figures or weights are no numbers any more."""
     return DataError(
         "the rows, the labels or C are too large or too small to compute with: weights or figures left the range of "
-        "numbers; multiply the data by a constant, or use --scale maxabs"
+        "numbers; multiply the data by a constant, or use `scale=maxabs`"
     )
 
 

@@ -36,7 +36,7 @@ def check_output(path: str, force: bool = False) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         raise OutputError(f"{path} is a device or a pipe, which a file cannot replace; name a file")
     if os.path.exists(path) and not force:
-        raise OutputError(f"{path} exists; use --force to replace it, or name another output")
+        raise OutputError(f"{path} exists; use `force=True` to replace it, or name another output")
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         raise OutputError(f"cannot create {path}: there is no directory {folder}")
@@ -174,7 +174,9 @@ def replacing(path: str, force: bool = False) -> Iterator[str]:
                 os.fsync(file.fileno())
             _rename(name, target, force)
         except FileExistsError as error:
-            raise OutputError(f"{path} appeared while it was written; use --force, or name another output") from error
+            raise OutputError(
+                f"{path} appeared while it was written; use `force=True`, or name another output"
+            ) from error
         except OSError as error:
             if isinstance(error, StreamMarginError):
                 raise

@@ -35,10 +35,10 @@ class TrainResult:
 
 
 def unmet(result: TrainResult) -> str:
-    """What to say of numbers that were not interpolated."""
+    """What to say of numbers that were not interpolated, options marked (see wording.py)."""
     certificate = result.certificate
     return (
         f"stopped by {result.reason} with a row {certificate['residual']:.3g} beyond its tolerance; every interpolator "
         f"has a norm of at least {math.sqrt(2.0 * max(certificate['dual'], 0.0)):.3g}, and rows that contradict each "
-        "other have none; raise passes, tol or epsilon"
+        "other have none; raise `passes`, `tol` or `epsilon`"
     )

@@ -30,8 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Generate, train, and say what was proven."""
-    from streammargin.driver.plan import format_size, parse_size
     from streammargin.errors import OutputError
+    from streammargin.sizes import format_size, parse_size
 
     size, budget = parse_size(options.size), parse_size(options.memory)
     parent = options.dir or tempfile.gettempdir()

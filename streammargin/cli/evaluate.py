@@ -20,9 +20,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the figures of a model on data."""
-    from streammargin.driver.plan import parse_size
+    from streammargin.json_values import to_plain
     from streammargin.model.io import load_model
-    from streammargin.plain import to_plain
+    from streammargin.sizes import parse_size
 
     data = options.data if len(options.data) > 1 else options.data[0]
     figures = load_model(options.model).evaluate(data, x=options.x, y=options.y, memory=parse_size(options.memory))

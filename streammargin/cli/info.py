@@ -9,7 +9,8 @@ from typing import Any
 
 from streammargin.cli.options import add_common, add_data_names, name
 from streammargin.files import check_apart, check_input
-from streammargin.plain import one_line, to_plain
+from streammargin.json_values import to_plain
+from streammargin.wording import one_line
 
 SHOWN = 20  # labels
 
@@ -27,8 +28,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Describe a file without compiling anything."""
-    from streammargin.driver.plan import parse_size
     from streammargin.errors import UsageError
+    from streammargin.sizes import parse_size
 
     budget = parse_size(options.memory)
     for path in options.path:
@@ -98,13 +99,13 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             classes, _, counts = census(source.labels(), source.rows, source.name, source.place)
             labels: Any = {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
         except DataError as error:
-            labels = f"none ({error})"
+            labels = f"none ({error.in_shell})"
         reading: Any
         try:
             plan = make_plan(source, budget, 0)
             reading = {"blocks": plan.blocks, "block_rows": plan.block_rows, "memory_bytes": plan.memory_bytes}
         except UsageError as error:
-            reading = f"none ({error})"
+            reading = f"none ({error.in_shell})"
         return {
             "kind": "data",
             "rows": source.rows,

@@ -72,7 +72,7 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, StreamMarginError):
-        print(f"{program}: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {error.in_shell}", file=sys.stderr)
         return error.exit_code
     if isinstance(error, MemoryError):
         print(f"{program}: error: out of memory ({error}); lower --memory", file=sys.stderr)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import Field
+from typing import Any, NoReturn, TypeVar
+
+from streammargin.errors import UsageError
+from streammargin.options.kinds import Name, Switch, read_number
+from streammargin.options.table import Where, options_for
+from streammargin.wording import in_shell
+
+T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,79 +30,52 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog.split()[0]}: error: {message}; see {self.prog} --help\n")
 
 
-def number(text: str) -> float:
-    """A float; inf is allowed."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if math.isnan(value):
-        raise argparse.ArgumentTypeError("nan is not a number to choose")
-    if math.isinf(value) and "inf" not in text.lower():
-        raise argparse.ArgumentTypeError(f"{text} is too large for a number; write inf if you mean that")
-    return value
+def argument(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A type for argparse: what `read` refuses is its error."""
+
+    def parse(text: str) -> T:
+        try:
+            return read(text)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(error.in_shell) from None
+
+    return parse
 
 
-def whole(text: str) -> int:
-    """A whole number."""
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+number = argument(read_number)
+name = argument(Name("NAME").read)
 
 
-def name(text: str) -> str:
-    """A name of a file or a dataset: anything but nothing."""
-    if not text:
-        raise argparse.ArgumentTypeError("the name is empty; leave the option out for its default")
-    return text
-
-
-def label_list(text: str) -> list[str]:
-    """Labels A,B,...; none of them empty."""
-    labels = text.split(",")
-    if not all(labels):
-        raise argparse.ArgumentTypeError(f"{text!r} names an empty label; write A,B,...")
-    return labels
-
-
-def numbers(text: str) -> float | list[float]:
-    """One float, or a list a,b,c of them."""
-    values = [number(part) for part in text.split(",")]
-    return values[0] if len(values) == 1 else values
-
-
-def norm(text: str) -> float | str:
-    """An exponent, or the word sparse."""
-    return text if text == "sparse" else number(text)
-
-
-def bias(text: str) -> float | str:
-    """A value, or the word midway."""
-    from streammargin.driver.midway import MIDWAY
-
-    return text if text == MIDWAY else number(text)
-
-
-def class_weights(text: str) -> str | dict[str, float]:
-    """balanced, or LABEL=W,LABEL=W,..."""
-    if text == "balanced":
-        return text
-    table = {}
-    for part in text.split(","):
-        label, equals, weight = part.rpartition("=")
-        if not equals:
-            raise argparse.ArgumentTypeError(f"{part!r} is not LABEL=WEIGHT (or the word balanced)")
-        table[label] = number(weight)
-    return table
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """The options of a training, under their headings."""
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for line in options_for(Where.SHELL):
+        heading = line.metadata["group"]
+        if heading not in groups:
+            groups[heading] = parser.add_argument_group(heading)
+        _add_line(groups[heading], line)
 
 
 def add_data_names(parser: argparse.ArgumentParser) -> None:
     """--x and --y."""
-    parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
-    parser.add_argument(
-        "--y", type=name, metavar="NAME|FILE:NAME", help="dataset of the labels (default y); also a .npy file"
+    for line in options_for(Where.SHELL):
+        if line.name in ("x", "y"):
+            _add_line(parser, line)
+
+
+def _add_line(parser: argparse._ActionsContainer, line: Field[Any]) -> None:
+    kind, short = line.metadata["kind"], line.metadata["short"]
+    how: dict[str, Any] = {"type": argument(kind.read), "metavar": kind.metavar}
+    if isinstance(kind, Switch):
+        how = {"action": argparse.BooleanOptionalAction}
+    elif kind.choices:
+        how = {"choices": kind.choices}
+    default = line.default
+    shown = (
+        "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
     )
+    flags = [*([short] if short else []), f"--{line.name.replace('_', '-')}"]
+    parser.add_argument(*flags, default=default, help=in_shell(line.metadata["help"]) + shown, **how)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

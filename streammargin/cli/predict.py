@@ -11,7 +11,7 @@ from typing import Any
 from streammargin.cli.options import add_common, name
 from streammargin.errors import ReadWriteError, StreamMarginError
 from streammargin.files import check_apart, check_output, replacing, short_reason
-from streammargin.plain import one_line
+from streammargin.wording import one_line
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     if options.output:
         check_output(options.output, options.force)
         check_apart({"the output": options.output}, [options.model, *files_read(options.data, x=options.x)])
-    from streammargin.driver.plan import parse_size
     from streammargin.model.io import load_model
+    from streammargin.sizes import parse_size
 
     memory = parse_size(options.memory)
     model = load_model(options.model)

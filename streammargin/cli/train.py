@@ -13,22 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from streammargin.cli import entry
-from streammargin.cli.options import (
-    add_common,
-    add_data_names,
-    bias,
-    class_weights,
-    label_list,
-    name,
-    norm,
-    number,
-    numbers,
-    whole,
-)
+from streammargin.cli.options import add_common, add_table, name
 from streammargin.errors import StreamMarginError
 from streammargin.files import check_apart, check_input, check_output
+from streammargin.options.table import Options, Where, options_for
 from streammargin.solvers.registry import names
-from streammargin.specs.losses import LOSSES
+from streammargin.wording import Message, in_shell
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -38,49 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="default: DATA's stem + .model.npz, in this directory"
     )
-    problem = parser.add_argument_group("problem")
-    problem.add_argument("--solver", default="sdca", choices=list(names()), help="default sdca")
-    problem.add_argument("--loss", choices=sorted(LOSSES), help="default: the solver's, hinge for most")
-    problem.add_argument("--width", type=number, default=1.0, help="of the smoothed hinge, default 1")
-    problem.add_argument("--epsilon", type=number, default=0.0,
-                         help="of --loss interpolate: how far from its number a score may be, default 0")  # fmt: skip
-    problem.add_argument("-c", "--C", type=numbers, metavar="FLOAT|inf|a,b,c",
-                         help="cost of the loss; inf: hard margin; a list: the best on --valid (default 1, or inf "
-                         "for a solver of the hard margin alone)")  # fmt: skip
-    problem.add_argument("--norm", type=norm, default=2.0, metavar="P|sparse", help="1 < p <= 2, default 2")
-    problem.add_argument("-B", "--bias", type=bias, metavar="FLOAT|midway",
-                         help="value of a constant, regularised column (default: none); midway: none, and at the end "
-                         "of C = inf a read that puts the hyperplane midway between the classes")  # fmt: skip
-    problem.add_argument("--scale", default="none", choices=["none", "maxabs", "std"],
-                         help="columns, in one pass, folded into the weights")  # fmt: skip
-    problem.add_argument("--class-weight", type=class_weights, metavar="balanced|LABEL=W,...", help="factors of C")
-    problem.add_argument("--positive", type=name, metavar="LABEL", help="this class against the rest")
-    problem.add_argument("--classes", type=label_list, metavar="A,B,...", help="only these classes")
-    problem.add_argument("--multiclass", default="ovr", choices=["ovr", "joint"],
-                         help="each class against the rest, or one margin between all of them")  # fmt: skip
-    problem.add_argument("--average", action=argparse.BooleanOptionalAction,
-                         help="report the averaged iterate (some solvers)")  # fmt: skip
-    problem.add_argument("--schedule", metavar="L0/t^2|...",
-                         help="diagonal: decay of the penalty, L0/log t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; "
-                         "adaptive: momentum or proven (its step size)")  # fmt: skip
-    problem.add_argument("--stochastic", action=argparse.BooleanOptionalAction, help="a step a block (some solvers)")
-    stop = parser.add_argument_group("stop")
-    stop.add_argument("-e", "--tol", type=number, default=1e-3,
-                      help="relative duality gap (C = inf: relative margin gap), default 1e-3")  # fmt: skip
-    stop.add_argument("--passes", type=whole, default=1000, help="at most, default 1000")
-    stop.add_argument("--max-seconds", type=number, metavar="S", help="the certificate's pass included")
-    resources = parser.add_argument_group("resources")
-    resources.add_argument("--memory", default="1G", metavar="SIZE",
-                           help="bounds all that grows with the data, default 1G (512M = 512 x 2^20)")  # fmt: skip
-    resources.add_argument("--seed", type=whole, default=0, help="default 0")
-    data = parser.add_argument_group("data")
-    add_data_names(data)  # type: ignore[arg-type]
-    data.add_argument(
-        "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default sample_weight, if there)"
-    )
-    data.add_argument(
-        "--valid", type=name, metavar="DATA", help="held-out data; its error is shown with every certificate"
-    )
+    add_table(parser)
     run = parser.add_argument_group("run")
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="events as JSON lines")
     run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
@@ -134,17 +82,18 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         code = getattr(record, "code", "library")
-        self.publish({"event": "warning", "code": code, "message": record.getMessage()})
+        text = record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
+        self.publish({"event": "warning", "code": code, "message": text})
 
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, and say how it went."""
     from streammargin.data.open import files_read
-    from streammargin.driver.plan import parse_size
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
 
-    parse_size(options.memory)
+    asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
+    Options(**asked)  # what cannot be is refused before anything is touched
     output = options.output or default_output(options.data[0])
     check_output(output, options.force)
     for path in [*options.data, *([options.valid] if options.valid else [])]:
@@ -171,12 +120,12 @@ def run(options: argparse.Namespace) -> int:
     handler = _Warnings(publish)
     logging.getLogger("streammargin").addHandler(handler)
     try:
-        return _train(options, output, publish)
+        return _train(options, asked, output, publish)
     except Exception as error:
-        code = error.exit_code if isinstance(error, StreamMarginError) else 1
+        code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         publish(
             {"event": "run_end", "status": "error", "converged": False, "reason": "error", "passes": None,
-             "seconds": None, "exit_code": code, "model": None, "message": str(error)}
+             "seconds": None, "exit_code": code, "model": None, "message": text}
         )  # fmt: skip
         raise
     finally:
@@ -186,20 +135,19 @@ def run(options: argparse.Namespace) -> int:
                 sink.close()
 
 
-def _train(options: argparse.Namespace, output: str, publish: Callable[[dict[str, Any]], None]) -> int:
+def _train(
+    options: argparse.Namespace, asked: dict[str, Any], output: str, publish: Callable[[dict[str, Any]], None]
+) -> int:
     from streammargin.api import train
 
     with _Signals() as signals:
         result = train(
             options.data[0] if len(options.data) == 1 else options.data,
-            x=options.x, y=options.y, sample_weight=options.sample_weight, solver=options.solver, loss=options.loss,
-            width=options.width, epsilon=options.epsilon, C=options.C, norm=options.norm, tol=options.tol,
-            passes=options.passes, max_seconds=options.max_seconds, memory=options.memory, seed=options.seed,
-            bias=options.bias, scale=options.scale, class_weight=options.class_weight, positive=options.positive,
-            classes=options.classes, multiclass=options.multiclass,
-            average=options.average, schedule=options.schedule, stochastic=options.stochastic,
-            valid=options.valid, listeners=[publish], should_stop=signals.should_stop,
-        )  # fmt: skip
+            **asked,
+            # the end of the run is told with the name of the model
+            listeners=[lambda event: None if event["event"] == "run_end" else publish(event)],
+            should_stop=signals.should_stop,
+        )
         output = _save(result.model, output, options.force)
         code = 0
         if signals.caught is not None and result.reason == "signal":
@@ -230,7 +178,7 @@ def _advice(result: Any, options: argparse.Namespace) -> str:
     if result.certificate.get("residual") is not None:
         from streammargin.result import unmet
 
-        return unmet(result)
+        return in_shell(unmet(result))
     limit = "max-seconds" if result.reason == "seconds" else "passes"
     hard = result.certificate.get("gap") is None and result.certificate.get("margin_upper") is not None
     other = "--solver auto" if hard and options.solver not in ("auto", "active-set", "asdca") else "--scale maxabs"

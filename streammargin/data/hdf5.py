@@ -57,11 +57,11 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
     node = look_up(file, x, path)
     if node is None:
-        raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with --x NAME")
+        raise DataError(f"{path} has no dataset {x} of rows; it has {children(file)}; name the rows with `x=NAME`")
     if isinstance(node, h5py.Dataset):
         return DenseHDF5Source(file, path, x, y, sample_weight)
     if not isinstance(node, h5py.Group):
-        raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use --x NAME")
+        raise DataError(f"{path}: {x} is a named type; rows must be a dataset or a csr_matrix group; use `x=NAME`")
     encoding = encoding_of(node)
     if encoding == "csc":
         raise DataError(
@@ -70,6 +70,6 @@ def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight:
         )
     if encoding != "csr":
         raise DataError(
-            f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with --x NAME"
+            f"{path}: {x} is a group of encoding {encoding!r}; name a dataset or a csr_matrix with `x=NAME`"
         )
     return CSRHDF5Source(file, path, x, y, sample_weight)

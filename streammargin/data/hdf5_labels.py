@@ -14,7 +14,7 @@ from streammargin.data.hdf5_nodes import children, look_up
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
-LABELS, WEIGHTS = ("labels", "--y"), ("weights", "--sample-weight")  # what they are called, and the option
+LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
 
 
 class Column:
@@ -39,7 +39,7 @@ class Column:
         elif isinstance(node, h5py.Dataset) and isinstance(node.attrs.get("categories"), h5py.Reference):
             self.categories = _all(node.file[node.attrs["categories"]], name)  # anndata before 0.7
         if isinstance(node, h5py.Group):
-            raise DataError(f"{name} is a group that is no column; name one in it with --y {node.name[1:]}/NAME")
+            raise DataError(f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`")
         if node is None or node.shape is None or node.ndim != 1:
             shape = None if node is None else node.shape
             raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
@@ -157,5 +157,5 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
             raise
     raise DataError(
         f"{path} has no dataset {name} of {noun}; it has {children(home)}; "
-        f"name one with {option} NAME or {option} FILE:NAME"
+        f"name one with `{option}=NAME` or `{option}=FILE:NAME`"
     )

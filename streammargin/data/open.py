@@ -36,7 +36,7 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
     if isinstance(data, Source):
         given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
         if given:
-            raise UsageError(f"a Source has its own {given[0]}; name it in open_source instead")
+            raise UsageError(f"a Source has its own `{given[0]}`; name it in open_source instead")
         return data
     if _is_path(data):
         return _open_file(os.fspath(data), x, y, sample_weight)
@@ -125,7 +125,7 @@ def _dimensions(array: Any) -> int:
 def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None and not isinstance(value, str):
-            raise UsageError(f"with several files, {name} must name a dataset inside each of them")
+            raise UsageError(f"with several files, `{name}` must name a dataset inside each of them")
     if len(paths) == 1:
         return _open_file(paths[0], x, y, sample_weight)
     from streammargin.data.shards import ShardedSource

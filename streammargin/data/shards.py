@@ -26,7 +26,7 @@ class ShardedSource(Source):
             if other.features != first.features:
                 raise DataError(
                     f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
-                    "convert the shards with the same --features"
+                    "convert the shards with streammargin-data convert and the same --features"
                 )
             if other.sparse != first.sparse or other.dtype != first.dtype:
                 kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]

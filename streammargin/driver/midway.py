@@ -7,7 +7,6 @@ import numpy as np
 from streammargin.answers.base import Answer
 from streammargin.specs.blocks import Block
 
-MIDWAY = "midway"  # the word that asks for it, where a bias is a number
 SCORES = 1 << 16  # that are worked on at a time
 
 

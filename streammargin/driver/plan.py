@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,46 +9,16 @@ import numpy as np
 
 from streammargin.data.base import Source
 from streammargin.errors import UsageError
+from streammargin.sizes import format_size
 
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
 LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
-LARGEST = 1 << 60  # bytes; more is no memory
 BUFFERS = 3  # one in the kernel, one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
 SLACK_BYTES = 12 << 20
 
 Scratch = Callable[[int, int], int]
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def parse_size(text: str | int | float) -> int:
-    """Bytes of "512M", "1G", "1.5GiB" or a plain number. Raises UsageError for anything else."""
-    if isinstance(text, str):
-        number: int | float
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
-        if not match:
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
-        number, unit = float(match[1]), _UNITS[match[2].upper()]
-    else:
-        try:
-            number, unit = float(text), 1
-        except (TypeError, ValueError):
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}") from None
-    if not 1 <= number * unit < LARGEST:  # nan neither
-        shown = text if len(str(text)) < 40 else f"{str(text)[:40]}..."
-        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown!r}")
-    return int(number * unit)
-
-
-def format_size(size: float) -> str:
-    """A size for people: 17M, 1.5G."""
-    for unit in ("", "K", "M", "G", "T"):
-        if size < 1024 or unit == "T":
-            return f"{size:.3g}{unit}" if unit and size < 999.5 else f"{size:.0f}{unit}"  # never 1e+03K
-        size /= 1024
-    raise AssertionError
 
 
 @dataclass(frozen=True)
@@ -133,5 +102,5 @@ def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch) 
     minimum = least_budget(source, state_bytes, scratch) >> 20
     return UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
-        f"the smallest plan needs {minimum}M; use --memory {minimum}M or more"
+        f"the smallest plan needs {minimum}M; use `memory={minimum}M` or more"
     )

@@ -62,7 +62,7 @@ class Scaling:
         else:
             for column in np.flatnonzero(~np.isfinite(squares)):
                 raise DataError(
-                    f"{name}: the squares of column {column} leave the range of numbers; use --scale maxabs"
+                    f"{name}: the squares of column {column} leave the range of numbers; use `scale=maxabs`"
                 )
             present = self.codes >= 0
             mass = float(self.weights[present].sum()) if self.weights.size else float(np.count_nonzero(present))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,14 +50,14 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     if only is not None:
         kept = sorted({find_label(value, classes, source.name) for value in only})
         if len(kept) < 2:
-            raise UsageError(f"classes must name at least two labels of {source.name}, not only {classes[kept[0]]}")
+            raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[kept[0]]}")
         new_code = np.full(len(classes), -1, np.int16)
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
     if classes.dtype.kind == "f" and len(classes) > MOST_REAL_CLASSES and np.any(classes != np.trunc(classes)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different real numbers, hardly classes; name others with "
-            "--y, or predict the numbers with --loss interpolate"
+            "`y`, or predict the numbers with `loss=interpolate`"
         )
     if positive is not None:
         chosen = find_label(positive, classes, source.name)
@@ -71,7 +70,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
         raise DataError(
             f"{source.name}: {f'all {source.rows} rows have' if source.rows > 1 else 'its only row has'} "
             f"the label {classes[0]}; training needs two classes"
-            " (another dataset of labels can be named with --y)"
+            " (another dataset of labels can be named with `y`)"
         )
     return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))
 
@@ -86,7 +85,7 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     for raw in source.labels():
         chunk = as_values(raw)
         if chunk.dtype.kind not in "biuf":
-            raise DataError(f"{source.name}: the labels are no numbers; name numbers to interpolate with --y")
+            raise DataError(f"{source.name}: the labels are no numbers; name numbers to interpolate with `y`")
         if start + len(chunk) > source.rows:
             raise DataError(f"{source.name}: more labels than the {source.rows} rows")
         part = targets[start : start + len(chunk)]
@@ -116,7 +115,7 @@ def encode(source: Source, target: Target) -> np.ndarray:
     found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))
-        raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with --y")
+        raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
     return found[codes]
 
 
@@ -153,13 +152,9 @@ def class_factors(
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
-        if class_weight != "balanced":
-            raise UsageError(f"class_weight must be 'balanced' or LABEL=W,..., not {class_weight!r}")
         mass = class_mass(target.codes, weights, size)
         return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
     for label, factor in class_weight.items():
-        if not (math.isfinite(factor) and factor > 0.0):
-            raise UsageError(f"the class weight of {label!r} must be a positive number, not {factor!r}")
         if target.rest is not None:  # the others share one weight, under the name "not LABEL"
             factors[1 if same_label(label, target.rest) else find_label(label, target.classes, name)] = factor
         else:

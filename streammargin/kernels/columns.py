@@ -1,4 +1,4 @@
-"""Column statistics of a block, for --scale."""
+"""Column statistics of a block, for scaling."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Model(ABC):
         if source.features != answer.features:
             raise DataError(
                 f"{source.name} has {source.features} features but the model was trained on {answer.features}; "
-                "convert the data with the same --features"
+                "convert the data with streammargin-data convert --features and that number"
             )
         for start, stop, block in read_blocks(source, memory):
             for low in range(0, stop - start, 1 << 16):  # a block in memory may be all rows

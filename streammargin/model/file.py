@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.errors import DataError, InputMissingError
 from streammargin.files import check_input, replacing
-from streammargin.plain import from_plain, to_plain
+from streammargin.json_values import from_plain, to_plain
 
 FORMAT = "streammargin-model"
 SCHEMA = 1

@@ -9,7 +9,7 @@ import sys
 from typing import Any, TextIO
 
 from streammargin.errors import OutputError
-from streammargin.plain import to_plain
+from streammargin.json_values import to_plain
 
 
 class JsonLines:

@@ -53,8 +53,8 @@ class Method(WholePass):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if problem.options.schedule not in (None, "momentum", "proven"):
-            raise UsageError(f"--schedule of adaptive is momentum or proven, not {problem.options.schedule!r}")
+        if problem.options.get("schedule") not in (None, "momentum", "proven"):
+            raise UsageError(f"`schedule` of adaptive is momentum or proven, not {problem.options['schedule']!r}")
 
     def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1
@@ -113,7 +113,7 @@ class Method(WholePass):
         block, ids = self._with_kept(problem, state, block, first)
         inverted = _columns(block)
         random = np.random.default_rng((problem.seed, state.numbers["pass"], first, 2))
-        momentum = problem.options.schedule != "proven"
+        momentum = problem.options.get("schedule") != "proven"
         R = self.largest_norm(state)
         steps_here = STEPS if a["mass"].shape[1] == 1 else BLOCK_STEPS
         pairs = problem.present * (problem.count - 1 if problem.joint else 1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -22,18 +23,6 @@ from streammargin.specs.rows import Labels
 
 
 @dataclass(frozen=True)
-class Options:
-    """What single solvers ask for; None: the solver's own choice.
-
-    average: report the averaged iterate; schedule: how the penalty decays, as text; stochastic: a step a block.
-    """
-
-    average: bool | None = None
-    schedule: str | None = None
-    stochastic: bool | None = None
-
-
-@dataclass(frozen=True)
 class Problem:
     """K binary problems over the same n rows of d features (one per class and value of C).
 
@@ -44,6 +33,7 @@ class Problem:
     targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known.
+    options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -62,7 +52,7 @@ class Problem:
     seed: int
     present: int
     joint: bool = False
-    options: Options = field(default_factory=Options)
+    options: Mapping[str, Any] = field(default_factory=dict)
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))
     largest_target: float = 0.0
     budget: int = 1 << 30
@@ -143,30 +133,30 @@ class Solver(ABC):
     default_loss: ClassVar[str] = "hinge"
     requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: it has no loss but the default
     default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
-    joint: ClassVar[bool] = False  # serves --multiclass joint
-    options: ClassVar[tuple[str, ...]] = ()  # the fields of Options that it heeds
+    joint: ClassVar[bool] = False  # serves multiclass = joint
+    options: ClassVar[tuple[str, ...]] = ()  # the names in Problem.options that it heeds
     numeric: ClassVar[bool] = False  # serves targets that are numbers
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, norm, C or option that this method does not serve."""
         if math.isinf(self.default_C) and not problem.hard:
-            raise UsageError(f"{self.name} finds the maximum margin only; leave --C out, or use --solver sdca")
+            raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=sdca`")
         if problem.joint and not self.joint:
-            raise UsageError(f"{self.name} trains one class against the rest; for joint use --solver dual-momentum")
+            raise UsageError(f"{self.name} trains one class against the rest; for joint use `solver=dual-momentum`")
         if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
-            raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use --solver sdca or asdca")
+            raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use `solver=sdca` or asdca")
         if not self.requires and problem.loss != make_loss(self.default_loss):
-            raise UsageError(f"{self.name} has one loss of its own; leave --loss and --width out")
+            raise UsageError(f"{self.name} has one loss of its own; leave `loss` and `width` out")
         for method in self.requires:
             if not hasattr(problem.loss, method):
                 able = ", ".join(losses_with(self.requires))
                 raise UsageError(
-                    f"{self.name} needs `{method}` of a loss, which {type(problem.loss).__name__} has not; "
+                    f"{self.name} needs the method {method} of a loss, which {type(problem.loss).__name__} has not; "
                     f"the losses that serve are {able}"
                 )
-        for name, value in vars(problem.options).items():
-            if value is not None and name not in self.options:
-                raise UsageError(f"{self.name} has no use for --{name.replace('_', '-')}; leave it out")
+        for name in problem.options:
+            if name not in self.options:
+                raise UsageError(f"{self.name} has no use for `{name}`; leave it out")
 
     def reached(self, problem: Problem, figures: Figures) -> bool:
         """Whether exact figures prove what the user asked for; default: a relative (margin) gap within tol."""

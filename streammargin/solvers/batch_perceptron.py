@@ -28,7 +28,7 @@ class Method(GradientPass):
     options = ("average",)
 
     def _averages(self, problem: Problem) -> bool:
-        return problem.options.average is not False
+        return problem.options.get("average") is not False
 
     def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1

@@ -36,7 +36,7 @@ class Method(HingePass):
     such failure makes the fall slower by `hindsight`, so that by pass T there are no more than O(log T) of them;
     after each, all goes on from finite duals, which is a start that the paper allows.
 
-    Penalty. --schedule is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of
+    Penalty. The schedule is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of
     C = 1/lambda_t. Default: lambda_t = R^2 / 2^t, the soonest of the paper's decays or equal to it on every data
     set tried (and as safe: the box is not what keeps the iteration stable).
 
@@ -57,8 +57,8 @@ class Method(HingePass):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if problem.options.schedule is not None:
-            parse_schedule(problem.options.schedule)
+        if problem.options.get("schedule") is not None:
+            parse_schedule(problem.options["schedule"])
 
     def layout(self, problem: Problem) -> Layout:
         K, n = problem.count, problem.rows
@@ -74,9 +74,9 @@ class Method(HingePass):
     def box(self, problem: Problem, state: State) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
         t, R = state.numbers["pass"], self.largest_norm(state)
-        if problem.options.schedule is None:
+        if problem.options.get("schedule") is None:
             return Schedule(1.0, "2^t").inverse(t)
-        return R * (R * parse_schedule(problem.options.schedule).inverse(t))
+        return R * (R * parse_schedule(problem.options["schedule"]).inverse(t))
 
     def momentum(self, state: State) -> np.ndarray:
         """The inertia (K,) of this pass."""

@@ -44,7 +44,7 @@ class DualAscent(Swept):
         if problem.hard and not problem.loss.has_hard_margin():
             raise UsageError(
                 f"C = inf is the hard margin, which the loss {type(problem.loss).__name__} has not; give a finite C, "
-                f"or use --loss {self.default_loss}"
+                f"or use `loss={self.default_loss}`"
             )
 
     def loop_dtype(self, problem: Problem) -> np.dtype:
@@ -68,7 +68,7 @@ class DualAscent(Swept):
             if not math.isfinite(total + size):
                 raise DataError(
                     "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
-                    "perhaps not separable; multiply the data by a constant, or use --scale maxabs or a finite --C"
+                    "perhaps not separable; multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
                 )
             hopeless = slack <= 0.0 < total and size / total < self.smallest_margin(problem, state)
             if hopeless or self.has_empty_row(problem, state):
@@ -95,8 +95,8 @@ class DualAscent(Swept):
             raise DataError(
                 f"the values of row {row} are too large or too small for the norm p = {problem.p!r}: the sum of "
                 f"their powers {problem.q:.3g} leaves the range of numbers; "
-                + ("divide the columns by their largest value (--scale maxabs) or " if problem.q < 100.0 else "")
-                + "raise --norm"
+                + ("divide the columns by their largest value (`scale=maxabs`) or " if problem.q < 100.0 else "")
+                + "raise `norm`"
             )
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:

@@ -58,7 +58,7 @@ class Method(HingePass):
         K, width = problem.count, problem.features + 1
         layout = super().layout(problem) | hull_layout(problem)
         layout |= {"v": Array((K, width)), "kept": Array((K, width)), "carried": Array((K, kernel.CARRIED))}
-        if problem.options.stochastic:
+        if problem.options.get("stochastic"):
             layout |= {"landed": Array((K, width + 1)), "shown": Array((K,)), "shown_mass": Array((K,))}
         elif not self._average(problem):
             layout |= {"kept_pull": Array((K, width)), "kept_inside": Array((K,))}
@@ -70,12 +70,12 @@ class Method(HingePass):
         return state
 
     def _average(self, problem: Problem) -> bool:
-        return problem.options.average is not False
+        return problem.options.get("average") is not False
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
         a = state.arrays
-        if not problem.options.stochastic:
+        if not problem.options.get("stochastic"):
             return
         fresh = a["carried"][:, kernel.OUTER] > a["shown"]  # an outer iteration ended in the last pass
         a["shown"] = a["carried"][:, kernel.OUTER].copy()
@@ -86,7 +86,7 @@ class Method(HingePass):
         a = state.arrays
         self.saw(problem, state, active, block)
         numbers, scale = numbered_from(first), 1.0 / self.unit(state)
-        stochastic = bool(problem.options.stochastic)
+        stochastic = bool(problem.options.get("stochastic"))
         kernel.subgradient_block(
             block, numbers, problem.labels, chunk_rows(block), active[: 0 if stochastic else None], a["w"], scale,
             a["pull"], a["figures"], a["wrong"],
@@ -104,12 +104,12 @@ class Method(HingePass):
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
         a = state.arrays
         unit = self.unit(state)
-        mass = a["shown_mass"] if problem.options.stochastic else a["carried"][:, kernel.MASS].copy()
+        mass = a["shown_mass"] if problem.options.get("stochastic") else a["carried"][:, kernel.MASS].copy()
         upper = np.full(problem.count, math.inf)
         for k in active:
             if mass[k] > 0.0:
                 upper[k] = unit * hull_bound(problem, state, k, unit / mass[k], a["w"][k], self.radius)
-            if not problem.options.stochastic:
+            if not problem.options.get("stochastic"):
                 inside = a["figures"][k, kernel.INSIDE]
                 if inside > 0.0:
                     bound = hull_bound(problem, state, k, 1.0 / inside, a["pull"][k], self.radius)

@@ -30,9 +30,9 @@ class Method(Primal):
 
     def check(self, problem: Problem) -> None:
         if problem.hard:
-            raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use --solver perceptron")
+            raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use `solver=perceptron`")
         if problem.p != 2.0:
-            raise UsageError("pegasos knows the norm 2 only; leave --norm out, or use --solver sdca")
+            raise UsageError("pegasos knows the norm 2 only; leave `norm` out, or use `solver=sdca`")
         super().check(problem)
 
     def scale(self, problem: Problem, state: State, k: int) -> float:

@@ -44,7 +44,7 @@ class Primal(Swept, StreamSolver):
             "powers": Array((K, width if problem.p != 2.0 else 0)),
             "power_sum": Array((K,)),
             "unit": Array((K,), fill=1.0),
-            "mean": Array((K, width if problem.options.average else 0)),
+            "mean": Array((K, width if problem.options.get("average") else 0)),
             "carried": Array((K, kernel.CARRIED)),
             "figures": Array((K, kernel.FIGURES)),
             "row_norms": Array((norms.ROW_FIGURES,)),
@@ -158,7 +158,7 @@ class Primal(Swept, StreamSolver):
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         a = state.arrays
         carried = a["carried"][k]
-        if not problem.options.average:
+        if not problem.options.get("average"):
             return self._current(problem, state, k) * (self.scale(problem, state, k) * self.length(state))
         steps = max(float(carried[kernel.STEPS]), 1.0)
         if problem.p == 2.0:
@@ -185,7 +185,7 @@ class Primal(Swept, StreamSolver):
 
     def rests(self, problem: Problem) -> bool:
         """Whether the weights stay as they are while there are no updates."""
-        return not problem.options.average
+        return not problem.options.get("average")
 
     def estimate(self, problem: Problem, state: State, k: int) -> float:
         """The relative (margin) gap that problem k is believed to have after a pass; 0 once it is believed done."""

@@ -19,15 +19,15 @@ SOLVERS = {
     "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
     "perceptron": "lp-norm perceptron, also on streams; C = inf, any norm; stops when no row is misclassified",
     "pegasos": "falling subgradient steps, also on streams; finite C, hinge, norm 2; stops by the duality gap",
-    "diagonal": "projected gradient on all duals at once, --schedule; C = inf, norm 2; stops by the margin gap",
+    "diagonal": "projected gradient on all duals at once, schedule; C = inf, norm 2; stops by the margin gap",
     "inertial-diagonal": "diagonal with inertia, the faster one; C = inf, norm 2; stops by the margin gap",
-    "homotopic": "subgradient, falling penalty, --average, --stochastic; C = inf, norm 2; stops by the margin gap",
+    "homotopic": "subgradient, falling penalty, average, stochastic; C = inf, norm 2; stops by the margin gap",
     "dual-momentum": "gradient steps with momentum, a read each; C = inf, norm 2, also joint; stops by the margin gap",
     "normalized-gd": "normalised gradient steps, one read each; C = inf, norm 2, also joint; stops by the margin gap",
     "gd": "gradient descent, exponential or logistic risk; C = inf, norm 2, also joint; stops by the margin gap",
     "active-set": "exact on a few hundred rows, a read checks all; C = inf, norm 2; stops by the margin gap",
     "adaptive": "rows drawn by exp(-margin), a Gram column each; C = inf, norm 2, also joint; stops by the margin gap",
-    "batch-perceptron": "a step along the worst row, --average; C = inf, norm 2; stops by the margin gap",
+    "batch-perceptron": "a step along the worst row, average; C = inf, norm 2; stops by the margin gap",
 }
 
 
@@ -43,7 +43,7 @@ def make_solver(name: str | Solver) -> Solver:
         from streammargin.solvers import base
 
         if not isinstance(name, base.Solver):
-            raise UsageError(f"solver must be a name or a Solver, not {name!r}")
+            raise UsageError(f"`solver` must be a name or a Solver, not {name!r}")
         return name
     if name not in SOLVERS:
         raise UsageError(f"unknown solver {name!r}; the solvers are {', '.join(names())}")

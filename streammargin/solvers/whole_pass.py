@@ -43,7 +43,7 @@ class WholePass(Solver):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.p != 2.0:
-            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use --norm 2")
+            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
 
     def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1
@@ -75,7 +75,7 @@ class WholePass(Solver):
         if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(
                 f"the largest row has the norm {size:.3g}, too far from 1 to compute with;"
-                " multiply the data by a constant, or use --scale maxabs"
+                " multiply the data by a constant, or use `scale=maxabs`"
             )
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:

@@ -77,7 +77,7 @@ class Lp(NamedTuple):
 
 
 def resolve_p(norm: float | str, features: int) -> float:
-    """The exponent p of --norm: a number in (1, 2] or "sparse" (p = min(2, 1 + 1/ln d)).
+    """The exponent p of the option norm: a number in (1, 2] or "sparse" (p = min(2, 1 + 1/ln d)).
 
     Raises UsageError for anything else.
     """
@@ -88,7 +88,7 @@ def resolve_p(norm: float | str, features: int) -> float:
     except (TypeError, ValueError):
         p = math.nan
     if not 1.0 < p <= 2.0:
-        raise UsageError(f"norm must be a number in (1, 2] or 'sparse', not {norm!r}")
+        raise UsageError(f"`norm` must be a number in (1, 2] or the word sparse, not {norm!r}")
     return p
 
 

@@ -44,5 +44,5 @@ def parse_schedule(text: str) -> Schedule:
         number = math.nan
     if divisor not in names or not (0.0 < number < math.inf):
         forms = ", ".join(f"L0/{name}" for name in DECAYS)
-        raise UsageError(f"schedule must be one of {forms} with a positive number L0, not {text!r}")
+        raise UsageError(f"`schedule` must be one of {forms} with a positive number L0, not {text!r}")
     return Schedule(number, names[divisor])

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streammargin as sm
-from streammargin.driver.plan import LEAST_BLOCK_BYTES, format_size, make_plan, parse_size
+from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
+from streammargin.sizes import format_size, parse_size
 
 
 @pytest.mark.parametrize(

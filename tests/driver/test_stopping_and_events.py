@@ -8,7 +8,7 @@ import pytest
 import streammargin as sm
 from streammargin.driver.events import KEPT, History
 from streammargin.driver.stopping import Stopping
-from streammargin.plain import from_plain, to_plain
+from streammargin.json_values import from_plain, to_plain
 
 ONE = np.array([0])
 

@@ -14,7 +14,7 @@ from reference.norms import length
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.driver.stream import streaming_solvers
+from streammargin.driver.learner import streaming_solvers
 from streammargin.errors import DataError, UsageError
 from streammargin.sinks.console import Console
 
@@ -183,8 +183,8 @@ def test_a_model_of_a_stream_is_like_any_other(tmp_path):
     X, y = separable(60, 5)
     events = []
     result = sm.train(cut(X, y, 20, 40), solver="perceptron", bias=2.0, listeners=[events.append, Console(1)])
-    assert [e["event"] for e in events] == ["run_start", *["batch"] * 3, "pass_end"]
-    assert [e["rows"] for e in events[1:]] == [20, 40, 60, 60]
+    assert [e["event"] for e in events] == ["run_start", *["batch"] * 3, "pass_end", "run_end"]
+    assert [e["rows"] for e in events[1:-1]] == [20, 40, 60, 60]
     assert [e["event"] for e in result.history] == ["run_start", "pass_end", "run_end"]
     result.model.save(tmp_path / "m.npz")
     saved = sm.load_model(tmp_path / "m.npz")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import DenseBlock
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
@@ -14,7 +14,7 @@ def hard_problem(X, y, seed=0, **options):
     return Problem(
         rows=rows, features=features, dtype=X.dtype, loss=make_loss("hinge", 1.0), norm=make_norm(2.0), p=2.0,
         codes=(y > 0).astype(np.int16), positive=np.array([1]), caps=np.full((1, 2), np.inf), weights=np.empty(0),
-        trials=1, tol=1e-3, seed=seed, present=rows, options=Options(**options),
+        trials=1, tol=1e-3, seed=seed, present=rows, options=options,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.base import Problem
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
 
@@ -16,7 +16,8 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, weight
     return Problem(
         rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(2.0), p=2.0,
         codes=codes, positive=positive, caps=np.full((len(positive), classes), np.inf), weights=weights, trials=1,
-        tol=tol, seed=0, present=int(np.sum(codes >= 0)), joint=joint, options=Options(average=average),
+        tol=tol, seed=0, present=int(np.sum(codes >= 0)), joint=joint,
+        options={} if average is None else {"average": average},
     )  # fmt: skip
 
 

@@ -74,5 +74,5 @@ def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
 
 
 def test_the_last_refusal_is_told():
-    with pytest.raises(sm.UsageError, match="asdca has no use for --average"):
+    with pytest.raises(sm.UsageError, match="asdca has no use for average"):
         sm.train(separable(), solver="auto", C=np.inf, average=True)

@@ -16,7 +16,7 @@ import streammargin as sm
 from streammargin.errors import UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
-from streammargin.solvers.base import Options, Problem
+from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
 from streammargin.specs.blocks import DenseBlock
 from streammargin.specs.losses import make_loss
@@ -30,7 +30,8 @@ def problem_of(y, features, p=2.0, K=1, average=None):
     return Problem(
         rows=len(y), features=features, dtype=np.dtype(np.float64), loss=make_loss("hinge"), norm=make_norm(p), p=p,
         codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf),
-        weights=np.empty(0), trials=K, tol=1e-3, seed=0, present=len(y), options=Options(average=average),
+        weights=np.empty(0), trials=K, tol=1e-3, seed=0, present=len(y),
+        options={} if average is None else {"average": average},
     )  # fmt: skip
 
 

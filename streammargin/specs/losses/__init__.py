@@ -59,22 +59,22 @@ def make_loss(name: Any, width: float = 1.0, epsilon: float = 0.0) -> Any:
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
     if isinstance(width, str) or not isinstance(width, numbers.Real):
-        raise UsageError(f"width must be a positive number, not {width!r}")
+        raise UsageError(f"`width` must be a positive number, not {width!r}")
     loss = LOSSES[name](width)
     if not hasattr(loss, "epsilon"):
         if epsilon != 0.0:
-            raise UsageError(f"epsilon is the tolerance of --loss interpolate; the loss {name} has no use for it")
+            raise UsageError(f"`epsilon` is the tolerance of `loss=interpolate`; the loss {name} has no use for it")
         return loss
     if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise UsageError(f"epsilon must be a finite number >= 0, not {epsilon!r}")
+        raise UsageError(f"`epsilon` must be a finite number >= 0, not {epsilon!r}")
     return loss._replace(epsilon=float(epsilon))
 
 
 def _own_loss(loss: Any, width: float, epsilon: float) -> Any:
     if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
-        raise UsageError(f"loss must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
+        raise UsageError(f"`loss` must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
     if width != 1.0 or epsilon != 0.0:
-        raise UsageError("width and epsilon belong to losses that are named; give the loss its own numbers")
+        raise UsageError("`width` and `epsilon` belong to losses that are named; give the loss its own numbers")
     return loss
 
 

@@ -63,7 +63,7 @@ class Hinge(NamedTuple):
 
 def _smooth(width: float) -> Hinge:
     if not (width > 0.0 and math.isfinite(width)):
-        raise UsageError(f"width of the smoothed hinge must be a positive number, not {width!r}")
+        raise UsageError(f"`width` of the smoothed hinge must be a positive number, not {width!r}")
     return Hinge(float(width), 1.0)
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
-from inspect import signature
-from typing import Any
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streammargin.api import train
 from streammargin.data.base import Source
 from streammargin.model.linear import LinearModel
+from streammargin.options.describe import described
+from streammargin.options.table import Where, options_for
 from streammargin.result import TrainResult
+from streammargin.wording import in_python
 
 try:
     from sklearn.base import BaseEstimator
@@ -33,8 +36,42 @@ def from_files(X: Any) -> bool:
     return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
 
 
+INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any")}  # of no constant column, and of a seed
+
+
+def constructor(place: Where) -> Callable[..., None]:
+    """An __init__ that keeps its arguments: the options that make sense for the estimator, and those of INSTEAD.
+
+    C may be given by position.
+    """
+    kept = {line.name: (line.default, line.type) for line in options_for(place)} | INSTEAD
+    parameters = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD if name == "C" else Parameter.KEYWORD_ONLY,
+                  default=default, annotation=annotation)
+        for name, (default, annotation) in sorted(kept.items(), key=lambda item: item[0] != "C")
+    ]  # fmt: skip
+    signature = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=None)
+
+    def __init__(self: Any, *args: Any, **given: Any) -> None:
+        bound = signature.bind(self, *args, **given)
+        bound.apply_defaults()
+        for name in kept:
+            setattr(self, name, bound.arguments[name])
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]  # what help, IDEs and scikit-learn read
+    return __init__
+
+
 class Estimator(BaseEstimator):
     """Its parameters are options of `streammargin.train`, but for fit_intercept and random_state."""
+
+    place: ClassVar[Where]  # which of the options are its parameters
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "place" in cls.__dict__:
+            setattr(cls, "__init__", constructor(cls.place))  # noqa: B010  # as mypy wants it
+            described(options_for(cls.place))(cls)
 
     @abstractmethod
     def _model(self) -> LinearModel:
@@ -57,8 +94,9 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
 
     def _options(self) -> dict[str, Any]:
-        options = {name: getattr(self, name) for name in signature(train).parameters if hasattr(self, name)}
-        return options if self.fit_intercept else {**options, "bias": None}
+        options = {line.name: getattr(self, line.name) for line in options_for(self.place)}
+        column = 1.0 if self.bias is None else self.bias
+        return {**options, "bias": column if self.fit_intercept else None}
 
     def _train(self, data: Any, y: Any, sample_weight: Any, **more: Any) -> TrainResult:
         """Train, and take over what does not depend on the kind of the answer."""
@@ -73,7 +111,7 @@ class Estimator(BaseEstimator):
         return result
 
     def _warn(self, message: str) -> None:
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warnings.warn(in_python(message), ConvergenceWarning, stacklevel=3)
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model as `streammargin train` would."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,8 @@ from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, check_weights, class_factors, same_label
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers.base import Options, Problem, State, StreamSolver
+from streammargin.options.table import Options, Where
+from streammargin.solvers.base import Problem, State, StreamSolver
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm, resolve_p
@@ -30,8 +31,8 @@ def streaming_solvers() -> list[str]:
 class Learner:
     """Weights that learn from batches (X, y) in the order they come, in memory that depends on d and K alone.
 
-    The options are those of `streammargin.train`. horizon: how many rows make up the objective, for a method with a
-    finite C; None: as many as the first batch has. Can be pickled between two batches.
+    options: C of one value; max_rows is how many rows make up the objective, for a method with a finite C, or else
+    as many as the first batch has. Can be pickled between two batches.
 
     Attributes
     ----------
@@ -39,26 +40,32 @@ class Learner:
     batches, rows, mistakes : int, learned so far; mistakes were made on rows not yet learned from
     """
 
-    def __init__(
-        self, solver: str, *, loss: str | None = None, width: float = 1.0, C: float | None = None,
-        norm: float | str = 2, bias: float | None = None, class_weight: Mapping[Any, float] | None = None,
-        classes: Sequence[Any] | None = None, positive: Any = None, joint: bool = False,
-        options: Options | None = None, tol: float = 1e-3, horizon: int | None = None,
-    ) -> None:  # fmt: skip
-        method = None if solver == AUTO else make_solver(solver)
-        if not isinstance(method, StreamSolver):
+    def __init__(self, options: Options) -> None:
+        options.check_place(
+            Where.STREAM,
+            "cannot be used with a stream, whose batches hold all there is and pass by once; leave it out (`max_rows` "
+            "and `max_seconds` end a stream)",
+        )
+        if options.midway:
+            raise UsageError("`bias=midway` needs another read of all rows; give the bias of a stream as a number")
+        if options.class_weight == "balanced":
             raise UsageError(
-                f"{solver} needs its rows more than once, but the batches of a stream pass by once; use "
+                "`class_weight=balanced` needs all rows before the first step; give a factor for each label"
+            )
+        method = None if options.solver == AUTO else make_solver(options.solver)
+        if not isinstance(method, StreamSolver):
+            named = getattr(options.solver, "name", options.solver)
+            raise UsageError(
+                f"{named} needs its rows more than once, but the batches of a stream pass by once; use "
                 f"{', '.join(streaming_solvers())}, or write the rows to a file with streammargin-data convert"
             )
         self.solver = method
-        if positive is not None and classes is not None:
-            raise UsageError("of a stream, positive sets one class against all others; leave classes out")
-        self.loss = make_loss(self.solver.default_loss if loss is None else loss, width)
-        self.C = float(self.solver.default_C if C is None else C)
-        self.norm, self.bias, self.class_weight, self.tol = norm, bias, class_weight, tol
-        self.classes, self.positive, self.joint = classes, positive, joint
-        self.options, self.horizon = options or Options(), horizon
+        if options.positive is not None and options.classes is not None:
+            raise UsageError("of a stream, `positive` sets one class against all others; leave `classes` out")
+        self.options = options
+        self.loss = make_loss(self.solver.default_loss if options.loss is None else options.loss, options.width)
+        self.C = options.costs[0] if options.costs else self.solver.default_C
+        self.column = float(options.bias or 0.0)
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
         self.problem: Problem | None = None  # without rows
@@ -98,22 +105,27 @@ class Learner:
             self.target = target
         problem = replace(self.problem, rows=rows, codes=codes, weights=weights)
         assert self.state is not None
-        self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.bias or 0.0))
+        self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.column))
         self.batches += 1
         self.rows += rows
 
     def _first_target(self, values: np.ndarray, name: str) -> Target:
         try:
-            known = values if self.classes is None else np.unique(as_values(np.asarray(self.classes)))
+            known = values if self.options.classes is None else np.unique(as_values(np.asarray(self.options.classes)))
         except TypeError:
-            raise UsageError(f"classes must be labels of one kind, not {self.classes!r}") from None
+            raise UsageError(f"classes must be labels of one kind, not {self.options.classes!r}") from None
         none = np.empty(0, np.int16)
-        if self.positive is not None:
-            return Target(np.array([f"not {self.positive}", str(self.positive)]), none, np.array([1]), self.positive)
+        if self.options.positive is not None:
+            return Target(
+                np.array([f"not {self.options.positive}", str(self.options.positive)]),
+                none,
+                np.array([1]),
+                self.options.positive,
+            )
         if len(known) < 2:
             raise DataError(
-                f"{name} holds the label {known[0]} only; name all labels beforehand, with classes=[...]"
-                if self.classes is None
+                f"{name} holds the label {known[0]} only; name all labels beforehand, with `classes=[...]`"
+                if self.options.classes is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
         return Target(known, none, np.array([1]) if len(known) == 2 else np.arange(len(known)))
@@ -129,18 +141,19 @@ class Learner:
             row = int(np.argmax(codes < 0))
             raise DataError(
                 f"{name}: row {row} has the label {values[numbers[row]]}, but those known are "
-                f"{', '.join(map(str, target.classes[:20].tolist()))}; name all labels beforehand, with classes=[...]"
+                f"{', '.join(map(str, target.classes[:20].tolist()))}; name all labels beforehand, with `classes=[...]`"
             )
         return codes
 
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
-        factors = class_factors(self.class_weight, target, np.empty(0), name)
-        p = resolve_p(self.norm, features)
+        factors = class_factors(self.options.class_weight, target, np.empty(0), name)
+        p = resolve_p(self.options.norm, features)
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
             codes=np.empty(0, np.int16), positive=target.positive.astype(np.int64),
-            caps=np.full((len(target.positive), 1), self.C) * factors, weights=np.empty(0), trials=1, tol=self.tol,
-            seed=0, present=self.horizon or rows, joint=self.joint and len(target.positive) > 1, options=self.options,
+            caps=np.full((len(target.positive), 1), self.C) * factors, weights=np.empty(0), trials=1,
+            tol=self.options.tol, seed=0, present=self.options.max_rows or rows,
+            joint=self.options.multiclass == "joint" and len(target.positive) > 1, options=self.options.of_the_solver(),
         )  # fmt: skip
         self.solver.check(problem)
         return problem
@@ -162,7 +175,7 @@ class Learner:
         """Coefficients (K, d), intercepts (K,) and labels of a model."""
         assert self.target is not None
         w = self.weights()
-        return w[:, :-1], w[:, -1] * (self.bias or 0.0), self.target.classes
+        return w[:, :-1], w[:, -1] * self.column, self.target.classes
 
 
 def learn_stream(

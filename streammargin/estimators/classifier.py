@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.stream import Learner, streaming_solvers
+from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
-from streammargin.estimator import Estimator, from_files
+from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
-from streammargin.streams import stream_header, stream_learner
+from streammargin.options.table import Options, Where
+from streammargin.training.stream import stream_header
 
-# after streammargin.estimator, which says what to install
+# after streammargin.estimators.base, which says what to install
 from sklearn.base import ClassifierMixin  # isort: skip
 from sklearn.utils.metaestimators import available_if  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 _ADVICE = {
-    "passes": "raise passes or tol, or scale the data",
-    "seconds": "raise max_seconds or tol, or scale the data",
+    "passes": "raise `passes` or `tol`, or scale the data",
+    "seconds": "raise `max_seconds` or `tol`, or scale the data",
     "not_separable": "no hyperplane separates the classes by more than tol times the mean length of the rows; lower "
-    "tol, or give a finite C (to a solver that takes one)",
+    "`tol`, or give a finite C (to a solver that takes one)",
 }
 
 
@@ -40,9 +40,16 @@ def _learns_from_streams(estimator: MarginClassifier) -> bool:
 class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Parameters are those of `streammargin.train`; fit_intercept adds a constant, regularised column of
-    value `bias`; bias="midway" is for C=inf, see there. Several classes are told apart one against the
-    rest. Wherever rows X are asked for, the path of a file, a list of paths (shards) or a Source is streamed instead.
+    Several classes are told apart one against the rest. Wherever rows X are asked for, the path of a file, a list of
+    paths (shards) or a Source is streamed instead.
+
+    Parameters
+    ----------
+    {options}
+    fit_intercept : bool, default True
+        add a constant, regularised column of value `bias` (default 1)
+    random_state : int, RandomState or None, default 0
+        of whatever is drawn
 
     Attributes
     ----------
@@ -55,46 +62,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     certificate_ : dict of exact figures, see `streammargin.TrainResult`
     """
 
-    def __init__(
-        self,
-        C: float | None = None,
-        *,
-        solver: str = "sdca",
-        loss: str | None = None,
-        width: float = 1.0,
-        norm: float | str = 2,
-        tol: float = 1e-3,
-        passes: int = 1000,
-        max_seconds: float | None = None,
-        fit_intercept: bool = True,
-        bias: float | str = 1.0,
-        scale: str = "none",
-        class_weight: str | Mapping[Any, float] | None = None,
-        multiclass: str = "ovr",
-        average: bool | None = None,
-        schedule: str | None = None,
-        stochastic: bool | None = None,
-        memory: str | int = "1G",
-        random_state: Any = 0,
-    ) -> None:
-        self.C = C
-        self.solver = solver
-        self.loss = loss
-        self.width = width
-        self.norm = norm
-        self.tol = tol
-        self.passes = passes
-        self.max_seconds = max_seconds
-        self.fit_intercept = fit_intercept
-        self.bias = bias
-        self.scale = scale
-        self.class_weight = class_weight
-        self.multiclass = multiclass
-        self.average = average
-        self.schedule = schedule
-        self.stochastic = stochastic
-        self.memory = memory
-        self.random_state = random_state
+    place = Where.CLASSIFIER
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Learn from rows X (n, d), an array or a SciPy matrix, or from files that hold the labels too.
@@ -137,11 +105,11 @@ class MarginClassifier(ClassifierMixin, Estimator):
         X, y = self._rows(X, y=y, order="C", reset=first)
         check_classification_targets(y)
         sample_weight = self._weights(sample_weight, X)
-        params = {**self._options(), "classes": classes}
-        for name in ("passes", "max_seconds", "memory"):  # a stream has none
-            del params[name]
         if learner is None:
-            learner = stream_learner(**params)
+            # what ends a training has no part in learning batches
+            learner = Learner(
+                Options(**{**self._options(), "tol": Options.tol, "passes": Options.passes}, classes=classes)
+            )
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise UsageError(
                 f"classes are {np.unique(classes).tolist()}, but the first call of partial_fit set "
@@ -151,7 +119,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self._learner = learner
         self.coef_, self.intercept_, self.classes_ = learner.model_parts()
         self.n_iter_, self.t_ = learner.batches, learner.rows
-        self._header = stream_header(params, learner, "passes", 0.0)
+        self._header = stream_header(learner, "passes", 0.0)
         self.certificate_ = self._header["certificate"]
         return self
 

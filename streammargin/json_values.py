@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from typing import Any
 
 
@@ -31,12 +30,3 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list):
         return [from_plain(item) for item in value]
     return float(value) if isinstance(value, str) and value in ("inf", "-inf") else value
-
-
-def one_line(text: str) -> str:
-    """Text with its line ends and other control characters escaped, so that a line stays one line."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c.encode("unicode_escape").decode() if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text
-    )

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import UsageError
-from streammargin.estimator import Estimator, from_files
+from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
+from streammargin.options.table import Where
 from streammargin.result import unmet
 
-# after streammargin.estimator, which says what to install
+# after streammargin.estimators.base, which says what to install
 from sklearn.base import RegressorMixin  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
@@ -19,10 +20,16 @@ from sklearn.utils.validation import check_is_fitted  # isort: skip
 class InterpolatingRegressor(RegressorMixin, Estimator):
     """The weights of smallest lp norm with |x_i.w + b - y_i| <= epsilon for every row.
 
-    Other parameters are those of `streammargin.train` with the loss interpolate; fit_intercept adds a
-    constant column of value `bias`, whose weight counts in the norm. Rows that contradict each other have
-    no such weights: fit then warns. Wherever rows X are asked for, the path of a file, a list of paths
-    (shards) or a Source is streamed instead.
+    Rows that contradict each other have no such weights: fit then warns. Wherever rows X are asked for, the path of a
+    file, a list of paths (shards) or a Source is streamed instead.
+
+    Parameters
+    ----------
+    {options}
+    fit_intercept : bool, default True
+        add a constant column of value `bias` (default 1), whose weight counts in the norm
+    random_state : int, RandomState or None, default 0
+        of whatever is drawn
 
     Attributes
     ----------
@@ -35,32 +42,7 @@ class InterpolatingRegressor(RegressorMixin, Estimator):
     Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
     """
 
-    def __init__(
-        self,
-        *,
-        norm: float | str = 2,
-        epsilon: float = 0.0,
-        solver: str = "sdca",
-        tol: float = 1e-3,
-        passes: int = 1000,
-        max_seconds: float | None = None,
-        fit_intercept: bool = True,
-        bias: float = 1.0,
-        scale: str = "none",
-        memory: str | int = "1G",
-        random_state: Any = 0,
-    ) -> None:
-        self.norm = norm
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.passes = passes
-        self.max_seconds = max_seconds
-        self.fit_intercept = fit_intercept
-        self.bias = bias
-        self.scale = scale
-        self.memory = memory
-        self.random_state = random_state
+    place = Where.REGRESSOR
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InterpolatingRegressor:
         """Meet the numbers y (n,) of rows X (n, d), an array or a SciPy matrix, or of files that hold them too.

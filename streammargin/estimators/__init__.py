@@ -1,0 +1,6 @@
+"""The scikit-learn estimators, a file each."""
+
+from streammargin.estimators.classifier import MarginClassifier
+from streammargin.estimators.regressor import InterpolatingRegressor
+
+__all__ = ["InterpolatingRegressor", "MarginClassifier"]

@@ -1,0 +1,1 @@
+"""The options of a training: one table, read by every door."""

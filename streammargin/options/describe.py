@@ -1,0 +1,34 @@
+"""The table of options as help for people who write Python."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable
+from dataclasses import Field
+from typing import Any, TypeVar
+
+from streammargin.wording import in_python
+
+T = TypeVar("T")
+
+
+def parameters(lines: Iterable[Field[Any]], indent: str = "    ") -> str:
+    """The paragraphs of a docstring on these options."""
+    described = []
+    for line in lines:
+        described.append(f"{line.name} : {line.type}, default {line.default!r}")
+        described += textwrap.wrap(
+            in_python(line.metadata["help"]), 112, initial_indent="    ", subsequent_indent="    "
+        )
+    return f"\n{indent}".join(described)
+
+
+def described(lines: Iterable[Field[Any]]) -> Callable[[T], T]:
+    """A decorator that puts these options in the place of {options} in the docstring."""
+
+    def fill(documented: T) -> T:
+        if documented.__doc__:  # python -OO leaves none
+            documented.__doc__ = documented.__doc__.replace("{options}", parameters(lines))
+        return documented
+
+    return fill

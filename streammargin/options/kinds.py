@@ -1,0 +1,224 @@
+"""Kinds of values: how an option is read from the text of a command line, and checked wherever it comes from."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streammargin.errors import UsageError
+from streammargin.sizes import parse_size
+
+
+class Kind:
+    """Any value; in the shell a text."""
+
+    metavar: str | None = None  # how the help writes a value
+    choices: Sequence[str] | None = None  # the words that there are, where these are all
+
+    def read(self, text: str) -> Any:
+        """The value of a text. Raises UsageError where it is none."""
+        return text
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value as the training takes it (never None). Raises UsageError, which names the option."""
+        return value
+
+
+@dataclass(frozen=True)
+class Name(Kind):
+    """The name of a file, a dataset or a label: anything but nothing."""
+
+    metavar: str
+
+    def read(self, text: str) -> str:
+        if not text:
+            raise UsageError("the name is empty; leave the option out for its default")
+        return text
+
+
+@dataclass(frozen=True)
+class Text(Kind):
+    """A text that a solver reads."""
+
+    metavar: str
+
+
+@dataclass(frozen=True)
+class Word(Kind):
+    """One of a few words."""
+
+    choices: Sequence[str]
+
+    def check(self, name: str, value: Any) -> Any:
+        if value not in self.choices:
+            listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
+            raise UsageError(f"`{name}` must be {listed}, not {value!r}")
+        return value
+
+
+@dataclass(frozen=True)
+class Listed(Kind):
+    """A word of a table that says by itself which words there are."""
+
+    choices: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A float that `fits`, which `what` describes; or one of the `words`."""
+
+    what: str = "a number"
+    fits: Callable[[float], bool] = lambda value: True
+    words: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    def read(self, text: str) -> float | str:
+        return text if text in self.words else read_number(text)
+
+    def check(self, name: str, value: Any) -> Any:
+        if isinstance(value, str) and value in self.words:
+            return value
+        try:
+            if isinstance(value, (str, bytes)):
+                raise TypeError
+            given = float(value)
+            if not self.fits(given):
+                raise ValueError
+        except (TypeError, ValueError):
+            words = "".join(f" or the word {word}" for word in self.words)
+            raise UsageError(f"`{name}` must be {self.what}{words}, not {value!r}") from None
+        return given
+
+
+@dataclass(frozen=True)
+class Exponent(Kind):
+    """An exponent of a norm, or the word sparse; which can be is known once the columns are."""
+
+    metavar: str = "P|sparse"
+
+    def read(self, text: str) -> float | str:
+        return text if text == "sparse" else read_number(text)
+
+
+@dataclass(frozen=True)
+class Costs(Kind):
+    """One or several positive numbers, or infinity by itself."""
+
+    metavar: str = "FLOAT|inf|a,b,c"
+
+    def read(self, text: str) -> list[float]:
+        return [read_number(part) for part in text.split(",")]
+
+    def check(self, name: str, value: Any) -> list[float]:
+        several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
+        costs = [Number().check(name, cost) for cost in (value if several else [value])]
+        if not costs or not all(cost > 0.0 for cost in costs):
+            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {value!r}")
+        if len(costs) > 1 and math.inf in costs:
+            raise UsageError(f"`{name}=inf` cannot be mixed with finite values; train the hard margin by itself")
+        return costs
+
+
+@dataclass(frozen=True)
+class Whole(Kind):
+    """A whole number, no smaller than `least`."""
+
+    least: int
+
+    def read(self, text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{text!r} is not a whole number") from None
+
+    def check(self, name: str, value: Any) -> int:
+        if not isinstance(value, numbers.Integral) or value < self.least:
+            raise UsageError(f"`{name}` must be a whole number and at least {self.least}, not {value!r}")
+        return int(value)
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    """Yes or no."""
+
+    def check(self, name: str, value: Any) -> bool:
+        if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
+            raise UsageError(f"`{name}` must be True, False or None, not {value!r}")
+        return bool(value)
+
+
+@dataclass(frozen=True)
+class Size(Kind):
+    """Bytes, as a number or as text like 512M; kept as it was given."""
+
+    metavar: str = "SIZE"
+
+    def check(self, name: str, value: Any) -> Any:
+        parse_size(value)
+        return value
+
+
+@dataclass(frozen=True)
+class Labels(Kind):
+    """Several labels."""
+
+    metavar: str = "A,B,..."
+
+    def read(self, text: str) -> list[str]:
+        labels = text.split(",")
+        if not all(labels):
+            raise UsageError(f"{text!r} names an empty label; write A,B,...")
+        return labels
+
+    def check(self, name: str, value: Any) -> list[Any]:
+        labels = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else []
+        if not labels:
+            raise UsageError(f"`{name}` must be a list of labels, not {value!r}")
+        for label in labels:
+            if label is None or isinstance(label, (list, tuple)) or getattr(label, "ndim", 0) > 0 or label != label:
+                raise UsageError(f"`{name}` must be labels, and {label!r} is none")
+        return labels
+
+
+@dataclass(frozen=True)
+class Factors(Kind):
+    """A number for each of some labels, or the word balanced."""
+
+    metavar: str = "balanced|LABEL=W,..."
+
+    def read(self, text: str) -> str | dict[str, float]:
+        if text == "balanced":
+            return text
+        table = {}
+        for part in text.split(","):
+            label, equals, weight = part.rpartition("=")
+            if not equals:
+                raise UsageError(f"{part!r} is not LABEL=WEIGHT (or the word balanced)")
+            table[label] = read_number(weight)
+        return table
+
+    def check(self, name: str, value: Any) -> Any:
+        if value == "balanced" and isinstance(value, str):
+            return value
+        if not isinstance(value, Mapping):
+            raise UsageError(f"`{name}` must be balanced or a factor for each label, not {value!r}")
+        for label, factor in value.items():
+            if not 0.0 < Number().check(name, factor) < math.inf:
+                raise UsageError(f"the class weight of {label!r} must be a positive number, not {factor!r}")
+        return value
+
+
+def read_number(text: str) -> float:
+    """The float of a text; inf is allowed. Raises UsageError."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is not a number") from None
+    if math.isnan(value):
+        raise UsageError("nan is not a number to choose")
+    if math.isinf(value) and "inf" not in text.lower():
+        raise UsageError(f"{text} is too large for a number; write inf if you mean that")
+    return value

@@ -1,0 +1,174 @@
+"""The options of a training, a line each.
+
+`streammargin.train`, the command line, the estimators and streams read them here, with their checks and their help.
+A new option is a line here, a keyword in the signature of `streammargin.train`, and the place that uses it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from enum import Flag, auto
+from typing import Any
+
+from streammargin.errors import UsageError
+from streammargin.options.kinds import (
+    Costs,
+    Exponent,
+    Factors,
+    Kind,
+    Labels,
+    Listed,
+    Name,
+    Number,
+    Size,
+    Switch,
+    Text,
+    Whole,
+    Word,
+)
+from streammargin.solvers.registry import names
+from streammargin.specs.losses import LOSSES, loss_text
+
+MIDWAY = "midway"  # the bias that is found after the weights
+
+
+class Where(Flag):
+    """Where an option makes sense, beside `streammargin.train` on rows that can be read again."""
+
+    SHELL = auto()
+    STREAM = auto()  # batches that pass by once
+    NUMBERS = auto()  # labels that are numbers (loss interpolate)
+    CLASSIFIER = auto()
+    REGRESSOR = auto()
+
+
+ANYWHERE = ~Where(0)
+ROWS = ANYWHERE & ~Where.STREAM
+CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.REGRESSOR)
+HINGES = ANYWHERE & ~Where.REGRESSOR
+CALLS = Where.SHELL | Where.NUMBERS  # what estimators are told by `fit` or by random_state
+
+
+def option(
+    default: Any, kind: Kind, group: str, where: Where, help: str, *, short: str | None = None, solver: bool = False
+) -> Any:
+    """A line of the table. group: its heading in the help; solver: a choice that single solvers offer."""
+    notes = {"kind": kind, "group": group, "where": where, "help": help, "short": short, "solver": solver}
+    return field(default=default, metadata=notes)
+
+
+def _positive(value: float) -> bool:
+    return 0.0 < value < math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was asked for, checked. None: the default that the help names. Raises UsageError, which names the option."""
+
+    # fmt: off
+    solver: Any = option("sdca", Listed(list(names())), "problem", ANYWHERE,
+        "the method; auto: by C, norm and multiclass, and the model names the one taken")
+    loss: Any = option(None, Listed(sorted(LOSSES)), "problem", HINGES, "of the margin, y x.w (default: the "
+        "solver's, hinge for most); or interpolate: labels are numbers y, and w the smallest with |x.w - y| <= epsilon")
+    width: float = option(1.0, Number(), "problem", HINGES, "of the smoothed hinge")
+    epsilon: float = option(0.0, Number(), "problem", ROWS & ~Where.CLASSIFIER,
+        "of the loss interpolate: how far from its number a score may be")
+    C: float | Sequence[float] | None = option(None, Costs(), "problem", HINGES, "cost of the loss; inf: hard margin; "
+        "several: all from one read, the best on `valid` (default 1, or inf for a solver of the hard margin alone)",
+        short="-c")
+    norm: float | str = option(2, Exponent(), "problem", ANYWHERE,
+        "p of the norm ||w||_p to be small, 1 < p <= 2; sparse: 1 + 1/ln d")
+    bias: float | str | None = option(None, Number("a positive number", _positive, (MIDWAY,), "FLOAT|midway"),
+        "problem", ANYWHERE, "value of a constant, regularised column (default: none); midway, for C = inf: none, and "
+        "at the end a read that puts the hyperplane midway between the classes (homotopic paper, eq. (15)); the "
+        "certificate stays that of the hyperplane through 0", short="-B")
+    scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,
+        "columns, in one pass, folded into the weights; sparse columns are never centred")
+    class_weight: str | Mapping[Any, float] | None = option(None, Factors(), "problem", CLASSES,
+        "factors of C, by label; balanced: inverse to the weight of the class")
+    positive: Any = option(None, Name("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER, "this class against the rest")
+    classes: Sequence[Any] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
+        "only these classes; of a stream, all that may come")
+    multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
+        "each class against the rest, or one margin between all of them")
+    average: bool | None = option(None, Switch(), "problem", HINGES,
+        "report the averaged iterate (some solvers)", solver=True)
+    schedule: str | None = option(None, Text("L0/t^2|..."), "problem", HINGES, "diagonal: decay of the penalty, L0/log "
+        "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size)", solver=True)
+    stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
+    tol: float = option(1e-3, Number("a number >= 0", lambda value: 0.0 <= value < math.inf), "stop", ROWS,
+        "relative duality gap (C = inf: relative margin gap; to interpolate: no violation beyond tol max|y|, and a "
+        "norm as near to its lower bound)", short="-e")
+    passes: int = option(1000, Whole(1), "stop", ROWS, "at most")
+    max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
+        "stop", ANYWHERE, "the certificate's pass included")
+    max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "rows after which a stream ends")
+    memory: str | int = option("1G", Size(), "resources", ANYWHERE,
+        "bounds all that grows with the data (512M = 512 x 2^20)")
+    seed: int = option(0, Whole(0), "resources", CALLS | Where.STREAM, "of whatever is drawn")
+    x: str | None = option(None, Name("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
+    y: Any = option(None, Name("NAME|FILE:NAME"), "data", CALLS, "dataset of the labels (default y); also a .npy file")
+    sample_weight: Any = option(None, Name("NAME"), "data", CALLS,
+        "dataset of weights, factors of C by row (default sample_weight, if there); 0: the row is absent")
+    valid: Any = option(None, Name("DATA"), "data", Where.SHELL,
+        "held-out data; its error is shown with every certificate")
+    # fmt: on
+
+    def __post_init__(self) -> None:
+        for line in TABLE:
+            value = getattr(self, line.name)
+            if value is not None or line.default is not None:
+                object.__setattr__(self, line.name, line.metadata["kind"].check(line.name, value))
+        if self.costs and len(self.costs) > 1 and self.valid is None:
+            raise UsageError("several values of `C` need held-out data to choose among them; give `valid=DATA`")
+
+    @property
+    def costs(self) -> list[float] | None:
+        """The values of C that were given."""
+        return None if self.C is None else list(self.C)  # type: ignore[arg-type]  # checked: a list
+
+    @property
+    def hard(self) -> bool:
+        """Whether C = inf was asked for by name."""
+        return self.costs == [math.inf]
+
+    @property
+    def midway(self) -> bool:
+        """Whether the bias is to be found after the weights."""
+        return self.bias == MIDWAY
+
+    def of_the_solver(self) -> dict[str, Any]:
+        """The choices that single solvers offer, by name: those that were made."""
+        made = {line.name: getattr(self, line.name) for line in TABLE if line.metadata["solver"]}
+        return {name: value for name, value in made.items() if value is not None}
+
+    def check_place(self, place: Where, why: str) -> None:
+        """UsageError for an option that makes no sense there; why ends the sentence."""
+        for line in TABLE:
+            value = getattr(self, line.name)
+            given = value is not None if line.default is None else value != line.default
+            if given and place not in line.metadata["where"]:
+                raise UsageError(f"`{line.name}` {why}")
+
+    def plain(self) -> dict[str, Any]:
+        """Values that can be written as JSON, for events and headers; what names data is not among them."""
+        kept = {line.name: getattr(self, line.name) for line in TABLE if line.metadata["group"] != "data"}
+        kept["solver"] = getattr(self.solver, "name", self.solver)  # of the user's own solver
+        kept["loss"] = None if self.loss is None else loss_text(self.loss)
+        if self.costs and len(self.costs) == 1:
+            kept["C"] = self.costs[0]
+        if isinstance(self.class_weight, Mapping):
+            kept["class_weight"] = {str(label): float(factor) for label, factor in self.class_weight.items()}
+        if self.classes is not None:
+            kept["classes"] = [str(label) for label in self.classes]
+        return kept
+
+
+TABLE: tuple[Field[Any], ...] = fields(Options)
+
+
+def options_for(place: Where) -> list[Field[Any]]:
+    """The lines of the table that make sense there, in order."""
+    return [line for line in TABLE if place in line.metadata["where"]]

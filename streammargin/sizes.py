@@ -1,0 +1,38 @@
+"""Sizes of memory, as people write and read them."""
+
+from __future__ import annotations
+
+import re
+
+from streammargin.errors import UsageError
+
+LARGEST = 1 << 60  # bytes; more is no memory
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(text: str | int | float) -> int:
+    """Bytes of "512M", "1G", "1.5GiB" or a plain number. Raises UsageError for anything else."""
+    if isinstance(text, str):
+        number: int | float
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
+        if not match:
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
+        number, unit = float(match[1]), _UNITS[match[2].upper()]
+    else:
+        try:
+            number, unit = float(text), 1
+        except (TypeError, ValueError):
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}") from None
+    if not 1 <= number * unit < LARGEST:  # nan neither
+        shown = text if len(str(text)) < 40 else f"{str(text)[:40]}..."
+        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown!r}")
+    return int(number * unit)
+
+
+def format_size(size: float) -> str:
+    """A size for people: 17M, 1.5G."""
+    for unit in ("", "K", "M", "G", "T"):
+        if size < 1024 or unit == "T":
+            return f"{size:.3g}{unit}" if unit and size < 999.5 else f"{size:.0f}{unit}"  # never 1e+03K
+        size /= 1024
+    raise AssertionError

@@ -1,0 +1,292 @@
+"""Training on rows that can be read again: options and data become a job, and its run a result."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import streammargin
+from streammargin.data.base import Source
+from streammargin.data.open import opened
+from streammargin.driver.choose import choose
+from streammargin.driver.events import SCHEMA, History
+from streammargin.driver.outcome import Limits, Outcome, certificate_event
+from streammargin.driver.plan import Plan, make_plan, spendable
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.run import Run, run
+from streammargin.driver.scaling import Scaling
+from streammargin.driver.setup import (
+    Target,
+    check_weights,
+    class_factors,
+    class_mass,
+    encode,
+    make_numbers,
+    make_target,
+)
+from streammargin.driver.validate import Validator
+from streammargin.errors import DataError, UsageError
+from streammargin.model.linear import LinearModel
+from streammargin.options.table import Options, Where
+from streammargin.result import FIGURES, TrainResult
+from streammargin.sizes import parse_size
+from streammargin.solvers.auto import candidates
+from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.registry import AUTO, make_solver
+from streammargin.specs.losses import is_numeric, loss_text, make_loss
+from streammargin.specs.norms import make_norm, resolve_p
+
+LOG = logging.getLogger("streammargin")
+LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
+
+
+def train_rows(
+    data: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None
+) -> TrainResult:
+    """Train on a path, a list of paths, (X, y), X or a Source."""
+    with ExitStack() as stack:
+        job = prepare(stack, data, options)
+        history.publish(job.run_start())
+        started = time.perf_counter()
+        outcome = job.run(history, should_stop)
+        seconds = time.perf_counter() - started
+    return job.result(outcome, seconds, history)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the options alone decide: the loss and C (of most solvers where they were left out), the constant column."""
+
+    loss: Any
+    costs: list[float]
+    column: float
+
+    @property
+    def numeric(self) -> bool:
+        """Whether labels are numbers."""
+        return is_numeric(self.loss)
+
+
+def make_task(options: Options) -> Task:
+    """Raises UsageError for options that do not fit together, before anything is read."""
+    if options.max_rows is not None:
+        raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
+    # those of `auto` depend on the problem, which is known once the data are open
+    declared: Solver | type[Solver] = Solver if options.solver == AUTO else make_solver(options.solver)
+    loss = make_loss(declared.default_loss if options.loss is None else options.loss, options.width, options.epsilon)
+    costs = options.costs or [math.inf if is_numeric(loss) else declared.default_C]
+    if is_numeric(loss):
+        if costs != [math.inf]:
+            raise UsageError("to interpolate is to meet every target, C = inf; leave `C` out, or give `epsilon`")
+        options.check_place(Where.NUMBERS, "is for classes, and the loss interpolate takes numbers; leave it out")
+    if options.midway and (costs != [math.inf] or is_numeric(loss) or options.multiclass == "joint"):
+        raise UsageError(
+            "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use "
+            "`C=inf` without `multiclass=joint`, or give the bias as a number"
+        )
+    return Task(loss, costs, 0.0 if options.midway else float(options.bias or 0.0))
+
+
+def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
+    """Open the rows, read the labels and plan the reading; the stack closes what was opened."""
+    task = make_task(options)
+    budget = parse_size(options.memory)
+    source = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
+    target, asked = make_problem(source, task, options, budget)
+    largest = max(asked.caps[np.isfinite(asked.caps)], default=0.0)
+    if largest > LARGEST_C / source.rows:
+        raise UsageError(f"C = {max(task.costs):g} is too large to compute with; use C = inf, the hard margin")
+    held_out = None if options.valid is None else _held_out(stack, options, source)
+
+    # weights of the certificate event and the model are further copies of (K, d+1)
+    own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
+    own += 8 * (3 * asked.count + 4) * (source.features + 1)
+
+    def problem_for(method: Solver) -> Problem:
+        if options.solver != AUTO or task.numeric:
+            return asked
+        loss = asked.loss if options.loss is not None else make_loss(method.default_loss, options.width)
+        caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
+        return replace(asked, loss=loss, caps=caps)
+
+    def plan_of(rows: Source, method: Solver, problem: Problem, counted: int) -> Plan:
+        return make_plan(rows, budget, counted, lambda m, size: method.scratch(problem, m, size, source.sparse))
+
+    def check_room(method: Solver, problem: Problem) -> None:
+        plan_of(source, method, problem, method.memory(problem) + own)
+
+    # before anything large is read or allocated
+    names = candidates(asked) if options.solver == AUTO else [options.solver]
+    method, problem = choose(names, problem_for, check_room)
+    costs = task.costs if options.costs or task.numeric else [method.default_C]
+    counted = method.memory(problem) + own
+    working: Source = source
+    scaling = None
+    if options.scale != "none":
+        scaling = Scaling(source, options.scale, problem.codes, problem.weights, budget - counted)
+        working = scaling.scaled(source)
+    validator = None
+    if held_out is not None:
+        rows = held_out if scaling is None else scaling.scaled(held_out)
+        codes = encode(held_out, target)
+        validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
+        counted += validator.memory_bytes
+    plan = plan_of(working, method, problem, counted)
+    return Job(options, costs, task.column, method, source, target, problem, working, scaling, validator, plan)
+
+
+def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
+    """One read of the labels: what is to be told apart, as K problems for each value of C."""
+    weights = check_weights(source.sample_weight(), source)
+    targets = np.empty(0)
+    if task.numeric:
+        target, targets = make_numbers(source, weights)
+        weights = np.empty(0)  # they say who is absent, no more
+    else:
+        target = make_target(source, options.positive, options.classes)
+    present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
+    if not task.numeric and np.count_nonzero(present) < 2:
+        raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
+    factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
+    p = resolve_p(options.norm, source.features)
+    per_trial = len(target.positive)
+    problem = Problem(
+        rows=source.rows,
+        features=source.features,
+        dtype=source.dtype,
+        loss=task.loss,
+        norm=make_norm(p),
+        p=p,
+        codes=target.codes,
+        positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
+        caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
+        weights=weights,
+        trials=len(task.costs),
+        tol=options.tol,
+        seed=options.seed,
+        present=int(present.sum()),
+        joint=options.multiclass == "joint" and per_trial > 1,
+        options=options.of_the_solver(),
+        targets=targets,
+        budget=spendable(budget),
+        entries=source.nnz,
+        largest_target=float(np.abs(targets).max(initial=0.0)),
+    )
+    return target, problem
+
+
+def _held_out(stack: ExitStack, options: Options, source: Source) -> Source:
+    # labels in a file of their own are those of the rows of `source` alone
+    y = options.y
+    names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
+    held_out = stack.enter_context(opened(options.valid, x=options.x, y=names))
+    if held_out.features != source.features:
+        raise DataError(
+            f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
+            "with streammargin-data convert and the same --features"
+        )
+    return held_out
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training that is ready to run.
+
+    costs: the values of C; column: the value of the constant column, 0 for none.
+    working: the rows as the method sees them, scaled where that was asked for.
+    """
+
+    options: Options
+    costs: list[float]
+    column: float
+    method: Solver
+    source: Source
+    target: Target
+    problem: Problem
+    working: Source
+    scaling: Scaling | None
+    validator: Validator | None
+    plan: Plan
+
+    def params(self) -> dict[str, Any]:
+        """The options as they were meant: defaults and `auto` resolved."""
+        costs = self.costs
+        return {
+            **self.options.plain(),
+            "solver": self.method.name,
+            "loss": loss_text(self.method.default_loss if self.options.loss is None else self.options.loss),
+            "C": costs if len(costs) > 1 else costs[0],
+            "p": self.problem.p,
+        }
+
+    def run_start(self) -> dict[str, Any]:
+        """The event before the first pass."""
+        source, plan = self.source, self.plan
+        return {
+            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__, "params": self.params(),
+            "data": {
+                "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
+                "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],
+            },
+            "plan": {"block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes},
+        }  # fmt: skip
+
+    def run(self, history: History, should_stop: Callable[[], str | None] | None) -> Outcome:
+        """Pass after pass."""
+        options, plan = self.options, self.plan
+        limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
+        reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
+        training = Run(
+            self.problem, self.method, reader, self.column, limits, self.validator, history, should_stop,
+            publish=bool(history.listeners), midway=options.midway, scaling=self.scaling,
+        )  # fmt: skip
+        return run(training)
+
+    def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
+        """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
+        problem, target, costs = self.problem, self.target, self.costs
+        trial, certificate = _best(problem, outcome)
+        chosen = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
+        converged = certificate["converged"] = bool(outcome.converged[chosen].all())
+        center, factor = (0.0, 1.0) if self.scaling is None else (self.scaling.center, self.scaling.factor)
+        coef = outcome.w[chosen, :-1] * factor
+        constant = outcome.w[chosen, -1] * self.column
+        if outcome.midway is not None:
+            constant = outcome.midway[chosen]
+        elif self.options.midway:
+            LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
+        intercept = constant - (coef * center).sum(axis=1)
+        header = {
+            **self.params(), "C": costs[trial], "rows": problem.rows, "features": problem.features,
+            "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
+            "positive": target.rest, "certificate": certificate,
+        }  # fmt: skip
+        model = LinearModel(coef, intercept, target.classes, header)
+        end = {
+            "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
+            "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
+            "C": costs[trial] if len(costs) > 1 else None,
+            **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
+        }  # fmt: skip
+        history.publish(end)
+        return TrainResult(model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end)
+
+
+def _best(problem: Problem, outcome: Outcome) -> tuple[int, dict[str, Any]]:
+    """The value of C with the smallest held-out error (the smallest such C), and its exact figures."""
+    if outcome.figures is None:
+        return 0, dict.fromkeys(FIGURES)
+    errors = outcome.valid_errors
+    trial = 0
+    if errors is not None and problem.trials > 1:
+        cost = problem.caps[:: problem.per_trial].max(axis=1)
+        trial = int(np.lexsort((cost, errors))[0])
+    error = None if errors is None else float(errors[trial])
+    return trial, certificate_event(problem, trial, outcome.figures, outcome.wrong, error)

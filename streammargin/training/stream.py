@@ -1,0 +1,61 @@
+"""Training on batches that pass by once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streammargin
+from streammargin.driver.events import SCHEMA, History
+from streammargin.driver.learner import Learner, learn_stream
+from streammargin.model.linear import LinearModel
+from streammargin.options.table import Options
+from streammargin.result import FIGURES, TrainResult
+from streammargin.specs.losses import loss_text
+
+
+def train_stream(
+    batches: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None
+) -> TrainResult:
+    """Learn each row of an iterator of batches (X, y) or (X, y, sample_weight) once, in order."""
+    learner = Learner(options)
+
+    def announce() -> dict[str, Any]:
+        assert learner.target is not None and learner.problem is not None
+        return {
+            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__,
+            "params": {**options.plain(), "p": learner.problem.p},
+            "data": {
+                "path": "stream", "rows": options.max_rows, "features": learner.features, "nnz": None,
+                "fingerprint": None, "classes": [str(c) for c in learner.target.classes.tolist()],
+            },
+            "plan": {
+                "block_rows": learner.rows, "blocks": 1, "memory_bytes": learner.solver.memory(learner.problem)
+            },
+        }  # fmt: skip
+
+    reason, seconds = learn_stream(
+        batches, learner, options.max_rows, options.max_seconds, history, announce, should_stop
+    )
+    header = stream_header(learner, reason, seconds)
+    end = {
+        "event": "run_end", "status": "ok", "converged": False, "reason": reason, "passes": 1, "seconds": seconds,
+        "exit_code": 0, "model": None,
+    }  # fmt: skip
+    history.publish(end)
+    model = LinearModel(*learner.model_parts(), header)
+    return TrainResult(model, header["certificate"], history.events, reason, False, 1, seconds, end)
+
+
+def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
+    """Header of a model that learned from a stream: options, how it ended, and what is known of it."""
+    assert learner.problem is not None and learner.target is not None
+    options = learner.options
+    loss = learner.solver.default_loss if options.loss is None else options.loss
+    certificate = {**dict.fromkeys(FIGURES), "margin_upper": learner.margin_upper(), "converged": False}
+    return {
+        **options.plain(), "loss": loss_text(loss), "C": learner.C,
+        "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
+        "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
+        "certificate": certificate,
+    }  # fmt: skip

@@ -1,0 +1,68 @@
+"""Messages for people at either door: an option is written `tol` or `scale=maxabs`, and read as that door spells it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
+_OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
+_PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
+
+
+def in_shell(text: str) -> str:
+    """The text with its options as the command line spells them."""
+
+    def spell(found: re.Match[str]) -> str:
+        flag, value = found[1].replace("_", "-"), found[2]
+        if value in (None, "True"):
+            return f"--{flag}"
+        return f"--no-{flag}" if value == "False" else f"--{flag} {value}"
+
+    return _OPTION.sub(spell, text)
+
+
+def in_python(text: str) -> str:
+    """The text with its options as keyword arguments."""
+
+    def spell(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        if value is None:
+            return name
+        return f"{name}={_PYTHON_VALUES.get(value) or _quoted(value)}"
+
+    return _OPTION.sub(spell, text)
+
+
+def _quoted(value: str) -> str:
+    if value.startswith("["):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f'"{value}"'
+    return value
+
+
+class Message:
+    """A text that names options, for a log: as text it is Python's."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return in_python(self.text)
+
+    @property
+    def in_shell(self) -> str:
+        """As the command line says it."""
+        return in_shell(self.text)
+
+
+def one_line(text: str) -> str:
+    """Text with its line ends and other control characters escaped, so that a line stays one line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text
+    )

@@ -1,0 +1,92 @@
+"""One table of options: the call, the command line, the estimators and streams agree with it."""
+
+import argparse
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+import streammargin as sm
+from streammargin.cli import train as command
+from streammargin.cli.options import Parser
+from streammargin.errors import UsageError
+from streammargin.options.kinds import Switch
+from streammargin.options.table import TABLE, Options, Where, options_for
+from streammargin.wording import in_python, in_shell
+
+HOOKS = {"data", "listeners", "should_stop"}  # of a call alone
+FILES = {"help", "data", "output", "log_json", "require_convergence", "force", "quiet", "verbose", "debug"}
+ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.InterpolatingRegressor, Where.REGRESSOR)]
+
+
+def test_the_signature_of_train_spells_the_table():
+    given = {p.name: (p.annotation, p.default) for p in inspect.signature(sm.train).parameters.values()}
+    assert set(given) == {line.name for line in TABLE} | HOOKS
+    assert {line.name: (line.type, line.default) for line in TABLE} == {
+        name: both for name, both in given.items() if name not in HOOKS
+    }
+
+
+def test_the_command_line_has_every_option_that_makes_sense_there():
+    parser = Parser()
+    command.add_options(parser)
+    actions = {action.dest: action for action in parser._actions}
+    assert set(actions) == {line.name for line in options_for(Where.SHELL)} | FILES
+    for line in options_for(Where.SHELL):
+        action = actions[line.name]
+        assert action.default == line.default
+        assert f"--{line.name.replace('_', '-')}" in action.option_strings
+        assert line.metadata["short"] is None or line.metadata["short"] in action.option_strings
+        assert isinstance(action, argparse.BooleanOptionalAction) == isinstance(line.metadata["kind"], Switch)
+        assert in_shell(line.metadata["help"]) in action.help
+    defaults = parser.parse_args(["a.h5"])
+    Options(**{line.name: getattr(defaults, line.name) for line in options_for(Where.SHELL)})
+
+
+@pytest.mark.parametrize("estimator, place", ESTIMATORS, ids=lambda value: getattr(value, "__name__", ""))
+def test_the_estimators_have_every_option_that_makes_sense_for_them(estimator, place):
+    expected = {line.name: line.default for line in options_for(place)}
+    assert estimator().get_params() == {**expected, "fit_intercept": True, "random_state": 0}
+    for name in expected:
+        assert f"\n    {name} : " in estimator.__doc__
+    with pytest.raises(TypeError, match="margin"):
+        estimator(margin=1)
+
+
+def test_the_classifier_takes_C_by_position():
+    assert sm.MarginClassifier(2.0).C == 2.0
+    with pytest.raises(TypeError, match="positional"):
+        sm.MarginClassifier(2.0, "asdca")
+
+
+def test_the_help_of_train_describes_every_option():
+    for line in TABLE:
+        assert f"\n    {line.name} : {line.type}, default {line.default!r}\n" in sm.train.__doc__
+    assert "{options}" not in sm.train.__doc__ and "`" not in in_python("".join(x.metadata["help"] for x in TABLE))
+
+
+@pytest.mark.parametrize("line", TABLE, ids=lambda line: line.name)
+def test_what_a_stream_refuses_is_what_the_table_says(line):
+    wrong = {"tol": 0.5, "passes": 3, "scale": "std", "epsilon": 0.1, "x": "X", "y": "y", "sample_weight": "s",
+             "valid": "v.h5"}  # fmt: skip
+    rows = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])
+    assert (line.name in wrong) == (Where.STREAM not in line.metadata["where"])
+    if line.name in wrong:
+        with pytest.raises(UsageError, match=f"^{line.name} cannot be used with a stream"):
+            sm.train([rows], solver="perceptron", **{line.name: wrong[line.name]})
+
+
+def test_labels_by_position_and_by_name():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = np.sign(X[:, 0] + 0.1)
+    pair = sm.train((X, y)).model
+    for other in (sm.train(X, y), sm.train(X, y=y)):
+        np.testing.assert_array_equal(other.model.coef_, pair.coef_)
+
+
+def test_several_costs_as_a_list_of_floats():
+    assert Options(C=np.array([1, 2]), valid="v.h5").costs == [1.0, 2.0] and Options(C=math.inf).hard
+    with pytest.raises(UsageError, match=r"^C=math\.inf cannot be mixed"):
+        Options(C=[1, math.inf], valid="v.h5")

@@ -1,0 +1,81 @@
+"""Messages name an option as the door spells it through which they are read."""
+
+import ast
+import re
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.options.table import TABLE
+from streammargin.wording import in_python, in_shell
+
+ROOT = Path(sm.__file__).parent
+KNOWN = {line.name for line in TABLE} | {"force"}  # of `save`
+
+
+@pytest.mark.parametrize("text, shell, python", [
+    ("lower `tol`", "lower --tol", "lower tol"),
+    ("raise `max_seconds`", "raise --max-seconds", "raise max_seconds"),
+    ("use `scale=maxabs`", "use --scale maxabs", 'use scale="maxabs"'),
+    ("use `C=inf`, `norm=2` or `bias=0`", "use --C inf, --norm 2 or --bias 0", "use C=math.inf, norm=2 or bias=0"),
+    ("`force=True`, `average=False`", "--force, --no-average", "force=True, average=False"),
+    ("`classes=[...]`", "--classes [...]", "classes=[...]"),
+    ("a `b c` and 5 `", "a `b c` and 5 `", "a `b c` and 5 `"),
+])  # fmt: skip
+def test_both_doors(text, shell, python):
+    assert in_shell(text) == shell and in_python(text) == python
+
+
+def texts(path):
+    """(line, text) of every string in a file that is no docstring; what is filled in later is x."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    silent = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and isinstance(node.body[0], ast.Expr)
+    }
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)} - {
+        id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and id(node) not in inside:
+            yield node.lineno, "".join(p.value if isinstance(p, ast.Constant) else "x" for p in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (silent | inside):
+            yield node.lineno, node.value
+
+
+LIBRARY = [path for path in ROOT.rglob("*.py") if path.parent.name != "cli" and path.name != "wording.py"]
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_library_never_writes_flags_and_marks_known_options_only(path):
+    for line, text in texts(path):
+        spelled = re.sub(r"streammargin-data convert[^;]*", "", text)  # a command to type, whatever one came from
+        assert not re.search(r"(?<![\w-])--[a-z]", spelled), f"{path}:{line}: {text}"
+        for name in re.findall(r"`([A-Za-z]\w*)(?:=[^`]*)?`", text):
+            assert name in KNOWN, f"{path}:{line}: {text}"
+
+
+def test_the_scan_sees_flags_and_marks(tmp_path):
+    (tmp_path / "a.py").write_text('"""--doc"""\nf"use --tol {1}" + "and --x"\ng("`tol` is")\n')
+    assert [text for _, text in texts(tmp_path / "a.py")] == ["use --tol x", "and --x", "`tol` is"]
+
+
+def test_one_error_at_both_doors(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("a.h5", "w") as file:
+        file["data"] = np.ones((3, 2))
+    with pytest.raises(sm.DataError, match='name the rows with x="NAME"') as caught:
+        sm.train("a.h5")
+    assert "--" not in str(caught.value)
+    assert main(["train", "a.h5"]) == 65
+    assert "name the rows with --x NAME" in capsys.readouterr().err
+    (tmp_path / "m.npz").touch()
+    model = sm.train(np.eye(2), [1, -1]).model
+    with pytest.raises(sm.OutputError, match="use force=True to replace it"):
+        model.save("m.npz")

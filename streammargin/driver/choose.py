@@ -14,12 +14,13 @@ from streammargin.solvers.registry import make_solver
 def choose(
     names: Sequence[str | Solver],
     problem_for: Callable[[Solver], Problem],
-    check_room: Callable[[Solver, Problem], None],
+    fit: Callable[[Solver, Problem], Problem],
 ) -> tuple[Solver, Problem]:
     """The solver, and the problem as it takes it. Raises the last one's UsageError where none of them will do.
 
-    problem_for: with the solver's own loss and C where these were left out; check_room raises UsageError for a budget
-    that is too small. With a budget of 0 a method leaves out what it may do without, so that the error names the least.
+    problem_for: with the solver's own loss and C where these were left out; fit says how it is planned, or raises
+    UsageError for a budget that is too small. With a budget of 0 a method leaves out what it may do without, so that
+    the error names the least.
     """
     refusal = UsageError("there is no solver to try")
     for name in names:
@@ -32,10 +33,8 @@ def choose(
             refusal = error
             continue
         for budget in (problem.budget, 0):
-            fitted = replace(problem, budget=budget)
             try:
-                check_room(method, fitted)
-                return method, fitted
+                return method, fit(method, replace(problem, budget=budget))
             except UsageError as error:
                 refusal = error
     raise refusal

@@ -54,6 +54,11 @@ def _overload_dense_exact_dot(x, w):
     return blocks.dense_exact_dot
 
 
+@overload(blocks.add_outer_products, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_add_outer_products(rows, t, H, first):
+    return blocks.add_outer_products
+
+
 _exposed: set[str] = set()
 
 

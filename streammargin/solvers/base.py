@@ -34,6 +34,7 @@ class Problem:
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
+    resident: all rows are in memory at once, as one block.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -52,6 +53,7 @@ class Problem:
     seed: int
     present: int
     joint: bool = False
+    resident: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))
     largest_target: float = 0.0

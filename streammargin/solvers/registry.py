@@ -16,6 +16,7 @@ AUTO = "auto"  # stands for the solvers that `solvers/auto.py` names for a probl
 SOLVERS = {
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
     "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
+    "newton": "second-order steps, a few reads at any C; finite C, norm 2, few columns; stops by the duality gap",
     "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
     "perceptron": "lp-norm perceptron, also on streams; C = inf, any norm; stops when no row is misclassified",
     "pegasos": "falling subgradient steps, also on streams; finite C, hinge, norm 2; stops by the duality gap",

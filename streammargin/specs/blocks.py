@@ -10,6 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+# columns of a matrix that are worked on at a time, and rows that are added to it together: they fit into a cache
+TILE = 256
+TOGETHER = 32
+
 
 def prefetch(array, index):
     """Ask the processor to fetch array[index] soon; does nothing without the JIT."""
@@ -37,6 +41,30 @@ def dense_exact_dot(x, w):
     for j in range(x.size):
         total += np.float64(x[j]) * np.float64(w[j])
     return total
+
+
+def add_outer_products(rows, t, H, first):
+    """H[j, k] += t sum_r rows[r, j] rows[r, k] for first <= j <= k; the number of rows is a multiple of 8."""
+    width = H.shape[0]
+    for low in range(first, width, TILE):
+        high = min(low + TILE, width)
+        for r in range(0, rows.shape[0], 8):
+            for j in range(first, high):
+                # slices: positions counted from 0 are known not to be negative, and so several are taken at a time
+                start = max(j, low)
+                h = H[j, start:high]
+                f0, f1, f2, f3 = t * rows[r, j], t * rows[r + 1, j], t * rows[r + 2, j], t * rows[r + 3, j]
+                f4, f5, f6, f7 = t * rows[r + 4, j], t * rows[r + 5, j], t * rows[r + 6, j], t * rows[r + 7, j]
+                x0, x1, x2, x3 = (
+                    rows[r, start:high], rows[r + 1, start:high], rows[r + 2, start:high], rows[r + 3, start:high],
+                )  # fmt: skip
+                x4, x5, x6, x7 = (
+                    rows[r + 4, start:high], rows[r + 5, start:high], rows[r + 6, start:high], rows[r + 7, start:high],
+                )  # fmt: skip
+                for k in range(h.size):
+                    h[k] += ((f0 * x0[k] + f1 * x1[k]) + (f2 * x2[k] + f3 * x3[k])) + (
+                        (f4 * x4[k] + f5 * x5[k]) + (f6 * x6[k] + f7 * x7[k])
+                    )
 
 
 class DenseBlock(NamedTuple):
@@ -114,6 +142,23 @@ class DenseBlock(NamedTuple):
                 v = theta[j] + share * drift[j]
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
+
+    def add_gram(self, rows, factors, H):
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0."""
+        d = self.X.shape[1]
+        few = np.zeros((TOGETHER, d + 1))
+        for start in range(0, rows.size, TOGETHER):
+            size = min(TOGETHER, rows.size - start)
+            for r in range(size):
+                root = np.sqrt(factors[start + r])
+                x = self.X[rows[start + r]]
+                out = few[r]
+                for j in range(d):
+                    out[j] = root * x[j]
+                out[d] = root * self.bias
+            up = (size + 7) // 8 * 8
+            few[size:up] = 0.0
+            add_outer_products(few[:up], 1.0, H, 0)
 
     def prefetch_row(self, i):
         """Hint that row i comes soon. The hardware already follows the next cache lines of a dense row."""
@@ -223,6 +268,20 @@ class CSRBlock(NamedTuple):
                 v = theta[j] + share * drift[j]
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
+
+    def add_gram(self, rows, factors, H):
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0."""
+        for r in range(rows.size):
+            start = self.indptr[rows[r]]
+            data = self.data[start : self.indptr[rows[r] + 1]]
+            indices = self.indices[start : self.indptr[rows[r] + 1]]
+            for k in range(data.size):
+                h = H[indices[k]]
+                t = factors[r] * data[k]
+                for m in range(k, data.size):
+                    h[indices[m]] += t * data[m]
+                h[self.width] += t * self.bias
+            H[self.width, self.width] += factors[r] * self.bias * self.bias
 
     def prefetch_row(self, i):
         """Hint that row i comes soon."""

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,15 +116,26 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
         caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
         return replace(asked, loss=loss, caps=caps)
 
-    def plan_of(rows: Source, method: Solver, problem: Problem, counted: int) -> Plan:
-        return make_plan(rows, budget, counted, lambda m, size: method.scratch(problem, m, size, source.sparse))
+    def plan_of(rows: Source, method: Solver, problem: Problem, others: int) -> tuple[Problem, Plan]:
+        """The plan, and the problem that knows whether all rows are in memory by it."""
 
-    def check_room(method: Solver, problem: Problem) -> None:
-        plan_of(source, method, problem, method.memory(problem) + own)
+        def attempt(fitted: Problem) -> Plan:
+            counted = method.memory(fitted) + others
+            return make_plan(rows, budget, counted, lambda m, size: method.scratch(fitted, m, size, source.sparse))
+
+        inside, outside = replace(problem, resident=True), replace(problem, resident=False)
+        with suppress(UsageError):
+            plan = attempt(inside)
+            if plan.resident:
+                return inside, plan
+        return outside, attempt(outside)
+
+    def fit(method: Solver, problem: Problem) -> Problem:
+        return plan_of(source, method, problem, own)[0]
 
     # before anything large is read or allocated
     names = candidates(asked) if options.solver == AUTO else [options.solver]
-    method, problem = choose(names, problem_for, check_room)
+    method, problem = choose(names, problem_for, fit)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     counted = method.memory(problem) + own
     working: Source = source
@@ -137,8 +148,8 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
         rows = held_out if scaling is None else scaling.scaled(held_out)
         codes = encode(held_out, target)
         validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
-        counted += validator.memory_bytes
-    plan = plan_of(working, method, problem, counted)
+        own += validator.memory_bytes
+    problem, plan = plan_of(working, method, problem, own)
     return Job(options, costs, task.column, method, source, target, problem, working, scaling, validator, plan)
 
 

@@ -61,6 +61,8 @@ def run():
         "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron", "bias": 1.0, "average": True}),
         "pegasos": ((as_form(X, "csr"), y), {"solver": "pegasos", "C": 0.1}),
         "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "norm": 1.5, "bias": 1.0}),
+        "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
+        "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
         "asdca hard": (separate, {"solver": "asdca", "C": np.inf}),
         "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate", "epsilon": 0.1}),
         "momentum": (separate, {"solver": "dual-momentum", "loss": "logistic"}),

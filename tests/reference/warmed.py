@@ -41,6 +41,8 @@ def use_everything():
         model.predict(data[0])
         for tol, norm, loss in ((1e-2, 2, "hinge"), (1e-6, 2, "logistic"), (1e-2, 1.5, "smooth_hinge")):
             sm.train(data, solver="asdca", loss=loss, norm=norm, tol=tol, passes=2, bias=1.0)
+        for loss in ("hinge", "squared_hinge", "logistic"):
+            sm.train(data, solver="newton", loss=loss, passes=8)
         for solver, norm in (("sdca", 2), ("asdca", 1.5)):
             sm.train((data[0], np.arange(30) * 0.5), solver=solver, norm=norm, loss="interpolate", passes=2)
 

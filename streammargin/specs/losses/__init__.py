@@ -5,6 +5,7 @@ A loss file defines a named tuple of numbers with these methods, on the C scale 
 name on the command line to a function of the width that makes the tuple:
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
+    slope(alpha, L, cap)     -d step / du where the step came to alpha, 0 at a bound: L = 0 gives cap phi''(u)
     primal(u, cap)           cap * phi(u)
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at
@@ -23,7 +24,7 @@ s = -u, sums of phi and phi' that neither overflow nor vanish, because a running
     divisor(total, value, level)  phi'(psi) exp(-level) at phi(psi) = sum of phi (dual acceleration paper, eq. (2.1),
                              (2.2)), from the sums of share and value
     steepness(rows)          rho, the smoothness of psi for the largest score (section 5.1)
-    curvature_bound()        bound of the second derivative of the mean loss on the way down from w = 0
+    curvature_bound()        bound of phi'' (exponential: of the mean loss on the way down from w = 0), inf for a kink
 """
 
 from __future__ import annotations

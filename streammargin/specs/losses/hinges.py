@@ -38,6 +38,14 @@ class Hinge(NamedTuple):
         moved = alpha + (1.0 - u - self.g * alpha / cap) / curvature
         return min(max(moved, 0.0), self.U * cap)
 
+    def slope(self, alpha, L, cap):
+        if alpha <= 0.0 or alpha >= self.U * cap:
+            return 0.0
+        return 1.0 / (L + self.g / cap)
+
+    def curvature_bound(self):
+        return 1.0 / self.g if self.g > 0.0 else math.inf
+
     def primal(self, u, cap):
         r = 1.0 - u
         if r <= 0.0:

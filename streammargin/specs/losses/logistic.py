@@ -51,6 +51,10 @@ class Logistic(NamedTuple):
                 break
         return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
 
+    def slope(self, alpha, L, cap):
+        bend = alpha * (1.0 - alpha / cap)
+        return bend / (1.0 + L * bend)
+
     def primal(self, u, cap):
         return cap * (math.log1p(math.exp(-u)) if u >= 0.0 else math.log1p(math.exp(u)) - u)
 

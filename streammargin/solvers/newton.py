@@ -1,0 +1,310 @@
+"""Second-order steps: semismooth Newton on the proximal-point form of the dual, plain Newton for smooth losses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.kernels import newton as kernel
+from streammargin.solvers import asdca, sdca
+from streammargin.solvers.base import Figures, PassReport, Problem
+from streammargin.solvers.descent import direction, raise_bound, search
+from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
+from streammargin.solvers.swept import Swept
+from streammargin.specs.blocks import Block
+from streammargin.specs.rows import numbered_from
+
+SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
+SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
+# coordinate ascent starts it: so many passes, and up to so many while that is about to get there by itself
+START, START_MOST, START_NEAR = 6, 20, 10.0
+QUICK = 3  # steps that tell that the softness may fall faster
+OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
+PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
+
+
+CERTIFIED = ("best", "best_primal", "best_mistakes", "best_dual", "best_lower", "best_upper")
+
+
+class Start(sdca.Method):
+    """What the duals start from: one row at a time."""
+
+    name = "newton"
+
+
+class Ascent(asdca.Method):
+    """Takes over where Newton's steps lead nowhere; in float64, so that weights keep their certificates."""
+
+    name = "newton"
+
+
+START_METHOD, ASCENT = Start(), Ascent()
+
+
+class Method(Swept):
+    """State: weights w and A^T a `image` (K, d+1), centres alpha and margins (K, n), H (K, d+1, d+1), `softness` (K,).
+
+    The best dual bound has no duals of its own: `bound` (K, d+1) is its A^T a, `gain` (K,) the rest of it.
+    """
+
+    name = "newton"
+    summary = "second-order steps"
+    requires = (*ASCENT.requires, "slope", "curvature_bound")
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.p != 2.0:
+            raise UsageError(f"newton knows the norm p = 2 only, not {problem.p:.6g}; use --norm 2, or --solver sdca")
+        if problem.hard:
+            raise UsageError("newton needs a finite C; for C = inf use --solver active-set")
+
+    def layout(self, problem: Problem) -> Layout:
+        own = self._own_layout(problem)
+        size = layout_bytes(own)
+        duals = 8 * problem.count * problem.rows
+        layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) + duals - size))}
+        return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout))} if _starts(problem) else layout
+
+    def layout_now(self, problem: Problem, state: State) -> Layout:
+        if state.numbers["phase"] == "steps":
+            return self._own_layout(problem)
+        method, problem = _other(problem, state)
+        return method.layout(problem)
+
+    def _own_layout(self, problem: Problem) -> Layout:
+        K, n, width = problem.count, problem.rows, problem.features + 1
+        return {
+            "alpha": Array((K, 0 if _smooth(problem) else n)),
+            "margins": Array((K, n)),
+            "products": Array((1 if problem.resident else K, n)),
+            "w": Array((K, width)),
+            "image": Array((K, width)),
+            "H": Array((K, width, width)),
+            "totals": Array((K, kernel.SUMS)),
+            "way": Array((K, width)),
+            "slope": Array((K,)),
+            "bound": Array((K, width)),
+            "gain": Array((K,)),
+            "height": Array((K,)),
+            "softness": Array((K,), fill=0.0 if _smooth(problem) else SOFTNESS),
+            "steps": Array((K,), np.int64),
+            "marks": Array((K,), fill=math.inf),
+            "moved": Array((K,), bool),
+            "looked": Array((K,), bool),
+            **self.certificates(problem, np.dtype(np.float64)),
+        }
+
+    def start(self, problem: Problem) -> State:
+        if _starts(problem):
+            state = START_METHOD.start(problem)
+            state.numbers["phase"] = "start"
+            return state
+        return self._set_out(problem)
+
+    def _set_out(self, problem: Problem) -> State:
+        state = new_state(self._own_layout(problem))
+        state.numbers.update(phase="steps", stuck=0)
+        return state
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        if state.numbers["phase"] != "steps":
+            method, problem = _other(problem, state)
+            method.begin_pass(problem, state, number)
+        state.numbers["seen"] = 0
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        if state.numbers["phase"] != "steps":
+            method, problem = _other(problem, state)
+            method.run_block(problem, state, active, block, first)
+            return
+        if problem.resident:
+            for k in active:
+                if state.arrays["looked"][k]:
+                    self._step(problem, state, k, block)
+        self._look(problem, state, active, block, first)
+
+    def _look(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        """Add the sums of the rows at the weights as they are."""
+        a = state.arrays
+        if state.numbers["seen"] == 0:
+            for name in ("image", "H", "totals"):
+                a[name][active] = 0.0
+            a["wrong"][:] = 0
+        state.numbers["seen"] += block.rows()
+        products = a["products"][:, :0] if problem.resident else a["products"]
+        kernel.newton_sums(
+            block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
+            a["alpha"], a["margins"], products, a["image"], a["H"], a["totals"], a["wrong"],
+        )  # fmt: skip
+        a["looked"][active] = True
+
+    def _step(self, problem: Problem, state: State, k: int, block: Block) -> None:
+        """One Newton step of problem k, as long as takes it to the lowest point on its way."""
+        a, labels, loss = state.arrays, problem.labels, problem.loss
+        if a["moved"][k]:
+            state.numbers["seen"] = 0
+            self._look(problem, state, np.array([k]), block, 0)
+            state.numbers["seen"] = 0
+            a["moved"][k] = False
+        w, softness = a["w"][k], a["softness"][k]
+        alpha, margins, products = a["alpha"][k], a["margins"][k], a["products"][0]
+        gradient = w - a["image"][k]
+        p = direction(a["H"][k], gradient)
+        kernel.signed_products(block, numbered_from(0), labels, k, p, products)
+        along, square = float(w @ p), float(p @ p)
+
+        def slope_at(t: float) -> tuple[float, float]:
+            slope, bend = kernel.slope_along(labels, loss, k, softness, alpha, margins, products, t)
+            return along + t * square + slope, square + bend
+
+        w += search(float(gradient @ p), slope_at) * p
+        a["steps"][k] += 1
+
+    def _step_unseen(self, problem: Problem, state: State, k: int) -> None:
+        """One Newton step a read: whether it was too long shows at the next read, by the margins before and after."""
+        a = state.arrays
+        w, way = a["w"][k], a["way"][k]
+        gradient = w - a["image"][k]
+        slope = float(gradient @ way)
+        if slope > OVERSHOT * a["slope"][k] and not a["moved"][k]:
+            margins, products = a["margins"][k], a["products"][k]
+            along, square = -float(w @ way), float(way @ way)
+
+            def slope_back(t: float) -> tuple[float, float]:
+                first, bend = kernel.slope_along(
+                    problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], margins, products, -t
+                )
+                return along + t * square - first, square + bend
+
+            t = search(-slope, slope_back, 1.0)
+            w -= t * way
+            way[:] = 0.0
+            return
+        way[:] = direction(a["H"][k], gradient)
+        a["slope"][k] = -float(gradient @ way)
+        w += way
+        a["steps"][k] += 1
+        a["moved"][k] = False
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        if state.numbers["phase"] == "ascent":
+            return ASCENT.end_pass(_double(problem), state, active)
+        if state.numbers["phase"] == "start":
+            report = START_METHOD.end_pass(problem, state, active)
+            number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
+            if number >= START and not (estimate <= START_NEAR * problem.tol and number < START_MOST):
+                self._leave_start(problem, state)
+            return report
+        a = state.arrays
+        if state.numbers["seen"] < problem.rows:  # the pass was broken off
+            figures = [self._figures(problem, state, k) for k in range(problem.count)]
+            return PassReport(np.array([f.gap for f in figures]), 0, figures)
+        for k in active:
+            self._judge(problem, state, k)
+            if not problem.resident:
+                self._step_unseen(problem, state, k)
+        figures = [self._figures(problem, state, k) for k in range(problem.count)]
+        gaps = np.array([f.gap for f in figures])
+        report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
+        self._watch(problem, state, active)
+        return report
+
+    def _judge(self, problem: Problem, state: State, k: int) -> None:
+        """What the sums prove of problem k, and whether its centres move."""
+        a = state.arrays
+        total, w, image = a["totals"][k], a["w"][k], a["image"][k]
+        primal = total[kernel.PRIMAL] + 0.5 * float(w @ w)
+        if problem.per_trial > 1 or primal < a["best_primal"][k]:
+            a["best"][k], a["best_primal"][k], a["best_mistakes"][k] = w, primal, total[kernel.MISTAKES]
+        bound = a["bound"][k]
+        a["gain"][k] = raise_bound(bound, a["gain"][k], image, total[kernel.DUAL])
+        a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
+        a["best_dual"][k] = max(a["best_dual"][k], a["gain"][k] - 0.5 * float(bound @ bound))
+        away = 0.5 * float(np.square(w - image).sum())
+        dual = total[kernel.DUAL] - 0.5 * float(image @ image)
+        if a["softness"][k] > 0.0 and away < 0.5 * total[kernel.GAP] and dual >= a["height"][k]:
+            a["height"][k] = dual
+            kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k])
+            a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
+            a["moved"][k], a["steps"][k] = True, 0
+
+    def _watch(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """Hand over after long without progress of any problem."""
+        a = state.arrays
+        apart = a["best_primal"] - a["best_dual"]
+        state.numbers["stuck"] += 1
+        for k in active:
+            if apart[k] < PROGRESS * a["marks"][k]:
+                a["marks"][k], state.numbers["stuck"] = apart[k], 0
+        if state.numbers["stuck"] >= PATIENCE:
+            self._hand_over(problem, state)
+
+    def _leave_start(self, problem: Problem, state: State) -> None:
+        """From here on second-order steps, from the duals and the weights so far."""
+        before, number = state.arrays, state.numbers["pass"]
+        after = self._set_out(problem)
+        after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
+        for name in CERTIFIED:
+            after.arrays[name][:] = before[name]
+        for k in range(problem.count):
+            # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
+            largest, cap = float(before["alpha"][k].max(initial=0.0)), float(problem.caps[k].max())
+            after.arrays["softness"][k] *= cap / largest if largest > 0.0 else 1.0
+        state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
+
+    def _hand_over(self, problem: Problem, state: State) -> None:
+        """From here on coordinate ascent, from the duals of the last step; bounds and best weights stay."""
+        a = state.arrays
+        alpha = a["alpha"] if a["alpha"].size else np.zeros((problem.count, problem.rows))
+        for k in range(problem.count):
+            kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], alpha[k], a["margins"][k])
+        kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in CERTIFIED}}
+        a.clear()
+        ascent = ASCENT.start(_double(problem))
+        state.arrays = {**ascent.arrays, **kept}
+        state.numbers = {**ascent.numbers, "pass": state.numbers["pass"], "phase": "ascent"}
+
+    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        raise AssertionError("the methods before and after certify their own weights")
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        method, problem = _other(problem, state)
+        method.begin_certificate(problem, state, active)
+
+    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+        method, problem = _other(problem, state)
+        method.certify_block(problem, state, block, first)
+
+    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+        method, problem = _other(problem, state)
+        return method.end_certificate(problem, state)
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        return 0.0  # of the hard margin only
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        if state.numbers["phase"] == "steps":
+            return state.arrays["w"].copy()
+        method, problem = _other(problem, state)
+        return method.weights(problem, state)
+
+
+def _other(problem: Problem, state: State) -> tuple[Start | Ascent, Problem]:
+    """The method before the second-order steps, or the one after them, and the problem as it takes it."""
+    return (ASCENT, _double(problem)) if state.numbers["phase"] == "ascent" else (START_METHOD, problem)
+
+
+def _smooth(problem: Problem) -> bool:
+    return problem.loss.curvature_bound() <= SMOOTH
+
+
+def _starts(problem: Problem) -> bool:
+    return problem.resident and not _smooth(problem)
+
+
+def _double(problem: Problem) -> Problem:
+    return replace(problem, dtype=np.dtype(np.float64))

@@ -1,0 +1,195 @@
+"""Second-order steps: what training certifies, against an interior-point method; few passes at any C; hostile data."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from reference import losses
+from reference.datasets import as_form, noisy, separable
+from reference.optimum import solve
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.errors import UsageError
+
+TOL = 1e-5
+WEIGHTS = np.random.default_rng(7).choice([0.0, 0.5, 1.0, 2.0, 5.0], 60)
+WEIGHTINGS = {
+    "unweighted": {},
+    "weighted": {"sample_weight": WEIGHTS, "class_weight": {1: 3.0, -1: 0.5}},
+}
+
+
+def train(X, y, **options):
+    return sm.train((X, y), **{"solver": "newton", "tol": TOL, "passes": 500, **options})
+
+
+def in_blocks(X, y, blocks=4, sample_weight=None, **options):
+    """From a source that must be read in blocks; and the source, which counts the reads."""
+    source = CountingSource(X, y, np.linspace(0, len(y), blocks + 1).astype(int), sample_weight)
+    result = sm.train(source, solver="newton", **{"tol": TOL, "passes": 500, **options})
+    assert result.history[0]["plan"]["blocks"] == blocks
+    return result, source
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_objective_equals_the_interior_point_optimum(loss, C, form, weighting):
+    X, y = noisy()
+    problem = binary(X, y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])
+    exact = solve(problem, loss, 0.05)
+    for result in (
+        train(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting]),
+        in_blocks(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])[0],
+    ):
+        certificate, w = result.certificate, result.model.coef_[0]
+        assert result.converged and certificate["gap"] <= TOL
+        assert certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
+        assert certificate["mistakes"] == problem.mistakes(w)
+        assert certificate["dual"] <= exact.primal * (1 + 1e-12)
+        assert exact.dual * (1 - 1e-12) <= certificate["primal"] <= exact.primal * (1 + TOL)
+
+
+def overlapping(rows=400, features=10, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features))
+    return X, np.where(X @ rng.standard_normal(features) + 2 * rng.standard_normal(rows) > 0, 1, -1)
+
+
+def hostile():
+    X, y = overlapping()
+    holes = X * (np.arange(400) % 3 > 0)[:, None]
+    order = np.argsort(y, kind="stable")
+    wide = np.random.default_rng(2).standard_normal((120, 100))
+    return {
+        "duplicates": (np.repeat(X[:40], 10, 0), np.repeat(y[:40], 10)),
+        "contradictions": (np.repeat(X[:40], 2, 0), np.tile([1, -1], 40)),
+        "rows of zeros": (holes, y),
+        "nothing but zeros": (np.zeros((20, 3)), np.tile([1, -1], 10)),
+        "one column": (X[:, :1], y),
+        "collinear columns": (np.hstack([X, X, 2 * X[:, :3]]), y),
+        "one row of a class": (X, np.where(np.arange(400) == 3, 1, -1)),
+        "sorted by label": (X[order], y[order]),
+        "fewer rows than columns": (wide[:40], np.tile([1, -1], 20)),
+        "as many rows as columns": (wide, np.where(wide[:, 0] + wide[:, 1] > 0, 1, -1)),
+        "separable": separable(200, 12),
+    }
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 100.0, 1e8])
+@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("case", hostile())
+def test_hostile_data_end_with_a_proof(case, loss, C):
+    X, y = hostile()[case]
+    result = train(X, y, loss=loss, C=C, tol=1e-3)
+    problem = binary(X, y, loss=loss, C=C)
+    assert result.converged, result.reason
+    figures = result.certificate
+    assert figures["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-6)
+    assert figures["primal"] - figures["dual"] <= 1e-3 * max(abs(figures["primal"]), abs(figures["dual"]))
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_a_weight_is_so_many_repetitions(loss):
+    X, y = overlapping(60, 4)
+    counts = np.random.default_rng(3).integers(0, 6, 60)
+    weighted = train(X, y, loss=loss, sample_weight=counts.astype(float), tol=1e-9)
+    repeated = train(np.repeat(X, counts, 0), np.repeat(y, counts), loss=loss, tol=1e-9)
+    assert weighted.certificate["primal"] == pytest.approx(repeated.certificate["primal"], rel=1e-8)
+    assert weighted.model.coef_ == pytest.approx(repeated.model.coef_, abs=1e-4)
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_weights_over_six_orders_of_magnitude(loss):
+    X, y = overlapping(300, 6)
+    weights = 10.0 ** np.random.default_rng(4).uniform(-3, 3, 300)
+    problem = binary(X, y, loss=loss, sample_weight=weights)
+    result = train(X, y, loss=loss, sample_weight=weights, tol=1e-6)
+    assert result.converged
+    assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)
+    other = sm.train((X, y), solver="sdca", loss=loss, sample_weight=weights, tol=1e-6, passes=20_000)
+    assert other.certificate["dual"] <= result.certificate["primal"] * (1 + 1e-9)
+    assert result.certificate["dual"] <= other.certificate["primal"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_classes_and_values_of_C_share_each_read(loss):
+    X, _ = overlapping(300, 6)
+    y = np.argmax(X[:, :3] + 0.7 * np.random.default_rng(5).standard_normal((300, 3)), axis=1)
+    for result in (
+        train(X, y, loss=loss, C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y)),
+        in_blocks(X, y, loss=loss, C=[0.01, 1.0, 100.0], tol=1e-4, valid=(X, y))[0],
+    ):
+        assert result.converged
+        last = [event for event in result.history if event["event"] == "certificate"][-3:]
+        for event, C in zip(last, [0.01, 1.0, 100.0], strict=True):
+            for k, figures in enumerate(event["per_class"]):
+                alone = train(X, np.where(y == k, 1, -1), loss=loss, C=C, tol=1e-6)
+                assert figures["primal"] == pytest.approx(alone.certificate["primal"], rel=2e-4)
+                assert figures["dual"] <= alone.certificate["primal"] * (1 + 1e-9)
+        scores = X @ result.model.coef_.T
+        assert result.certificate["mistakes"] == np.sum(np.argmax(scores, axis=1) != y)
+
+
+def test_a_large_C_takes_little_longer():
+    X, y = overlapping(2000, 20)
+    passes = {C: train(X, y, C=C, tol=1e-3).passes for C in (1.0, 1e4)}
+    assert passes[1e4] <= 2 * passes[1.0] <= 80
+    assert sm.train((X, y), solver="sdca", C=1e4, tol=1e-3, passes=500).reason == "passes"
+
+
+@pytest.mark.parametrize("loss, most", [("hinge", 30), ("squared_hinge", 12), ("logistic", 12)])
+def test_each_read_is_its_own_certificate(loss, most):
+    X, y = overlapping(2000, 20)
+    result, source = in_blocks(X, y, loss=loss, tol=1e-3 if loss == "hinge" else 1e-6)
+    assert result.converged and result.passes <= most
+    assert set(source.reads.values()) == {result.passes}
+    certificates = [event for event in result.history if event["event"] == "certificate"]
+    assert len(certificates) == result.passes
+
+
+@pytest.mark.parametrize("blocks", [2, 7])
+def test_the_plan_changes_nothing_but_the_order_of_sums(blocks):
+    X, y = overlapping(500, 8)
+    one, _ = in_blocks(X, y, 3, loss="logistic", tol=1e-8)
+    other, _ = in_blocks(X, y, blocks, loss="logistic", tol=1e-8)
+    assert other.passes == one.passes and other.model.coef_ == pytest.approx(one.model.coef_, rel=1e-9)
+
+
+def test_twice_the_same_bits():
+    X, y = overlapping()
+    one, two = (train(X, y, bias=1.0).model for _ in range(2))
+    assert one.coef_.tobytes() == two.coef_.tobytes() and one.intercept_ == two.intercept_
+
+
+@pytest.mark.parametrize("options, part", [
+    ({"C": np.inf}, "finite C"), ({"norm": 1.5}, "p = 2"), ({"loss": "exponential"}, "exponential|Exponential"),
+])  # fmt: skip
+def test_what_it_does_not_serve_is_refused(options, part):
+    with pytest.raises(UsageError, match=part):
+        train(*overlapping(20, 3), **options)
+
+
+def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
+    rng = np.random.default_rng(0)
+    X, y = as_form(rng.standard_normal((20, 3000)) * (rng.random((20, 3000)) < 0.01), "csr"), np.tile([1, -1], 10)
+    with pytest.raises(UsageError, match="use --memory"):
+        train(X, y, memory="32M")
+
+
+def test_where_it_gets_stuck_coordinate_ascent_goes_on(monkeypatch):
+    from streammargin.solvers import newton
+
+    X, y = overlapping(100, 5)
+    for loss in ("hinge", "logistic"):
+        monkeypatch.setattr(newton, "PATIENCE", 1)
+        monkeypatch.setattr(newton, "PROGRESS", 0.0)
+        result = train(X, y, loss=loss, tol=1e-4, passes=5000)
+        exact = solve(binary(X, y, loss=loss), loss)
+        assert result.converged and exact.dual * (1 - 1e-9) <= result.certificate["primal"] <= exact.primal * (1 + 1e-4)
+        assert result.certificate["dual"] <= exact.primal * (1 + 1e-9)
+        duals = [e["dual"] for e in result.history if e["event"] == "certificate"]
+        assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(duals))

@@ -56,5 +56,7 @@ def test_a_solver_of_the_users_own():
     own, known = (sm.train(separable(), solver=solver) for solver in (Method(), "perceptron"))
     assert own.model.header["solver"] == "mine"
     assert np.array_equal(own.model.coef_, known.model.coef_)
+    stream = sm.train(iter([separable()]), solver=Method())
+    assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine"
     with pytest.raises(sm.UsageError, match="a name or a Solver"):
         sm.train(separable(), solver=3)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.solvers.base import Figures, Problem
+from streammargin.solvers.base import Problem
+from streammargin.solvers.figures import Figures
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
-from streammargin.solvers.base import Figures
+from streammargin.solvers.figures import Figures
 
 SCALING, PROLOGUE, PASS, CERTIFICATE, BIAS, DONE = "scaling", "prologue", "pass", "certificate", "bias", "done"
 

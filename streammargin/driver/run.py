@@ -19,7 +19,8 @@ from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
 from streammargin.errors import out_of_range
 from streammargin.kernels.jit import compile_seconds
-from streammargin.solvers.base import Figures, Problem, Solver
+from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.figures import Figures
 from streammargin.specs.blocks import Block
 
 ROUNDING = 1e-12  # a bound on the margin this small, relative to the mean norm of the rows, is 0

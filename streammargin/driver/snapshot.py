@@ -12,7 +12,7 @@ from streammargin.driver.progress import Progress
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import Figures
+from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout
 
 Arrays = dict[str, np.ndarray]

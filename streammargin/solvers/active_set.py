@@ -12,7 +12,8 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.margins import margins_block
 from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block

@@ -13,7 +13,8 @@ from streammargin.kernels.margins import margins_block
 from streammargin.kernels.order import permutation
 from streammargin.kernels.predict import decide_block
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock

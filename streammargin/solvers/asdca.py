@@ -8,8 +8,10 @@ import numpy as np
 
 from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
-from streammargin.solvers.base import Figures, PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import PIECE, DualAscent
+from streammargin.solvers.figures import Figures
+from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm, mirror
@@ -87,9 +89,8 @@ class Method(DualAscent):
             share = a["pace"][k, kernel.LAST] ** 2
             gain, total = dual_sums(problem.labels, problem.loss, k, a["alpha"][k], a["momentum"][k], share)
             dual = gain - 0.5 * size * size
-            estimate[k] = self.estimate(
-                problem, state, size, dual, total, figures[k, kernel.GAP], figures[k, kernel.MIN_MARGIN]
-            )
+            gap, slack = figures[k, [kernel.GAP, kernel.MIN_MARGIN]].tolist()
+            estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
             self._pace(problem, state, k, estimate[k], dual)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
 
@@ -117,7 +118,7 @@ class Method(DualAscent):
         for start in range(0, problem.rows, PIECE):
             piece = a["alpha"][k, start : start + PIECE]
             piece += share * a["momentum"][k, start : start + PIECE]
-            if not problem.targets.size:
+            if not problem.objective.signed:
                 np.maximum(piece, 0.0, out=piece)  # it is a mean of feasible points, but for rounding
 
     def _restart(self, problem: Problem, state: State, k: int) -> None:

@@ -10,12 +10,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.errors import UsageError, out_of_range
+from streammargin.errors import UsageError
 from streammargin.kernels.order import permutation
+from streammargin.solvers.figures import Figures
+from streammargin.solvers.objectives.base import Objective
+from streammargin.solvers.objectives.hard_margin import HardMargin, JointMargin
+from streammargin.solvers.objectives.interpolation import Interpolation
+from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
@@ -70,6 +76,16 @@ class Problem:
         """What each row counts for, as kernels take it."""
         return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
 
+    @cached_property
+    def objective(self) -> Objective:
+        """What is minimised, and what proves it."""
+        together = self.per_trial > 1
+        if self.targets.size:
+            return Interpolation(self.p, together, self.largest_target)
+        if self.hard:
+            return JointMargin(self.p, together, self.count) if self.joint else HardMargin(self.p, together)
+        return SoftMargin(self.p, together)
+
     @property
     def per_trial(self) -> int:
         """Binary problems of one value of C: 1, or one per class."""
@@ -84,29 +100,6 @@ class Problem:
     def hard(self) -> bool:
         """True for the hard margin, C = inf."""
         return math.isinf(float(self.caps.max()))
-
-
-@dataclass
-class Figures:
-    """Exact figures of one binary problem, for the weights in `w` (frozen while they were summed).
-
-    residual, of targets only: the largest violation (|x.w - y| - epsilon)_+; the gap is None unless it is 0.
-    """
-
-    w: np.ndarray
-    primal: float
-    dual: float
-    gap: float | None
-    margin_lower: float | None
-    margin_upper: float | None
-    margin_gap: float | None
-    mistakes: int
-    residual: float | None = None
-
-    def reached(self, tol: float) -> bool:
-        """Whether these figures prove the relative accuracy tol."""
-        value = self.margin_gap if self.gap is None else self.gap
-        return value is not None and value <= tol
 
 
 @dataclass
@@ -161,8 +154,8 @@ class Solver(ABC):
                 raise UsageError(f"{self.name} has no use for `{name}`; leave it out")
 
     def reached(self, problem: Problem, figures: Figures) -> bool:
-        """Whether exact figures prove what the user asked for; default: a relative (margin) gap within tol."""
-        return figures.reached(problem.tol)
+        """Whether exact figures prove what the user asked for; default: what the objective says."""
+        return problem.objective.reached(figures, problem.tol)
 
     @abstractmethod
     def layout(self, problem: Problem) -> Layout:
@@ -245,31 +238,3 @@ class StreamSolver(Solver):
     @abstractmethod
     def margin_bound(self, problem: Problem, state: State, k: int) -> float:
         """An upper bound of the margin of problem k, from the steps so far; inf where they tell nothing."""
-
-
-def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / max(|P|, |D|), 0 when both are 0; a negative one beyond rounding is a bug and raises.
-
-    DataError where one of them is no number.
-    """
-    if math.isnan(primal) or math.isnan(dual) or dual == math.inf:
-        raise out_of_range()
-    if primal == math.inf or dual == -math.inf:
-        return math.inf
-    size = max(abs(primal), abs(dual))
-    gap = (primal - dual) / size if size > 0.0 else 0.0
-    if gap < -1e-10:
-        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} lies below dual {dual!r}")
-    return max(gap, 0.0)
-
-
-def relative_margin_gap(lower: float, upper: float) -> float:
-    """(upper - lower) / upper; inf while no upper bound is known. DataError where one of them is no number."""
-    if math.isnan(lower) or math.isnan(upper) or lower == math.inf:
-        raise out_of_range()
-    if not math.isfinite(upper) or upper <= 0.0:
-        return math.inf
-    gap = (upper - lower) / upper
-    if gap < -1e-10:
-        raise ArithmeticError(f"the margin interval is empty: [{lower!r}, {upper!r}]")
-    return max(gap, 0.0)

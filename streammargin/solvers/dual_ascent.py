@@ -11,6 +11,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
+from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block, values_of
 
@@ -50,32 +51,18 @@ class DualAscent(Swept):
     def loop_dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are and the tolerance allows it."""
         single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.p == 2.0
-        return np.dtype(np.float32 if single and not problem.targets.size else np.float64)
+        return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
-    def estimate(
-        self, problem: Problem, state: State, size: float, dual: float, total: float, gap: float, slack: float
-    ) -> float:
-        """The relative gap that the sums of a pass speak for; 0 where they say that nothing separates the rows.
-
-        size is ||A^T alpha||_q, dual the dual objective, total the sum of alpha; gap sums the losses' gaps and
-        slack is the smallest margin (of targets: minus the largest violation) that the pass met.
-        """
-        if problem.targets.size:
-            primal = 0.5 * size * size
-            apart = abs(primal - dual) / max(primal, abs(dual), 1e-300)
-            return max(apart, -slack / max(problem.largest_target, 1e-300))
-        if problem.hard:
-            if not math.isfinite(total + size):
-                raise DataError(
-                    "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
-                    "perhaps not separable; multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
-                )
-            hopeless = slack <= 0.0 < total and size / total < self.smallest_margin(problem, state)
-            if hopeless or self.has_empty_row(problem, state):
+    def estimate(self, problem: Problem, state: State, running: Running) -> float:
+        """The relative gap that the sums of a pass speak for; 0 where they say that nothing separates the rows."""
+        gap = problem.objective.estimate(running)
+        if problem.objective.infeasible:
+            crossed = running.slack <= 0.0 < running.alpha
+            if crossed and running.size / running.alpha < self.smallest_margin(problem, state):
                 return 0.0
-            lower = slack / size if size > 0.0 else -math.inf
-            return 1.0 - lower * total / size if size > 0.0 else math.inf
-        return gap / max(abs(dual + gap), abs(dual), 1e-300)
+            if self.has_empty_row(problem, state):
+                return 0.0
+        return gap
 
     def check_scale(self, problem: Problem, state: State) -> None:
         """DataError, after the first pass, for a row so large or so small that its curvature is no number."""

@@ -75,9 +75,7 @@ class GradientPass(WholePass):
         a = state.arrays
         shown = self.shown(state) * a["scale"][:, None]
         figures = self.shown_figures(state)
-        smallest = figures[:, kernel.SMALLEST] * a["scale"]
-        if problem.joint:
-            smallest[:] = math.sqrt(2.0) * smallest.min()
+        smallest = problem.objective.margins(figures[:, kernel.SMALLEST] * a["scale"])
         mistakes = figures[:, kernel.MISTAKES].astype(np.int64)
         upper = np.full(problem.count, math.inf)
         if self.complete(problem, state):

@@ -8,7 +8,8 @@ import numpy as np
 
 from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
-from streammargin.solvers.base import Figures, Problem, State
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.figures import Figures
 from streammargin.solvers.primal import Primal
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import dual_norm

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from streammargin.kernels import primal as kernel
-from streammargin.solvers.base import Figures, Problem, State
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.figures import Figures
 from streammargin.solvers.primal import PLAIN, Primal
 from streammargin.specs.blocks import Block
 from streammargin.specs.steps import Perceptron

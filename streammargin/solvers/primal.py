@@ -149,7 +149,7 @@ class Primal(Swept, StreamSolver):
 
     def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
         upper = self.margin_bound(problem, state, k)
-        return 0.5 / upper / upper if upper > 0.0 else math.inf, upper
+        return problem.objective.dual(upper), upper
 
     def scale(self, problem: Problem, state: State, k: int) -> float:
         """Factor from mirror(theta) to the weights that the last step left."""

@@ -8,6 +8,7 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import DualAscent
+from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import mirror, rough_norm
@@ -58,7 +59,7 @@ class Method(DualAscent):
             state.arrays["trail"][:] = state.arrays["theta"]
 
     def _averages(self, problem: Problem) -> bool:
-        return problem.p == 2.0 and not problem.hard and not problem.targets.size
+        return problem.p == 2.0 and not problem.hard
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
@@ -79,19 +80,12 @@ class Method(DualAscent):
         for k in active:
             size = rough_norm(a["theta"][k], problem.q)
             alpha = a["alpha"][k]
-            if problem.targets.size:
+            if problem.objective.signed:  # the sum of the duals says nothing
                 dual, total = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = total = float(alpha.sum(dtype=np.float64))
-            estimate[k] = self.estimate(
-                problem,
-                state,
-                size,
-                dual - 0.5 * size * size,
-                total,
-                figures[k, kernel.GAP],
-                figures[k, kernel.MIN_MARGIN],
-            )
+            gap, slack = figures[k, [kernel.GAP, kernel.MIN_MARGIN]].tolist()
+            estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, total, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP
         state.numbers["near"] = int(self._averages(problem) and estimate.max() < NEAR * problem.tol)

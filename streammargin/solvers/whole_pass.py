@@ -11,7 +11,9 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import square
-from streammargin.solvers.base import Figures, PassReport, Problem, Solver, State, relative_margin_gap
+from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import dual_norm
@@ -49,10 +51,7 @@ class WholePass(Solver):
         K, width = problem.count, problem.features + 1
         return {
             "w": Array((K, width)),
-            "best": Array((K, width)),
-            "best_lower": Array((K,), fill=-math.inf),
-            "best_mistakes": Array((K,), np.int64),
-            "best_upper": Array((K,), fill=math.inf),
+            **best_layout(problem),
             "row_norms": Array((norms.ROW_FIGURES,)),
         }
 
@@ -104,10 +103,7 @@ class WholePass(Solver):
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
-        sizes = np.array([dual_norm(row, 2.0, square(row)) for row in w])
-        if problem.joint:
-            sizes[:] = dual_norm(sizes, 2.0)
-        return sizes
+        return problem.objective.lengths(np.array([dual_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
         self, problem: Problem, state: State, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
@@ -123,33 +119,14 @@ class WholePass(Solver):
             upper = np.zeros(problem.count)  # a row of norm 0 has margin 0 under every w
         if not self.complete(problem, state):
             unknown = np.full(problem.count, math.inf)
-            return PassReport(unknown, int(np.sum(mistakes)), self._all_figures(problem, state))
-        a["best_upper"] = np.minimum(a["best_upper"], upper)
+            return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, state))
+        upper = np.minimum(a["best_upper"], upper)
+        keep_bounds(state, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
-        # several classes share one count of mistakes, so all of them report the latest weights
-        together = problem.per_trial > 1
         lower = np.full(problem.count, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
-        if together or lower[0] > a["best_lower"][0] or not math.isfinite(a["best_lower"][0]):
-            # figures show rows of `best`, so that it is replaced and not written; of long vectors each copy counts
-            a["best"], a["best_lower"], a["best_mistakes"] = w, lower, mistakes.copy()
-        figures = self._all_figures(problem, state)
+        found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
+        keep_weights(problem, state, w, found)
+        figures = best_figures(problem, state)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)
-
-    def _all_figures(self, problem: Problem, state: State) -> list[Figures]:
-        return [self._figures(problem, state, k) for k in range(problem.count)]
-
-    def _figures(self, problem: Problem, state: State, k: int) -> Figures:
-        a = state.arrays
-        lower, upper = float(a["best_lower"][k]), float(a["best_upper"][k])
-        # the classes of a joint problem share one objective; `primal` and `dual` are summed over classes
-        shares = problem.count if problem.joint else 1
-        return Figures(
-            w=a["best"][k],
-            # no square: it may be no number where this is one
-            primal=0.5 / lower / lower / shares if lower > 0.0 else math.inf,
-            dual=0.5 / upper / upper / shares if 0.0 < upper < math.inf else (0.0 if upper > 0.0 else math.inf),
-            gap=None, margin_lower=lower, margin_upper=upper, margin_gap=relative_margin_gap(lower, upper),
-            mistakes=int(a["best_mistakes"][k]),
-        )  # fmt: skip

@@ -9,7 +9,8 @@ from reference.norms import length
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.solvers.base import Problem, relative_gap, relative_margin_gap
+from streammargin.solvers.base import Problem
+from streammargin.solvers.figures import relative_gap, relative_margin_gap
 from streammargin.solvers.registry import SOLVERS, make_solver
 from streammargin.specs.blocks import DenseBlock
 from streammargin.specs.losses import make_loss

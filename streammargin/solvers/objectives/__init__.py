@@ -1,0 +1,1 @@
+"""What is minimised, and what proves it: one file for each objective."""

@@ -1,0 +1,86 @@
+"""The hard margin, C = inf: what counts is the smallest margin over the length of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.solvers.figures import Figures, relative_margin_gap
+from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.specs.norms import dual_norm
+
+
+@dataclass(frozen=True)
+class HardMargin(Objective):
+    """max over w of min_i a_i.w / ||w||_p, proven by the margin gap.
+
+    The minimum of 1/2 ||w||_p^2 subject to a_i.w >= 1 is 1/2 over the square of that; the length of every point of the
+    hull of the rows, ||A^T alpha||_q / sum alpha, bounds it.
+    """
+
+    infeasible: ClassVar[bool] = True
+
+    @property
+    def shares(self) -> int:
+        """Problems that the objective is shared by."""
+        return 1
+
+    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
+        size = dual_norm(w, self.p)
+        return Candidate(math.inf, sums.slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
+
+    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
+        length = dual_norm(theta, self.q)
+        return sums.alpha - 0.5 * length**2, length / sums.alpha if sums.alpha > 0.0 else math.inf
+
+    def dual(self, upper: float) -> float:
+        # no square: it may be no number where this is one
+        return 0.5 / upper / upper / self.shares if upper > 0.0 else math.inf
+
+    def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
+        return self.together or new.lower > old.lower or not math.isfinite(old.lower)
+
+    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+        lower = best.lower
+        return Figures(
+            w, 0.5 / lower / lower / self.shares if lower > 0.0 else math.inf, dual, None, lower, upper,
+            relative_margin_gap(lower, upper), best.mistakes,
+        )  # fmt: skip
+
+    def reached(self, figures: Figures, tol: float) -> bool:
+        return figures.margin_gap is not None and figures.margin_gap <= tol
+
+    def estimate(self, running: Running) -> float:
+        size, total = running.size, running.alpha
+        if not math.isfinite(total + size):
+            raise DataError(
+                "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
+                "perhaps not separable; multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
+            )
+        lower = running.slack / size if size > 0.0 else -math.inf
+        return 1.0 - lower * total / size if size > 0.0 else math.inf
+
+
+@dataclass(frozen=True)
+class JointMargin(HardMargin):
+    """One margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: K lines of weights are one vector.
+
+    Rows are the pseudo-rows x_i (e_own - e_k) / sqrt 2, of which the margins here are those times sqrt 2; the primal
+    and the dual of the whole are summed up from the classes' shares.
+    """
+
+    classes: int
+
+    @property
+    def shares(self) -> int:
+        return self.classes
+
+    def lengths(self, sizes: np.ndarray) -> np.ndarray:
+        return np.full(sizes.shape, dual_norm(sizes, 2.0))
+
+    def margins(self, smallest: np.ndarray) -> np.ndarray:
+        return np.full(smallest.shape, math.sqrt(2.0) * smallest.min())

@@ -1,0 +1,148 @@
+"""Objectives against their definitions, the keeper of the best weights, and an objective from elsewhere."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference.datasets import noisy
+
+from streammargin.solvers.base import Problem
+from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.objectives.hard_margin import HardMargin, JointMargin
+from streammargin.solvers.objectives.interpolation import Interpolation
+from streammargin.solvers.objectives.soft_margin import SoftMargin
+from streammargin.solvers.state import new_state
+from streammargin.specs.losses import make_loss
+from streammargin.specs.norms import make_norm
+
+
+def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
+    loss = make_loss("interpolate" if targets else "hinge")
+    K = trials * classes
+    return Problem(
+        rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p, codes=np.zeros(4, np.int16),
+        positive=np.arange(K), caps=np.full((K, 2), C), weights=np.empty(0), trials=trials, tol=1e-3, seed=0, present=4,
+        joint=joint, targets=np.array(targets, float), largest_target=max(map(abs, targets), default=0.0),
+    )  # fmt: skip
+
+
+def test_a_problem_has_the_objective_that_its_numbers_call_for():
+    assert type(problem_of().objective) is SoftMargin
+    assert type(problem_of(C=math.inf).objective) is HardMargin
+    assert type(problem_of(3, C=math.inf, joint=True).objective) is JointMargin
+    assert type(problem_of(C=math.inf, targets=[1, -3, 0, 2]).objective) is Interpolation
+    assert problem_of(3).objective.together and not problem_of(trials=3).objective.together
+
+
+@pytest.mark.parametrize("p", [2.0, 1.3])
+def test_bounds_lie_below_the_objective_and_above_the_margin(p):
+    rng = np.random.default_rng(0)
+    A, q = rng.standard_normal((20, 4)) + 1.0, p / (p - 1.0)
+    for _ in range(50):
+        w, alpha = rng.standard_normal(4) + 0.5, rng.random(20) * 0.7
+        u, theta = A @ w, A.T @ alpha
+        length, size = np.sum(np.abs(theta) ** q) ** (1 / q), np.sum(np.abs(w) ** p) ** (1 / p)
+        sums = Sums(0.7 * np.maximum(1 - u, 0).sum(), alpha.sum(), alpha.sum(), u.min(), np.sum(u <= 0))
+        soft, hard = SoftMargin(p, False), HardMargin(p, False)
+        found, (dual, upper) = soft.candidate(w, sums), soft.bounds(theta, sums)
+        assert found.primal == pytest.approx(0.5 * size**2 + sums.losses) and found.mistakes == np.sum(u <= 0)
+        assert dual == pytest.approx(alpha.sum() - 0.5 * length**2) and dual <= found.primal and upper == math.inf
+        found, (dual, upper) = hard.candidate(w, sums), hard.bounds(theta, sums)
+        assert found.lower == pytest.approx(u.min() / size) and upper == pytest.approx(length / alpha.sum())
+        assert found.lower <= upper and dual <= hard.dual(upper) * (1 + 1e-12)
+
+
+def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
+    rng = np.random.default_rng(1)
+    X, W, own = rng.standard_normal((9, 4)), rng.standard_normal((3, 4)), np.arange(9) % 3
+    rows = []
+    for x, c in zip(X, own, strict=True):
+        for k in range(3):
+            if k != c:
+                row = np.zeros((3, 4))
+                row[c], row[k] = x / math.sqrt(2), -x / math.sqrt(2)
+                rows.append(row.ravel())
+    margins = np.array(rows) @ W.ravel()
+    joint = JointMargin(2.0, True, 3)
+    lengths = joint.lengths(np.linalg.norm(W, axis=1))
+    scores = X @ W.T
+    apart = [s[c] - max(np.delete(s, c)) for s, c in zip(scores, own, strict=True)]
+    assert joint.margins(np.full(3, margins.min())) / lengths == pytest.approx(np.min(apart) / np.linalg.norm(W))
+    figures = joint.figures(W[0], Candidate(math.inf, 0.5, 0), joint.dual(0.6), 0.6)
+    assert 3 * figures.primal == pytest.approx(0.5 / 0.25) and 3 * figures.dual == pytest.approx(0.5 / 0.36)
+    assert figures.margin_gap == pytest.approx(0.1 / 0.6)
+
+
+def test_interpolation_weighs_violations_against_the_norm():
+    objective = Interpolation(2.0, False, 4.0)
+    near, exact = Candidate(2.0, -0.04, 0), Candidate(2.4, 0.0, 0)
+    assert objective.better(near, exact, 2.0) and not objective.better(exact, near, 2.0)
+    assert objective.better(exact, Candidate(math.inf, -math.inf, 0), 2.0)
+    figures = objective.figures(np.ones(2), near, 2.0, math.inf)
+    assert figures.gap is None and figures.residual == 0.04
+    assert objective.reached(figures, 0.011) and not objective.reached(figures, 0.009)
+    assert objective.figures(np.ones(2), exact, 2.0, math.inf).gap == pytest.approx(1 / 6)
+    assert objective.estimate(Running(2.0, 1.9, 0.0, 0.0, -0.4)) == pytest.approx(0.1)
+
+
+def test_each_problem_keeps_its_own_best_and_what_was_shown_is_never_written():
+    problem = problem_of(trials=2)
+    state = new_state(best_layout(problem))
+    keep_bounds(state, np.array([1.0, 2.0]), np.full(2, math.inf))
+    keep_weights(problem, state, np.full((2, 3), 1.0), [Candidate(4.0, -math.inf, 1), Candidate(5.0, -math.inf, 2)])
+    first = best_figures(problem, state)
+    keep_bounds(state, np.array([1.5, 1.0]), np.full(2, math.inf))
+    keep_weights(problem, state, np.full((2, 3), 2.0), [Candidate(3.0, -math.inf, 3), Candidate(6.0, -math.inf, 4)])
+    second = best_figures(problem, state)
+    assert [f.primal for f in second] == [3.0, 5.0] and [f.dual for f in second] == [1.5, 2.0]
+    assert [f.mistakes for f in second] == [3, 2] and [f.gap for f in second] == [0.5, 0.6]
+    np.testing.assert_array_equal([f.w for f in second], [[2.0] * 3, [1.0] * 3])
+    np.testing.assert_array_equal([f.w for f in first], np.ones((2, 3)))
+    together = problem_of(2)  # classes share a count of mistakes: the latest weights of all
+    state = new_state(best_layout(together))
+    for value in (1.0, 2.0):
+        found = [Candidate(value, -math.inf, 0)] * 2
+        keep_weights(together, state, np.full((2, 3), value), found)
+    assert [f.primal for f in best_figures(together, state)] == [2.0, 2.0]
+
+
+class FreeConstant(SoftMargin):
+    """1/2 ||w||^2 without its last entry: A^T alpha must end in 0."""
+
+    def regulariser(self, w):
+        return super().regulariser(w[:-1])
+
+    def conjugate(self, theta):
+        return super().conjugate(theta[:-1]) if abs(theta[-1]) < 1e-12 else math.inf
+
+
+def test_a_constant_column_that_is_not_penalised_has_its_place():
+    from scipy.optimize import minimize
+
+    X, y = noisy(40, 3)
+    A = y[:, None] * np.column_stack([X, np.ones(40)])
+    objective: Objective = FreeConstant(2.0, False)
+    # the dual of the squared hinge, sum alpha - alpha^2 / 4 each, under sum y alpha = 0
+    found = minimize(
+        lambda a: 0.5 * np.sum((a @ A[:, :-1]) ** 2) - a.sum() + 0.25 * a @ a, np.ones(40), bounds=[(0, None)] * 40,
+        constraints={"type": "eq", "fun": lambda a: a @ A[:, -1]}, method="SLSQP", options={"ftol": 1e-14},
+    )  # fmt: skip
+    alpha = found.x
+    theta = A.T @ alpha
+    theta[-1] = 0.0
+    inside = alpha > 1e-6  # alpha = 2 (1 - u)
+    w = np.append(theta[:-1], np.mean((1 - alpha / 2 - A @ theta)[inside] * A[inside, -1]))
+    u = A @ w
+    sums = Sums(np.sum(np.maximum(1 - u, 0) ** 2), (alpha - alpha**2 / 4).sum(), alpha.sum(), u.min(), 0.0)
+    candidate, (dual, _) = objective.candidate(w, sums), objective.bounds(theta, sums)
+    assert objective.reached(objective.figures(w, candidate, dual, math.inf), 1e-5)
+    assert objective.bounds(theta + 1e-3, sums)[0] == -math.inf
+    assert not objective.better(candidate, candidate._replace(primal=candidate.primal - 1.0), dual)
+
+
+def test_a_bound_of_the_running_sums_is_an_estimate_only():
+    assert SoftMargin(2.0, False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
+    assert HardMargin(2.0, False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(1 - 0.9 / 2 * 4 / 2)
+    assert replace(HardMargin(2.0, False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)

@@ -9,7 +9,7 @@ from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample, counts, weights
 
 # columns of the sums, one row per problem
-PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMS = 0, 1, 2, 3, 4, 5
+PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, SUMS = 0, 1, 2, 3, 4, 5, 6
 
 
 @kernel
@@ -18,7 +18,8 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
 
     w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals; sleep (K, n),
     or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64
-    (MIN_MARGIN starts at inf: the smallest margin, or minus the largest violation of a target).
+    (MIN_MARGIN starts at inf: the smallest margin, or minus the largest violation of a target; SUMMED is the size of
+    what the objective's sums are made of, which their rounding is relative to).
     trials is the number of values of C; problem k belongs to trial k // (K // trials), and
     wrong[trial] counts the rows whose class is not the one with the largest score.
     Rows whose dual is not where a step would leave it are woken up.
@@ -45,6 +46,7 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
                 sums[k, MISTAKES] += 1.0
             if np.isfinite(cap):
                 sums[k, PRIMAL] += loss.primal(u, cap)
+                sums[k, SUMMED] += cap * (1.0 + abs(u))
             if has_alpha:
                 a = loss.feasible(np.float64(alpha[k, row]), cap)
                 if a != 0.0:

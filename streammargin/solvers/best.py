@@ -22,6 +22,7 @@ def best_layout(problem: Problem, dtype: type | np.dtype = np.float64) -> Layout
         "best_dual": Array((K,), fill=-math.inf),
         "best_lower": Array((K,), fill=-math.inf),
         "best_upper": Array((K,), fill=math.inf),
+        "best_summed": Array((K,)),
     }
 
 
@@ -43,7 +44,7 @@ def keep_weights(problem: Problem, state: State, w: np.ndarray, found: list[Cand
         return
     for k, new in enumerate(found):
         if better[k]:
-            a["best_primal"][k], a["best_lower"][k], a["best_mistakes"][k] = new
+            a["best_primal"][k], a["best_lower"][k], a["best_mistakes"][k], a["best_summed"][k] = new
         else:
             w[k] = a["best"][k]
     a["best"] = w
@@ -60,5 +61,7 @@ def best_figures(problem: Problem, state: State) -> list[Figures]:
 
 def _best(state: State, k: int) -> tuple[Candidate, float]:
     a = state.arrays
-    known = Candidate(float(a["best_primal"][k]), float(a["best_lower"][k]), int(a["best_mistakes"][k]))
+    known = Candidate(
+        float(a["best_primal"][k]), float(a["best_lower"][k]), int(a["best_mistakes"][k]), float(a["best_summed"][k])
+    )
     return known, float(a["best_dual"][k])

@@ -9,6 +9,9 @@ import numpy as np
 
 from streammargin.errors import out_of_range
 
+NEGLIGIBLE = 1e-10  # a gap this far below 0, relative to the figures themselves, is 0
+ROUNDING = 1e-12  # of sums, relative to the size of their summands
+
 
 @dataclass
 class Figures:
@@ -28,10 +31,11 @@ class Figures:
     residual: float | None = None
 
 
-def relative_gap(primal: float, dual: float) -> float:
+def relative_gap(primal: float, dual: float, summed: float = 0.0) -> float:
     """(P - D) / max(|P|, |D|), 0 when both are 0; a negative one beyond rounding is a bug and raises.
 
-    DataError where one of them is no number.
+    summed: the size of what P and D were summed from. Where both are small beside it, D may come to lie above P by the
+    rounding of the sums; the gap is then as large as that rounding can be. DataError where one of them is no number.
     """
     if math.isnan(primal) or math.isnan(dual) or dual == math.inf:
         raise out_of_range()
@@ -39,8 +43,11 @@ def relative_gap(primal: float, dual: float) -> float:
         return math.inf
     size = max(abs(primal), abs(dual))
     gap = (primal - dual) / size if size > 0.0 else 0.0
-    if gap < -1e-10:
-        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} lies below dual {dual!r}")
+    if gap < -NEGLIGIBLE:
+        rounding = ROUNDING * summed
+        if dual - primal > rounding:
+            raise ArithmeticError(f"the duality gap is negative: primal {primal!r} lies below dual {dual!r}")
+        return rounding / size
     return max(gap, 0.0)
 
 
@@ -51,6 +58,6 @@ def relative_margin_gap(lower: float, upper: float) -> float:
     if not math.isfinite(upper) or upper <= 0.0:
         return math.inf
     gap = (upper - lower) / upper
-    if gap < -1e-10:
+    if gap < -NEGLIGIBLE:
         raise ArithmeticError(f"the margin interval is empty: [{lower!r}, {upper!r}]")
     return max(gap, 0.0)

@@ -17,7 +17,7 @@ class Sums(NamedTuple):
     """Exact sums over the rows of one problem, its weights frozen: the columns of kernels/certificate.py.
 
     losses: sum of cap_i phi(u_i); duals: of the rows' shares of the dual; alpha: of the duals themselves; slack: the
-    smallest of the rows (a margin, or minus a violation); mistakes: rows missed.
+    smallest of the rows (a margin, or minus a violation); mistakes: rows missed; summed: the size of the summands.
     """
 
     losses: float
@@ -25,6 +25,7 @@ class Sums(NamedTuple):
     alpha: float
     slack: float
     mistakes: float
+    summed: float = 0.0
 
 
 class Running(NamedTuple):
@@ -42,11 +43,15 @@ class Running(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """What is known of weights that were certified: their objective, the better the larger `lower`, rows missed."""
+    """What is known of weights that were certified: their objective, the better the larger `lower`, rows missed.
+
+    summed: the size of what the objective was summed from.
+    """
 
     primal: float
     lower: float
     mistakes: int
+    summed: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -60,11 +60,14 @@ class Logistic(NamedTuple):
 
     def dual(self, alpha, cap):
         a = alpha / cap
+        b = (cap - alpha) / cap
         entropy = 0.0
+        # the logarithm of the one near 1 from the other: log(1 - a) is 0 for the small duals of large rows, and the
+        # bound that is summed from them would lie above the optimum
         if a > 0.0:
-            entropy -= a * math.log(a)
-        if a < 1.0:
-            entropy -= (1.0 - a) * math.log(1.0 - a)
+            entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))
+        if b > 0.0:
+            entropy -= b * (math.log(b) if b < 0.5 else math.log1p(-a))
         return cap * entropy
 
     def settled(self, alpha, cap):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -33,17 +34,19 @@ def keep_bounds(state: State, dual: np.ndarray, upper: np.ndarray) -> None:
     a["best_upper"] = np.minimum(a["best_upper"], upper)
 
 
-def keep_weights(problem: Problem, state: State, w: np.ndarray, found: list[Candidate]) -> None:
+def keep_weights(problem: Problem, state: State, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
     """Weights (K, d+1), an array that nobody else writes again, and what they are worth; the better ones stay.
+
+    found: None for a problem that was not looked at.
 
     Figures show rows of `best`, so that it is replaced and not written; of long vectors each copy counts.
     """
     a = state.arrays
-    better = [problem.objective.better(new, *_best(state, k)) for k, new in enumerate(found)]
+    better = [new is not None and problem.objective.better(new, *_best(state, k)) for k, new in enumerate(found)]
     if not any(better):
         return
     for k, new in enumerate(found):
-        if better[k]:
+        if new is not None and better[k]:
             a["best_primal"][k], a["best_lower"][k], a["best_mistakes"][k], a["best_summed"][k] = new
         else:
             w[k] = a["best"][k]

@@ -10,8 +10,11 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import asdca, sdca
-from streammargin.solvers.base import Figures, PassReport, Problem
+from streammargin.solvers.base import PassReport, Problem
+from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.descent import direction, raise_bound, search
+from streammargin.solvers.figures import Figures
+from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
 from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
@@ -24,9 +27,6 @@ START, START_MOST, START_NEAR = 6, 20, 10.0
 QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
-
-
-CERTIFIED = ("best", "best_primal", "best_mistakes", "best_dual", "best_lower", "best_upper")
 
 
 class Start(sdca.Method):
@@ -201,29 +201,32 @@ class Method(Swept):
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
-            figures = [self._figures(problem, state, k) for k in range(problem.count)]
+            figures = best_figures(problem, state)
             return PassReport(np.array([f.gap for f in figures]), 0, figures)
+        found: list[Candidate | None] = [None] * problem.count
+        dual = np.full(problem.count, -math.inf)
         for k in active:
-            self._judge(problem, state, k)
-            if not problem.resident:
+            found[k], dual[k] = self._judge(problem, state, k)
+        keep_bounds(state, dual, np.full(problem.count, math.inf))
+        keep_weights(problem, state, a["w"].copy(), found)
+        if not problem.resident:
+            for k in active:
                 self._step_unseen(problem, state, k)
-        figures = [self._figures(problem, state, k) for k in range(problem.count)]
+        figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
         self._watch(problem, state, active)
         return report
 
-    def _judge(self, problem: Problem, state: State, k: int) -> None:
-        """What the sums prove of problem k, and whether its centres move."""
+    def _judge(self, problem: Problem, state: State, k: int) -> tuple[Candidate, float]:
+        """What the sums prove of problem k: its weights, and the dual; and whether its centres move."""
         a = state.arrays
         total, w, image = a["totals"][k], a["w"][k], a["image"][k]
-        primal = total[kernel.PRIMAL] + 0.5 * float(w @ w)
-        if problem.per_trial > 1 or primal < a["best_primal"][k]:
-            a["best"][k], a["best_primal"][k], a["best_mistakes"][k] = w, primal, total[kernel.MISTAKES]
+        found = Candidate(float(total[kernel.PRIMAL] + 0.5 * float(w @ w)), -math.inf, int(total[kernel.MISTAKES]))
         bound = a["bound"][k]
         a["gain"][k] = raise_bound(bound, a["gain"][k], image, total[kernel.DUAL])
         a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
-        a["best_dual"][k] = max(a["best_dual"][k], a["gain"][k] - 0.5 * float(bound @ bound))
+        best = float(a["gain"][k] - 0.5 * float(bound @ bound))
         away = 0.5 * float(np.square(w - image).sum())
         dual = total[kernel.DUAL] - 0.5 * float(image @ image)
         if a["softness"][k] > 0.0 and away < 0.5 * total[kernel.GAP] and dual >= a["height"][k]:
@@ -231,6 +234,7 @@ class Method(Swept):
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k])
             a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
             a["moved"][k], a["steps"][k] = True, 0
+        return found, best
 
     def _watch(self, problem: Problem, state: State, active: np.ndarray) -> None:
         """Hand over after long without progress of any problem."""
@@ -248,7 +252,7 @@ class Method(Swept):
         before, number = state.arrays, state.numbers["pass"]
         after = self._set_out(problem)
         after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
-        for name in CERTIFIED:
+        for name in best_layout(problem):
             after.arrays[name][:] = before[name]
         for k in range(problem.count):
             # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
@@ -262,7 +266,7 @@ class Method(Swept):
         alpha = a["alpha"] if a["alpha"].size else np.zeros((problem.count, problem.rows))
         for k in range(problem.count):
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], alpha[k], a["margins"][k])
-        kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in CERTIFIED}}
+        kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in best_layout(problem)}}
         a.clear()
         ascent = ASCENT.start(_double(problem))
         state.arrays = {**ascent.arrays, **kept}

@@ -1,7 +1,26 @@
-"""python -m data_tools: the same as the command streammargin-data."""
+"""python -m data_tools, and the command streammargin-data: signals are caught before anything else is imported."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
-from data_tools.main import main
 
-sys.exit(main())
+def main() -> int:
+    """Run the command; returns the exit code."""
+    try:
+        from streammargin.cli.entry import guarded
+    except KeyboardInterrupt:
+        sys.stderr.write("streammargin-data: interrupted\n")
+        return 130
+    return guarded("streammargin-data", _load)
+
+
+def _load() -> Callable[[], int]:
+    from data_tools.main import main
+
+    return main
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -114,6 +114,9 @@ class Source(ABC):
         """The files that the rows, their labels and their weights are read from, linked ones too; none for arrays."""
         return []
 
+    def check_unchanged(self) -> None:  # noqa: B027
+        """Raise DataError where a file was written to, or replaced, since the source was opened. Costs no reading."""
+
     @abstractmethod
     def fingerprint(self) -> str:
         """A short text that changes when the data change: size, mtime, shapes and sampled bytes."""

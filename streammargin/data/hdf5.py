@@ -8,6 +8,7 @@ from typing import Any
 import h5py
 
 from streammargin.data.base import Source
+from streammargin.data.hdf5_base import HDF5Source
 from streammargin.data.hdf5_csr import CSRHDF5Source
 from streammargin.data.hdf5_dense import DenseHDF5Source
 from streammargin.data.hdf5_nodes import children, decoding, look_up
@@ -38,7 +39,9 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         raise DataError(f"{path} cannot be opened as HDF5 ({error}); copy or convert it again") from error
     try:
         with decoding(path):
-            return _open_rows(file, path, x, y, sample_weight)
+            source = _open_rows(file, path, x, y, sample_weight)
+            source.remember()
+            return source
     except BaseException:
         file.close()
         raise
@@ -52,7 +55,7 @@ def encoding_of(group: Any) -> str:
     return str(encoding).removesuffix("_matrix")
 
 
-def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> HDF5Source:
     if x is None:
         x = "X" if has_link(file, "X") or not has_link(file, "matrix") else "matrix"
     node = look_up(file, x, path)

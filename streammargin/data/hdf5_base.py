@@ -27,6 +27,7 @@ class HDF5Source(Source):
         self._y, self._weight = y, sample_weight
         self._others: list[Any] = []
         self._files = [path]  # that hold the rows
+        self._seen: dict[str, tuple[int, ...] | None] = {}
 
     def _check_shape(self) -> None:
         if self.rows == 0 or self.features == 0:
@@ -89,6 +90,15 @@ class HDF5Source(Source):
                         other.close()
         return found
 
+    def remember(self) -> None:
+        """Note how the files are now, for `check_unchanged`."""
+        self._seen = {path: _status(path) for path in self.files()}
+
+    def check_unchanged(self) -> None:
+        for path, before in self._seen.items():
+            if _status(path) != before:
+                raise DataError(f"{path} was changed during the run; start again, and do not write to it meanwhile")
+
     def fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
         for path in self.files():
@@ -103,6 +113,15 @@ class HDF5Source(Source):
             other.close()
         self._others.clear()
         self.file.close()
+
+
+def _status(path: str) -> tuple[int, ...] | None:
+    """Size, time and inode of a file; None where it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 def _add_file(digest: Any, path: str) -> None:

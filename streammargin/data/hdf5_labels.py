@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 from streammargin.data.hdf5_nodes import children, look_up
+from streammargin.data.hdf5_reader import stored_dtype
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
@@ -43,6 +44,8 @@ class Column:
         if node is None or node.shape is None or node.ndim != 1:
             shape = None if node is None else node.shape
             raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
+        if isinstance(node, h5py.Dataset):
+            stored_dtype(node, name)
         self.data = node
         self.length = int(node.shape[0])
         if self.categories is not None and self.data.dtype.kind not in "iu":

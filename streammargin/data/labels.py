@@ -12,15 +12,51 @@ from streammargin.errors import DataError
 MAX_CLASSES = np.iinfo(np.int16).max
 
 
-def as_values(chunk: np.ndarray) -> np.ndarray:
-    """Labels as an array of numbers, booleans or text (bytes are decoded)."""
+Origin = Callable[[int], tuple[str, int]]  # a row -> where it comes from, for messages (Source.place)
+
+
+def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:
+    """Labels as an array of numbers, booleans or text (bytes are decoded).
+
+    origin: of the rows of the chunk. Raises DataError for text that cannot be written anywhere: bytes that are not
+    UTF-8, NUL, halves of characters.
+    """
     chunk = np.asarray(chunk)
-    if chunk.dtype.kind == "S":
-        return np.char.decode(chunk, "utf-8")
-    if chunk.dtype.kind == "O":
-        values = [v.decode("utf-8") if isinstance(v, bytes) else v for v in chunk.tolist()]
-        return np.array([str(v) for v in values] if any(isinstance(v, str) for v in values) else values)
+    if chunk.dtype.kind in "SO":
+        values = [_decoded(value, row, origin) for row, value in enumerate(chunk.tolist())]
+        text = chunk.dtype.kind == "S" or any(isinstance(value, str) for value in values)
+        return np.array([str(value) for value in values] if text else values)
+    if chunk.dtype.kind == "U":
+        bad = text_fault(chunk)
+        if bad >= 0:
+            raise _no_text(bad, origin)
     return chunk
+
+
+def text_fault(values: np.ndarray) -> int:
+    """The first entry of an array of text (n,) that is none, or -1: looked at as numbers, since Python may not."""
+    unit = np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)
+    codes = np.ascontiguousarray(values).view(unit).reshape(len(values), values.dtype.itemsize // 4)
+    bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
+    bad[:, :-1] |= (codes[:, :-1] == 0) & (codes[:, 1:] != 0)
+    rows = bad.any(axis=1)
+    return int(rows.argmax()) if rows.any() else -1
+
+
+def _decoded(value: Any, row: int, origin: Origin) -> Any:
+    """Bytes as text, anything else as it is."""
+    try:
+        text = value.decode("utf-8") if isinstance(value, bytes) else value
+        if isinstance(text, str) and b"\0" in text.encode("utf-8"):
+            raise ValueError
+    except ValueError as error:
+        raise _no_text(row, origin) from error
+    return text
+
+
+def _no_text(row: int, origin: Origin) -> DataError:
+    where, row = origin(row)
+    return DataError(f"{where}: the label of row {row} is no text in UTF-8, or holds a NUL; write it differently")
 
 
 def label_key(label: Any) -> str:
@@ -40,7 +76,7 @@ def label_key(label: Any) -> str:
 
 
 def census(
-    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Callable[[int], tuple[str, int]] | None = None
+    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Origin | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
 
@@ -58,7 +94,7 @@ def census(
         if missing:
             where, row = origin(start + missing[0])
             raise DataError(f"{where}: row {row} has no label; drop the row or give it one")
-        chunk = as_values(raw)
+        chunk = as_values(raw, shifted(origin, start))
         if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
             bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
             what = "NaN" if np.isnan(chunk[bad]) else "infinite"
@@ -98,6 +134,11 @@ def census(
         codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
     counts = np.bincount(codes, minlength=len(order)) if rows < 1 << 20 else _counts(codes, len(order))
     return unsorted[place], codes, counts
+
+
+def shifted(origin: Origin, start: int) -> Origin:
+    """Where the rows of a part come from, which are counted from its own row 0."""
+    return lambda row: origin(start + row)
 
 
 def _is_missing(value: object) -> bool:

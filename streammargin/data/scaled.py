@@ -59,6 +59,9 @@ class ScaledSource(Source):
     def files(self) -> list[str]:
         return self.source.files()
 
+    def check_unchanged(self) -> None:
+        self.source.check_unchanged()
+
     def fingerprint(self) -> str:
         return self.source.fingerprint()
 

@@ -124,6 +124,10 @@ class ShardedSource(Source):
     def files(self) -> list[str]:
         return [path for source in self.sources for path in source.files()]
 
+    def check_unchanged(self) -> None:
+        for source in self.sources:
+            source.check_unchanged()
+
     def fingerprint(self) -> str:
         return hashlib.sha256("".join(s.fingerprint() for s in self.sources).encode()).hexdigest()[:16]
 

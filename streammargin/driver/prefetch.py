@@ -88,7 +88,10 @@ class BlockReader:
         return block
 
     def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
-        """(start, stop, block) for every block number in order; a block is valid until the next one."""
+        """(start, stop, block) for every block number in order; a block is valid until the next one.
+
+        Raises DataError where the files are not, before or afterwards, what they were when the source was opened.
+        """
         if not self._buffers:
             self._buffers = [self.source.allocate(self.bounds) for _ in range(self._count)]
         if self._resident:
@@ -96,10 +99,12 @@ class BlockReader:
                 self._kept = check_block(self.source, self._whole, 0, borrowed=True)
             if self._kept is None:
                 self._kept = self._fill(0, self._buffers[0])
+                self.source.check_unchanged()
                 self.counts.wait_seconds = self.counts.read_seconds
             for index in order:
                 yield int(self.bounds[index]), int(self.bounds[index + 1]), self._kept
             return
+        self.source.check_unchanged()
         free: queue.SimpleQueue = queue.SimpleQueue()
         filled: queue.SimpleQueue = queue.SimpleQueue()
         for buffer in self._buffers:
@@ -133,6 +138,7 @@ class BlockReader:
             halt.set()
             free.put(None)
             thread.join()
+        self.source.check_unchanged()
 
 
 def _block_bytes(block: Block) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Source
-from streammargin.data.labels import as_values, census, label_key
+from streammargin.data.labels import as_values, census, label_key, shifted
 from streammargin.errors import DataError, UsageError
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
@@ -83,7 +83,7 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     targets = np.empty(source.rows)
     start = 0
     for raw in source.labels():
-        chunk = as_values(raw)
+        chunk = as_values(raw, shifted(source.place, start))
         if chunk.dtype.kind not in "biuf":
             raise DataError(f"{source.name}: the labels are no numbers; name numbers to interpolate with `y`")
         if start + len(chunk) > source.rows:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.answers.base import Answer
 from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor, as_values, label_key
+from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
 from streammargin.data.open import opened
 from streammargin.errors import DataError
 from streammargin.model.file import write_model
@@ -112,7 +112,7 @@ class Model(ABC):
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start))
+                raw = as_values(labels.take(stop - start), shifted(source.place, start))
                 values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
                     numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
@@ -159,7 +159,7 @@ class Model(ABC):
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start))
+                raw = as_values(labels.take(stop - start), shifted(source.place, start))
                 if raw.dtype.kind not in "biuf":
                     raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
                 errors = np.abs(scores[:, 0] - raw)

@@ -36,7 +36,10 @@ def read_model(path: str, names: Iterable[str]) -> tuple[list[np.ndarray], dict[
                 raise TypeError("schema")
             if schema > SCHEMA:
                 raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
-            return [arrays[name] for name in names], header
+            found = [arrays[name] for name in names]
+            if not all(isinstance(array, np.ndarray) for array in found):  # bytes that are no array are handed on
+                raise TypeError("a member is no array")
+            return found, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except DataError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from typing import Any
 
 import numpy as np
 
+from streammargin.data.labels import text_fault
 from streammargin.errors import DataError, UsageError
 from streammargin.files import replacing
 from streammargin.model.file import read_model
@@ -30,12 +31,14 @@ def load_model(path: str | os.PathLike) -> LinearModel:
 
 def _array_fault(coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray) -> str | None:
     """What makes these arrays no model, if anything does."""
-    if coef.dtype.kind not in "fiu" or intercept.dtype.kind not in "fiu":
-        return f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers"
+    if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in (coef, intercept)):
+        return f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
     if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
         return f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         return f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
+    if classes.dtype.kind == "U" and text_fault(classes) >= 0:
+        return "a name of its classes is no text"
     expected = len(classes) if len(classes) > 2 else 1  # two classes have one row, a regressor has no class
     if len(coef) != expected or len(classes) == 1:
         return f"it has {len(coef)} rows of weights for {len(classes)} classes"
@@ -53,8 +56,8 @@ def _header_fault(header: dict[str, Any]) -> str | None:
         return f"its loss is {loss!r}"
     for key, default in (("p", 2.0), ("width", 1.0), ("epsilon", 0.0)):
         value = header.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
-            return f"its {key} is {value!r}"
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= sys.float_info.max:
+            return f"its {key} is {str(value)[:40]}"
     if not 1.0 < header.get("p", 2.0) <= 2.0:
         return f"its p is {header['p']!r}"
     if header.get("width", 1.0) == 0.0 or not isinstance(header.get("positive"), (str, int, float, type(None))):

@@ -1,6 +1,7 @@
 """Files and arrays made to mislead a reader: nothing is read past its end, hung on, or left out in silence."""
 
 import os
+import shutil
 
 import h5py
 import numpy as np
@@ -149,4 +150,83 @@ def test_labels_cut_short_during_a_run_are_bad_data(tmp_path):
         with pytest.raises(DataError, match="became shorter"):
             list(labels)
     with pytest.raises(DataError, match=r"y\.npy is truncated"):
+        read_all(path, y=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("how", ["overwritten", "replaced", "removed", "labels"])
+def test_data_that_change_during_a_run(tmp_path, how, blobs):
+    X, y = blobs
+    path, labels = tmp_path / "a.h5", tmp_path / "y.npy"
+    write_h5(path, np.repeat(np.tile(X, 10), 200, axis=0))
+    np.save(labels, np.repeat(y, 200))
+    passes = []
+
+    def meddle(event):
+        if event["event"] == "pass_end":
+            passes.append(event["pass"])
+        if passes == [1, 2]:
+            passes.append(0)
+            if how == "overwritten":
+                with open(path, "r+b") as file:
+                    file.seek(5000)
+                    file.write(np.ones(1000, np.float32).tobytes())
+            elif how == "replaced":
+                shutil.copy(path, tmp_path / "b.h5")
+                os.replace(tmp_path / "b.h5", path)
+            elif how == "removed":
+                os.unlink(path)
+            else:
+                os.truncate(labels, 2000)
+
+    changed = r"y\.npy" if how == "labels" else r"a\.h5"
+    with pytest.raises(DataError, match=rf"{changed} was changed during the run; start again"):
+        sm.train(path, y=str(labels), memory="16M", tol=1e-12, passes=30, C=100.0, listeners=[meddle])
+    assert passes[:3] == [1, 2, 0]
+
+
+@pytest.mark.parametrize("part", ["y", "sample_weight"])
+def test_columns_of_a_type_that_numpy_lacks(tmp_path, part):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = ROWS
+        kind = h5py.h5t.STD_I32LE.copy()
+        kind.set_size(3)
+        kind.set_precision(24)
+        if part != "y":
+            file["y"] = np.arange(10) % 2
+        h5py.h5d.create(file.id, part.encode(), kind, h5py.h5s.create_simple((10,)))
+    with pytest.raises(DataError, match=f"{part} has a type that NumPy lacks"):
+        read_all(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("codes", [np.arange(10) % 2 == 1, np.arange(10) % 2 + 0.5])
+def test_codes_of_categories_are_whole_numbers(tmp_path, codes):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y/codes"], file["y/categories"] = ROWS, codes, ["a", "b"]
+    with pytest.raises(DataError, match=r"its codes are .*, not whole numbers"):
+        read_all(tmp_path / "a.h5")
+
+
+NO_TEXT = {
+    "bytes": np.array([b"\xff\xfe", b"a"]),
+    "surrogate": np.array(["a\ud800", "b"]),
+    "nul": np.array(["a\0b", "b"]),
+    "nul in bytes": np.array([b"a\0b", b"b"]),
+    "no code point": np.frombuffer(b"\xff\xff\xff\x7fa\0\0\0", "<U1"),
+    "big-endian": np.frombuffer(b"\x7f\xff\xff\xff\0\0\0a", ">U1"),
+}
+
+
+@pytest.mark.parametrize("labels", NO_TEXT.values(), ids=NO_TEXT)
+def test_labels_that_are_no_text(tmp_path, labels):
+    path = write_h5(tmp_path / "a.h5", ROWS)
+    np.save(tmp_path / "y.npy", np.tile(labels, 5))
+    with pytest.raises(DataError, match=r"a\.h5: the label of row 0 is no text"):
+        sm.train(path, y=str(tmp_path / "y.npy"))
+
+
+def test_an_archive_is_no_array_of_labels(tmp_path):
+    path = write_h5(tmp_path / "a.h5", ROWS)
+    np.savez(tmp_path / "y.npz", np.arange(10))
+    os.rename(tmp_path / "y.npz", tmp_path / "y.npy")
+    with pytest.raises(DataError, match=r"y\.npy is not an array of labels"):
         read_all(path, y=str(tmp_path / "y.npy"))

@@ -8,7 +8,7 @@ import threading
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import call, write_h5
 from test_convert import random_matrix
 from test_convert_bad_input import old_csc
 
@@ -132,3 +132,10 @@ def test_many_classes_keep_their_labels(tmp_path):
     generate(str(tmp_path / "a"), rows=3000, features=3, classes=1000, noise=1.0)
     with h5py.File(tmp_path / "a") as file:
         assert file["y"][:].min() >= 0 and 900 < file["y"][:].max() < 1000
+
+
+def test_a_full_standard_error_changes_no_exit_code(tmp_path, blobs_file):
+    for arguments, code in (([blobs_file, tmp_path / "out.h5"], 0), ([tmp_path / "gone.h5", tmp_path / "no.h5"], 66)):
+        with open("/dev/full", "w") as full:
+            done = call("convert", *arguments, module="data_tools", capture_output=False, stderr=full)
+        assert done.returncode == code

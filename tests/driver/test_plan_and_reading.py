@@ -124,7 +124,7 @@ def test_leaving_early_ends_the_thread(files):
 def test_the_next_block_is_announced_while_one_is_read(files):
     for source in files:
         said, read = [], []
-        spy = SimpleNamespace(**{name: getattr(source, name) for name in ("name", "whole", "allocate")})
+        spy = SimpleNamespace(**{name: getattr(source, name) for name in ("whole", "allocate", "check_unchanged")})
         spy.announce = lambda *span, source=source, said=said: (said.append(span), source.announce(*span))
         spy.read = lambda *args, source=source, read=read: (read.append(args[:2]), source.read(*args))[1]
         bounds = source.bounds(1 << 20)

@@ -130,6 +130,7 @@ def write_parts(path, model, **changes):
         {"coef": np.ones((3, 6)) * 1j},
         {"coef": np.full((3, 6), np.nan)},
         {"coef": np.full((3, 6), "a")},
+        {"coef": np.full((3, 6), np.longdouble("1e4000"))},
         {"intercept": np.ones(2)},
         {"intercept": np.full(3, np.inf)},
         {"classes": np.array(["a", "b"])},
@@ -137,11 +138,13 @@ def write_parts(path, model, **changes):
         {"classes": np.array([1.0, 2.0, np.nan])},
         {"classes": np.array([["a", "b", "c"]])},
         {"classes": np.array([1j, 2, 3])},
+        {"classes": np.frombuffer(b"\xff\xff\xff\x7fa\0\0\0b\0\0\0", "<U1")},
         {"p": None},
         {"p": 1.0},
         {"p": [2]},
         {"width": "foo"},
         {"width": -1.0},
+        {"width": 10**400},
         {"loss": "cake"},
         {"loss": {}},
         {"positive": []},
@@ -160,6 +163,16 @@ def test_models_that_are_not_consistent_are_refused(model, tmp_path, changes):
 def test_the_model_that_they_were_made_of_is_fine(model, tmp_path):
     write_parts(tmp_path / "m.npz", model)
     assert np.array_equal(load_model(tmp_path / "m.npz").coef_, model.coef_)
+
+
+@pytest.mark.parametrize("member", ["coef", "intercept", "classes", "header"])
+def test_members_that_are_no_arrays(model, tmp_path, member):
+    model.save(tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "m.npz") as whole, zipfile.ZipFile(tmp_path / "n.npz", "w") as archive:
+        for name in whole.namelist():
+            archive.writestr(name, b"rubbish" if name == f"{member}.npy" else whole.read(name))
+    with pytest.raises(DataError, match="is not a model"):
+        load_model(tmp_path / "n.npz")
 
 
 @pytest.mark.parametrize("header", ["[]", "5", "null", "[" * 100_000, "{", '"' + "a" * 10 + '"'])

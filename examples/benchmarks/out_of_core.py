@@ -27,9 +27,9 @@ from examples.benchmarks.large_sets import LARGE
 from examples.benchmarks.sets import WORK, make
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
-from streammargin.driver.plan import parse_size
 from streammargin.driver.prefetch import read_blocks
 from streammargin.kernels.jit import compile_seconds
+from streammargin.sizes import parse_size
 from streammargin.specs.blocks import DenseBlock
 
 KEY = ("set", "at_most", "loss", "C", "solver", "memory", "state")

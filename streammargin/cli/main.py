@@ -27,7 +27,8 @@ def build_parser(verb: str | None = None) -> Parser:
     """The parser; only the named verb gets its options, so that nothing else need be imported."""
     parser = Parser(
         prog="streammargin",
-        description="Linear large-margin classifiers on data larger than memory, with a certificate of the answer.",
+        description="Linear large-margin classifiers on data larger than memory, "
+        "with a certificate of how good the answer is.",
         epilog="exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence), 65 bad data, "
         "66 input missing,\n73 cannot create output, 74 I/O error, 129 hung up, 130 interrupted, 143 terminated, "
         "1 unexpected",

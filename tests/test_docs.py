@@ -1,0 +1,223 @@
+"""README, docs, help and code name the same things."""
+
+import argparse
+import json
+import math
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import data_tools.main
+import streammargin.cli.main
+import streammargin.errors
+from streammargin.cli.main import main
+from streammargin.solvers.registry import SOLVERS, make_solver, names
+from streammargin.specs.losses import LOSSES, losses_with, make_loss
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PARSERS = {"streammargin": streammargin.cli.main, "streammargin-data": data_tools.main}
+
+
+def page(name):
+    return (ROOT / "docs" / name).read_text()
+
+
+def table(text, heading):
+    """The cells of the first table after a heading, without its head; code marks are taken off."""
+    lines = text[re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE).end() :].splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
+    rows = []
+    for line in lines[first:]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip().replace("`", "") for cell in line.strip("|").split("|")])
+    return rows[2:]
+
+
+def names_in(cells):
+    """The names in a table's first column, several of them with commas between."""
+    return [name.strip() for row in cells for name in row[0].split(",")]
+
+
+def code(text):
+    """Every indented line, and every piece of code within a line; fenced blocks are run by test_adding."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"`\n?", "`", text)
+    yield from (line.strip() for line in text.splitlines() if line.startswith("    "))
+    yield from (piece.replace("\n", " ") for piece in re.findall(r"`([^`]+)`", text))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+        assert re.match(r"https?://", target) or (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_named_files_are_there(path):
+    for piece in code(path.read_text()):
+        for name in re.findall(r"(?<![\w./*])((?:streammargin|data_tools|tests|examples|docs)/[\w./*-]+)", piece):
+            assert list(ROOT.glob(name.rstrip("/."))), name
+
+
+def commands(path):
+    """Our commands in a page, as lists of words."""
+    for piece in code(path.read_text()):
+        piece = re.sub(r"^\$ |.*/bin/(?=streammargin)", "", piece.split(" | ")[0])
+        words = shlex.split(piece, comments=True)
+        if words and words[0] in PARSERS and len(words) > 1:
+            yield words
+
+
+def test_there_are_commands_to_check():
+    assert len([words for path in PAGES for words in commands(path)]) > 10
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_are_understood(path, capsys):
+    for program, verb, *arguments in commands(path):
+        module = PARSERS[program]
+        assert verb in module.VERBS, f"{program} {verb}"
+        arguments = [argument for argument in arguments if not argument.startswith("[")]
+        if not arguments or arguments == ["--help"]:
+            continue  # the name of a command, not a call
+        module.build_parser(verb).parse_args([verb, *arguments])
+
+
+def options_of(module):
+    """Every long option of every verb."""
+    for verb in module.VERBS:
+        parser = module.build_parser(verb)
+        (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+        for action in verbs.choices[verb]._actions:
+            yield from (name for name in action.option_strings if name.startswith("--"))
+
+
+def test_options_that_are_named_exist():
+    known = {name for module in PARSERS.values() for name in options_of(module)} | {"--version"}
+    for path in (ROOT / "examples" / "benchmarks").glob("*.py"):
+        known |= set(re.findall(r'"(--[a-zA-Z-]+)"', path.read_text()))
+    for path in PAGES:
+        if path.name == "CHANGELOG.md":  # what there was once
+            continue
+        for piece in code(path.read_text()):
+            if re.match(r"(python3? -m (venv|pytest)|prlimit)", piece):
+                continue
+            for option in re.findall(r"(?<![\w-])--[a-zA-Z][\w-]*", piece):
+                assert option in known, f"{path.name}: {option}"
+
+
+def test_benchmarks_that_are_named_exist():
+    found = {name for path in PAGES for name in re.findall(r"examples\.benchmarks\.(\w+)", path.read_text())}
+    files = {path.stem for path in (ROOT / "examples" / "benchmarks").glob("*.py") if "def main" in path.read_text()}
+    assert found == files
+
+
+def test_the_solvers_are_those_of_the_code():
+    rows = {row[0].removesuffix(" (default)"): row for row in table(page("solvers.md"), "Solvers")}
+    assert set(rows) == set(names())
+    parser = streammargin.cli.main.build_parser("train").parse_args(["train", "DATA"])
+    assert [row[0] for row in rows.values() if row[0].endswith(" (default)")] == [f"{parser.solver} (default)"]
+    for name in SOLVERS:
+        method = make_solver(name)
+        _, losses, C, _, options, _ = rows[name]
+        hard = math.isinf(method.default_C)
+        assert (C == "inf") == hard, name
+        able = losses_with(method.requires) if method.requires else [method.default_loss]
+        if hard and "has_hard_margin" in method.requires:
+            able = [loss for loss in able if make_loss(loss).has_hard_margin()]
+        assert set(losses.split(", ")) == {*able, *(["interpolate"] if method.numeric else [])}, name
+        own = {*method.options, *(["joint"] if method.joint else [])}
+        assert {option for option in options.split(", ") if option} == own, name
+
+
+def test_the_losses_are_those_of_the_code():
+    assert set(names_in(table(page("solvers.md"), "Losses"))) == set(LOSSES)
+
+
+def test_the_exit_codes_are_those_of_the_code():
+    codes = {int(row[0]) for row in table(page("events.md"), "Exit codes")}
+    classes = [kind for kind in vars(streammargin.errors).values() if isinstance(kind, type)]
+    raised = {kind.exit_code for kind in classes if issubclass(kind, streammargin.errors.StreamMarginError)}
+    assert codes == raised | {0, 3, 129, 130, 143}
+    helped = streammargin.cli.main.build_parser().epilog
+    assert codes == {int(number) for number in re.findall(r"\b\d+(?= [a-zA-Z])", helped)}
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory):
+    """The events of trainings of all kinds: soft and hard margin, several C, not converged, and one that failed."""
+    folder = tmp_path_factory.mktemp("docs")
+    random = np.random.default_rng(5)
+    y = np.where(random.random(80) < 0.5, -1, 1)
+    X = random.standard_normal((80, 3)) + 0.5 * y[:, None]
+    from conftest import write_h5
+
+    good, bad = write_h5(folder / "good.h5", X, y), write_h5(folder / "bad.h5", X, y[:-1])
+    found = []
+    for number, options in enumerate([
+        [good, "--valid", good, "-c", "0.1,1"], [good, "-c", "inf", "--solver", "perceptron", "--passes", "2"], [bad],
+    ]):  # fmt: skip
+        log = folder / f"{number}.log"
+        main(["train", *options, "-o", str(folder / f"{number}.npz"), "-q", "--log-json", str(log)])
+        found += [json.loads(line) for line in log.read_text().splitlines()]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["run_start", "pass_end", "certificate", "warning", "run_end"])
+def test_the_keys_of_events_are_those_of_a_run(events, kind, capsys):
+    documented = set(names_in(table(page("events.md"), kind)))
+    seen = [event for event in events if event["event"] == kind]
+    assert seen and documented == set().union(*seen)
+    for event in seen:
+        if event.get("status", "ok") == "ok":
+            assert documented - {"message"} <= set(event) | {"message"}
+
+
+def test_all_events_are_documented(events):
+    assert {event["event"] for event in events} == set(
+        re.findall(r"^## ([a-z]+(?:_[a-z]+)?)$", page("events.md"), re.M)
+    )
+
+
+def test_the_reasons_are_those_of_the_results(events):
+    from streammargin.result import TrainResult
+
+    documented = {row[0] for row in table(page("events.md"), "Reasons")}
+    listed = re.search(r"reason : (.*)", TrainResult.__doc__)[1].split(" | ")
+    assert documented == {*listed, "error"}
+    assert {event["reason"] for event in events if event["event"] == "run_end"} <= documented
+
+
+def test_one_sentence_says_what_it_is():
+    sentence = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["description"] + "."
+    assert (ROOT / "README.md").read_text().splitlines()[2] == sentence
+    assert streammargin.cli.main.build_parser().description == sentence
+
+
+def test_the_readme_has_the_commands_of_the_house():
+    text = (ROOT / "README.md").read_text()
+    assert len(re.findall(r"^    python3 -m venv \.venv-test .*$", text, re.M)) == 1  # .ci/run takes it from there
+    assert len(text.splitlines()) <= 110  # one page
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys, blobs):
+    from conftest import write_h5
+
+    monkeypatch.chdir(tmp_path)
+    X, y = blobs
+    write_h5(tmp_path / "train.h5", X, y)
+    write_h5(tmp_path / "test.h5", X[:50], y[:50])
+    text = (ROOT / "README.md").read_text().split("## From Python")[1].split("\n## ")[0]
+    snippet = "\n".join(line[4:] for line in text.splitlines() if line.startswith("    "))
+    assert "sm.train" in snippet
+    targets = X[:5] @ np.ones(X.shape[1])
+    scope = {"batches": iter([(X[:100], y[:100]), (X[100:], y[100:])]), "X": X[:5], "y": y[:5], "targets": targets}
+    scope["y"] = np.array([-1, 1, -1, 1, 1])
+    exec(snippet, scope)
+    assert (tmp_path / "model.npz").exists() and scope["result"].converged

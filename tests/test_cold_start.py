@@ -96,7 +96,7 @@ def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, bo
 OWN = """
 from typing import NamedTuple
 import numpy as np
-from streammargin.kernels.methods import expose
+from streammargin.kernels.overloads import expose
 from streammargin.kernels.predict import total_loss
 from streammargin.specs.losses import make_loss
 {definition}
@@ -165,7 +165,7 @@ def test_processes_that_compile_side_by_side_leave_a_cache_that_works(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     code = """
 import sys, numpy as np
-from streammargin.kernels.check import first_not_finite
+from streammargin.kernels.block_checks import first_not_finite
 assert first_not_finite(np.array([1, np.inf], sys.argv[1])) == 1
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -29,7 +29,7 @@ def test_every_folder_has_its_line():
         ("solvers/base.py", "def reached"),
         ("solvers/base.py", "def check"),
         ("solvers/sdca.py", "def run_block"),
-        ("solvers/swept.py", "def certify_block"),
+        ("solvers/certified_by_sweep.py", "def certify_block"),
         ("data/base.py", "def read"),
         ("model/base.py", "def evaluate"),
         ("kernels/sdca.py", "loss.step"),

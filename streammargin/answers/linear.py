@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 
 
 class LinearAnswer:
@@ -29,7 +29,7 @@ class LinearAnswer:
 
     def length(self, p: float) -> float:
         """||w||_p of output 0 without the weight of the constant."""
-        return dual_norm(self.w[0, :-1], p)
+        return lp_norm(self.w[0, :-1], p)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"coef": np.ascontiguousarray(self.w[:, :-1]), "intercept": self.w[:, -1] * self.bias}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from streammargin.errors import UsageError
-from streammargin.kernels.methods import expose
+from streammargin.kernels.overloads import expose
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import make_solver
 

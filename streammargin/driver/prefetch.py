@@ -29,26 +29,26 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
 
     Unsorted sparse rows are sorted in place, or in a copy where the arrays are borrowed from the user.
     """
-    from streammargin.kernels import check
+    from streammargin.kernels import block_checks
 
     if isinstance(block, CSRBlock):
-        code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
-        if code == check.UNSORTED:
+        code, row, index = block_checks.check_sparse(block.indices, block.indptr, block.width)
+        if code == block_checks.UNSORTED:
             if borrowed:
                 block = block._replace(data=block.data.copy(), indices=block.indices.copy())
-            check.sort_rows(block.data, block.indices, block.indptr)
-            code, row, index = check.check_sparse(block.indices, block.indptr, block.width)
-        if code in (check.OUT_OF_RANGE, check.TWICE):
+            block_checks.sort_rows(block.data, block.indices, block.indptr)
+            code, row, index = block_checks.check_sparse(block.indices, block.indptr, block.width)
+        if code in (block_checks.OUT_OF_RANGE, block_checks.TWICE):
             where, row = source.place(start + int(row))
-        if code == check.OUT_OF_RANGE:
+        if code == block_checks.OUT_OF_RANGE:
             raise DataError(
                 f"{where}: row {row} has the column index {int(np.uint32(index).view(np.int32))}, "
                 f"outside 0..{block.width - 1}; write the data again, with the right shape"
             )
-        if code == check.TWICE:
+        if code == block_checks.TWICE:
             raise DataError(f"{where}: row {row} has column {index} twice; sum the duplicates")
     values = block.X.reshape(-1) if isinstance(block, DenseBlock) else block.data
-    bad = int(check.first_not_finite(values))
+    bad = int(block_checks.first_not_finite(values))
     if bad >= 0:
         if isinstance(block, DenseBlock):
             row, column = divmod(bad, block.features())

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels import overloads  # noqa: F401
 
 # the first columns of the figures of a pass, one row per problem: min a_i.w (from inf), rows with a_i.w <= 0
 SMALLEST, MISTAKES = 0, 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample
 from streammargin.specs.blocks import DenseBlock

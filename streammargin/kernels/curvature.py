@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels import overloads  # noqa: F401
 
 
 @register_jitable

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.kernels import methods  # noqa: F401
+from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, counts, weights
 from streammargin.specs.blocks import TOGETHER, add_outer_products

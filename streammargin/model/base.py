@@ -95,7 +95,7 @@ class Model(ABC):
         """
         if self.numeric:
             return self._errors(data, x, y, memory)
-        from streammargin.kernels.methods import expose
+        from streammargin.kernels.overloads import expose
         from streammargin.kernels.predict import total_loss
 
         if loss is None:

@@ -17,7 +17,7 @@ from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
@@ -156,7 +156,7 @@ class Method(WholePass):
         following = a["w"].copy()
         progress = True
         for k in active:
-            size = dual_norm(a["w"][k], 2.0)
+            size = lp_norm(a["w"][k], 2.0)
             lower = a["smallest"][k] / size if size > 0.0 else -math.inf
             if problem.count == 1:
                 lower = max(lower, float(a["best_lower"][k]))
@@ -223,7 +223,7 @@ class Method(WholePass):
         v = np.zeros(problem.features + 1)
         kernel.combine(rows, signs * u, R, v)
         self._prune(problem, state, k, gram @ u)
-        size, total = dual_norm(v, 2.0), float(u.sum())
+        size, total = lp_norm(v, 2.0), float(u.sum())
         if size > 0.0:
             v /= size
             v /= size / total * R  # the margins of the support become 1
@@ -248,7 +248,7 @@ class Method(WholePass):
         ascent = ASCENT.start(_double(problem))
         for k in range(problem.count):
             u = a[f"u {k}"]
-            size = dual_norm(a["w"][k], 2.0)
+            size = lp_norm(a["w"][k], 2.0)
             total = float(u.sum())
             if size > 0.0 and total > 0.0:
                 # w = sum alpha_i a_i, of length 1 / margin, while u belongs to rows divided by R

@@ -14,7 +14,7 @@ from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm, mirror
+from streammargin.specs.norms import lp_norm, mirror
 from streammargin.specs.rows import numbered_from
 
 # The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
@@ -85,7 +85,7 @@ class Method(DualAscent):
         self.check_scale(problem, state)
         estimate = np.zeros(problem.count)
         for k in active:
-            size = dual_norm(self._image(state, k), problem.q)
+            size = lp_norm(self._image(state, k), problem.q)
             share = a["pace"][k, kernel.LAST] ** 2
             gain, total = dual_sums(problem.labels, problem.loss, k, a["alpha"][k], a["momentum"][k], share)
             dual = gain - 0.5 * size * size

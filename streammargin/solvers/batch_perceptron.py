@@ -13,7 +13,7 @@ from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
 from streammargin.solvers.hull import hull_bound, hull_layout
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
 
@@ -64,9 +64,9 @@ class Method(GradientPass):
         upper = np.full(problem.count, math.inf)
         for k in active:
             row, rows, w = a["pull"][k], a["rows"][k], a["w"][k]
-            size = dual_norm(rows, 2.0, mix(1.0, rows, 1.0 / R, row)) / (t + 1.0)
+            size = lp_norm(rows, 2.0, mix(1.0, rows, 1.0 / R, row)) / (t + 1.0)
             upper[k] = (size + ROUNDING) * R
-            length = dual_norm(w, 2.0, mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row))
+            length = lp_norm(w, 2.0, mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row))
             if length > 1.0:
                 w /= length
             if len(a["average"]):

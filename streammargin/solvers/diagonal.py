@@ -15,7 +15,7 @@ from streammargin.solvers.hinge_pass import HingePass
 from streammargin.solvers.state import Array, Layout
 from streammargin.solvers.whole_pass import chunk_rows
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 from streammargin.specs.schedules import Schedule, parse_schedule
 
@@ -103,10 +103,10 @@ class Method(HingePass):
         upper = np.full(problem.count, math.inf)
         for k in active:
             figures, w, pull, theta = a["figures"][k], a["w"][k], a["pull"][k], a["theta"][k]
-            length = dual_norm(pull, 2.0, square(pull))
+            length = lp_norm(pull, 2.0, square(pull))
             if figures[kernel.MASS] > 0.0:
                 upper[k] = R * (length / figures[kernel.MASS])
-            change = dual_norm(w, 2.0, mix(R, w, -1.0, pull))
+            change = lp_norm(w, 2.0, mix(R, w, -1.0, pull))
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
             uphill = self.restarts and figures[kernel.TURN] > 0.0

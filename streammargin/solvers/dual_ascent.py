@@ -11,8 +11,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
+from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
-from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block, values_of
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
@@ -31,7 +31,7 @@ def group_of(block: Block) -> int:
     return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
 
 
-class DualAscent(Swept):
+class DualAscent(CertifiedBySweep):
     """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it is no number.
 
     It has the figures of a pass too (K, FIGURES), the columns of kernels/sdca.py.

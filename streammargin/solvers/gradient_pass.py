@@ -15,7 +15,7 @@ from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.state import Array, Layout, Room
 from streammargin.solvers.whole_pass import WholePass, chunk_rows
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
 # a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
@@ -146,16 +146,16 @@ class SoftmaxPass(GradientPass):
             step, divisor = self.step(problem, rows, total, value, level)
             pull, w, mass = a["pull"][group].reshape(-1), a["w"][group].reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # R^-2 may be no number
-            bounds = [dual_norm(pull, 2.0, square(pull)) / mass]
+            bounds = [lp_norm(pull, 2.0, square(pull)) / mass]
             step /= R
             if self.momentum:
                 beta = t / (t + 1.0)
                 a["mass"][k] = beta * (a["mass"][k] + mass)
                 velocity = a["velocity"][group].reshape(-1)
-                length = dual_norm(velocity, 2.0, mix(beta, velocity, beta, pull))
+                length = lp_norm(velocity, 2.0, mix(beta, velocity, beta, pull))
                 bounds.append(self._ratio(length, a["mass"][k]))
                 mix(1.0, w, step, velocity)
-            length = dual_norm(w, 2.0, mix(1.0, w, step, pull))
+            length = lp_norm(w, 2.0, mix(1.0, w, step, pull))
             if not self.momentum:
                 a["mass"][k] += step * mass
                 bounds.append(self._ratio(length, a["mass"][k]))

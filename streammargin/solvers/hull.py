@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.kernels.vectors import mix, towards
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.state import Array, Layout
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -34,10 +34,10 @@ def hull_bound(problem: Problem, state: State, k: int, share: float, vector: np.
         part = min(max(-along / square, 0.0), 1.0) if 0.0 < square < math.inf else 0.0
     before = kept.copy() if problem.q != 2.0 and points[k] > 0.0 else None
     square = mix(1.0 - part, kept, part * share, vector)
-    size = dual_norm(kept, problem.q, square)
-    if before is not None and dual_norm(before, problem.q) <= size:  # `part` is that of the Euclidean norm
+    size = lp_norm(kept, problem.q, square)
+    if before is not None and lp_norm(before, problem.q) <= size:  # `part` is that of the Euclidean norm
         kept[:] = before
-        size = dual_norm(kept, problem.q)
+        size = lp_norm(kept, problem.q)
     points[k] += 1.0
     bound = size + 2.0 * EPS * float(points[k]) * largest
     return bound if math.isfinite(bound) else math.inf

@@ -12,7 +12,7 @@ from streammargin.solvers.base import Problem, State
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.primal import Primal
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.steps import MirrorDescent
 
 
@@ -48,5 +48,5 @@ class Method(Primal):
         """The margin gap is within tol, or every a_i.w >= 1 - tol: the minimum of the objective."""
         if figures.margin_lower is None or not figures.margin_lower > 0.0:
             return False
-        smallest = figures.margin_lower * dual_norm(figures.w, problem.p)
+        smallest = figures.margin_lower * lp_norm(figures.w, problem.p)
         return super().reached(problem, figures) or smallest >= 1.0 - problem.tol

@@ -12,11 +12,11 @@ from streammargin.kernels import newton as kernel
 from streammargin.solvers import asdca, sdca
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.descent import direction, raise_bound, search
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
-from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
@@ -44,7 +44,7 @@ class Ascent(asdca.Method):
 START_METHOD, ASCENT = Start(), Ascent()
 
 
-class Method(Swept):
+class Method(CertifiedBySweep):
     """State: weights w and A^T a `image` (K, d+1), centres alpha and margins (K, n), H (K, d+1, d+1), `softness` (K,).
 
     The best dual bound has no duals of its own: `bound` (K, d+1) is its A^T a, `gain` (K,) the rest of it.

@@ -10,7 +10,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import primal as kernel
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.primal import Primal
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.steps import Pegasos
 
 
@@ -44,13 +44,13 @@ class Method(Primal):
         w = super().frozen(problem, state, k)
         # P(0) is the sum of the caps: exact after whole passes, and their mean times n before
         cost = float(state.arrays["carried"][k, kernel.CAPS]) * self.scale(problem, state, k)
-        size, radius = dual_norm(w, 2.0), math.sqrt(2.0 * cost)
+        size, radius = lp_norm(w, 2.0), math.sqrt(2.0 * cost)
         return w * (radius / size) if size > radius else w
 
     def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
         """D(beta sum of the multiples) for the best feasible beta <= 1/E, E being the passes begun."""
         a = state.arrays
-        size, total = dual_norm(a["theta"][k], 2.0), float(a["carried"][k, kernel.TOTAL])
+        size, total = lp_norm(a["theta"][k], 2.0), float(a["carried"][k, kernel.TOTAL])
         if total == 0.0:
             return 0.0, math.inf
         beta = 1.0 / state.numbers["pass"]
@@ -63,7 +63,7 @@ class Method(Primal):
         return False  # w shrinks with every step
 
     def estimate(self, problem: Problem, state: State, k: int) -> float:
-        size = dual_norm(self._current(problem, state, k), 2.0) * self.scale(problem, state, k)
+        size = lp_norm(self._current(problem, state, k), 2.0) * self.scale(problem, state, k)
         primal = 0.5 * size * size + float(state.arrays["figures"][k, kernel.LOSS])
         dual = self.bounds(problem, state, k)[0]
         return max(0.0, primal - dual) / max(primal, abs(dual), 1e-300)

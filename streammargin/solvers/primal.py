@@ -13,12 +13,12 @@ from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
+from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.dual_ascent import group_of
 from streammargin.solvers.hull import EPS, hull_bound, hull_layout
 from streammargin.solvers.state import Array, Layout
-from streammargin.solvers.swept import Swept
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import dual_norm, mirror
+from streammargin.specs.norms import lp_norm, mirror
 from streammargin.specs.rows import numbered_from
 from streammargin.specs.steps import Rule
 
@@ -28,7 +28,7 @@ PLAIN = (1e-50, 1e50)
 CANCELLED = 1e-9
 
 
-class Primal(Swept, StreamSolver):
+class Primal(CertifiedBySweep, StreamSolver):
     """State: theta (K, d+1), the sum of the rows with the multiples that the steps gave them; no number per row.
 
     Rows are taken in units of `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
@@ -127,7 +127,7 @@ class Primal(Swept, StreamSolver):
         total = float(a["carried"][k, kernel.TOTAL])
         if self.has_empty_row(problem, state):
             return 0.0
-        size = dual_norm(a["theta"][k], problem.q) * float(a["unit"][k])
+        size = lp_norm(a["theta"][k], problem.q) * float(a["unit"][k])
         bound = size / total * self.base(state) if total > 0.0 else math.inf
         return min(bound, float(a["nearest"][k])) if problem.hard else bound
 
@@ -142,7 +142,7 @@ class Primal(Swept, StreamSolver):
         if not mass > 0.0:
             return
         theta = a["theta"][k] * a["unit"][k]
-        rounding = (a["figures"][k, kernel.UPDATES] + 1.0) * EPS * dual_norm(theta, problem.q) / mass
+        rounding = (a["figures"][k, kernel.UPDATES] + 1.0) * EPS * lp_norm(theta, problem.q) / mass
         if rounding <= CANCELLED * largest:
             bound = hull_bound(problem, state, k, 1.0 / mass, theta - a["left"][k], largest) + CANCELLED * largest
             a["nearest"][k] = min(a["nearest"][k], bound * self.base(state))
@@ -192,7 +192,7 @@ class Primal(Swept, StreamSolver):
         upper = self.margin_bound(problem, state, k)
         if upper < self.smallest_margin(problem, state):
             return 0.0
-        size = dual_norm(self._current(problem, state, k), problem.p)
+        size = lp_norm(self._current(problem, state, k), problem.p)
         if not (size > 0.0 and 0.0 < upper < math.inf):
             return math.inf
         lower = float(state.arrays["figures"][k, kernel.MIN_MARGIN]) / size * self.base(state)

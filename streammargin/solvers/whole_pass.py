@@ -16,7 +16,7 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block, values_of
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
 # a chunk of rows should stay in the cache of one core
@@ -103,7 +103,7 @@ class WholePass(Solver):
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
-        return problem.objective.lengths(np.array([dual_norm(row, 2.0, square(row)) for row in w]))
+        return problem.objective.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
         self, problem: Problem, state: State, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,

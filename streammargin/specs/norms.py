@@ -106,37 +106,40 @@ def _square(theta: np.ndarray) -> float:
     return sum(float(np.dot(piece, piece)) for piece in pieces)
 
 
-def dual_norm(theta: np.ndarray, q: float, square: float | None = None) -> float:
-    """||theta||_q, float64, without overflow of the powers; square: ||theta||_2^2, where it is known already."""
-    if q == 2.0:
+def lp_norm(x: np.ndarray, p: float, square: float | None = None) -> float:
+    """||x||_p of weights (and ||x||_q of what A^T makes of duals), float64, without overflow of the powers.
+
+    x (m,), p > 1 or the dual exponent; square: ||x||_2^2, where it is known already.
+    """
+    if p == 2.0:
         with np.errstate(over="ignore"):
-            if square is None and theta.dtype == np.float64:
-                square = _square(theta)
+            if square is None and x.dtype == np.float64:
+                square = _square(x)
             elif square is None:
-                square = float(np.einsum("i,i", theta, theta, dtype=np.float64))  # no temporary, one thread
+                square = float(np.einsum("i,i", x, x, dtype=np.float64))  # no temporary, one thread
         if 1e-280 < square < 1e280:
             return math.sqrt(square)
-    top = float(np.max(np.abs(theta), initial=0.0))
+    top = float(np.max(np.abs(x), initial=0.0))
     if top == 0.0 or not math.isfinite(top):
         return top
-    return top * float(np.sum(np.abs(theta / top) ** q)) ** (1.0 / q)
+    return top * float(np.sum(np.abs(x / top) ** p)) ** (1.0 / p)
 
 
 def rough_norm(theta: np.ndarray, q: float) -> float:
-    """||theta||_q to the precision of its type: several times as fast as dual_norm where q = 2."""
+    """||theta||_q to the precision of its type: several times as fast as lp_norm where q = 2."""
     if q == 2.0:
         with np.errstate(over="ignore"):
             square = _square(theta)
         if 1e-30 < square < math.inf:
             return math.sqrt(square)
-    return dual_norm(theta, q)
+    return lp_norm(theta, q)
 
 
 def mirror(theta: np.ndarray, q: float) -> np.ndarray:
     """w = mirror(theta), float64; mirror(0) = 0 by definition."""
     if q == 2.0:
         return np.array(theta, dtype=np.float64)
-    size = dual_norm(theta, q)
+    size = lp_norm(theta, q)
     if size == 0.0:
         return np.zeros(theta.shape)
     scaled = np.abs(theta) / size

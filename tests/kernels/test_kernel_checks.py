@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from reference.datasets import as_form, noisy
 
 from streammargin.data.arrays import ArraySource
-from streammargin.kernels import check, columns
+from streammargin.kernels import block_checks, columns
 from streammargin.kernels.order import permutation
 from streammargin.kernels.predict import decide_block
 
@@ -19,27 +19,27 @@ def test_the_first_value_that_is_not_finite_is_found(dtype, bad):
     for size in (1, 7, 4096, 10_000):
         for place in {0, size // 2, min(4096, size - 1), size - 1}:
             values = np.full(size, np.finfo(dtype).max, dtype)  # their sum would overflow
-            assert check.first_not_finite(values) == -1
+            assert block_checks.first_not_finite(values) == -1
             values[place:] = bad
-            assert check.first_not_finite(values) == place
-    assert check.first_not_finite(np.empty(0, dtype)) == -1
+            assert block_checks.first_not_finite(values) == place
+    assert block_checks.first_not_finite(np.empty(0, dtype)) == -1
 
 
 @pytest.mark.parametrize(
     "indices, indptr, expected",
     [
-        ([0, 4, 1], [0, 2, 2, 3], (check.FINE, 0, 0)),
-        ([], [0, 0], (check.FINE, 0, 0)),
-        ([0, 5, 1], [0, 1, 3], (check.OUT_OF_RANGE, 1, 5)),
-        ([0, 2**32 - 1], [0, 1, 2], (check.OUT_OF_RANGE, 1, 2**32 - 1)),
-        ([1, 3, 3], [0, 3], (check.TWICE, 0, 3)),
-        ([1, 3, 2], [0, 1, 3], (check.UNSORTED, 1, 0)),
-        ([3, 2, 9], [0, 2, 3], (check.OUT_OF_RANGE, 1, 9)),  # worse than unsorted
-        ([3, 2, 4, 4], [0, 2, 4], (check.TWICE, 1, 4)),
+        ([0, 4, 1], [0, 2, 2, 3], (block_checks.FINE, 0, 0)),
+        ([], [0, 0], (block_checks.FINE, 0, 0)),
+        ([0, 5, 1], [0, 1, 3], (block_checks.OUT_OF_RANGE, 1, 5)),
+        ([0, 2**32 - 1], [0, 1, 2], (block_checks.OUT_OF_RANGE, 1, 2**32 - 1)),
+        ([1, 3, 3], [0, 3], (block_checks.TWICE, 0, 3)),
+        ([1, 3, 2], [0, 1, 3], (block_checks.UNSORTED, 1, 0)),
+        ([3, 2, 9], [0, 2, 3], (block_checks.OUT_OF_RANGE, 1, 9)),  # worse than unsorted
+        ([3, 2, 4, 4], [0, 2, 4], (block_checks.TWICE, 1, 4)),
     ],
 )
 def test_sparse_rows_are_judged(indices, indptr, expected):
-    assert check.check_sparse(np.array(indices, np.uint32), np.array(indptr, np.int64), 5) == expected
+    assert block_checks.check_sparse(np.array(indices, np.uint32), np.array(indptr, np.int64), 5) == expected
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -50,8 +50,8 @@ def test_rows_are_sorted_with_their_values(dtype):
     indices = np.concatenate([rng.permutation(600)[:m] for m in lengths]).astype(np.uint32)
     data = rng.standard_normal(len(indices)).astype(dtype)
     dense = sp.csr_matrix((data, indices.astype(np.int32), indptr), (7, 600)).toarray()
-    check.sort_rows(data, indices, indptr)
-    assert check.check_sparse(indices, indptr, 600)[0] == check.FINE
+    block_checks.sort_rows(data, indices, indptr)
+    assert block_checks.check_sparse(indices, indptr, 600)[0] == block_checks.FINE
     np.testing.assert_array_equal(sp.csr_matrix((data, indices.astype(np.int32), indptr), (7, 600)).toarray(), dense)
 
 

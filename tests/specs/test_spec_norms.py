@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 
 from streammargin.errors import UsageError
 from streammargin.specs.blocks import CSRBlock, DenseBlock
-from streammargin.specs.norms import L2, Lp, dual_norm, make_norm, mirror, resolve_p
+from streammargin.specs.norms import L2, Lp, lp_norm, make_norm, mirror, resolve_p
 
 EXPONENTS = [2.0, 1.9, 1.5, 1.2, 1.05]
 
@@ -35,9 +35,9 @@ def test_mirror_and_norm_equal_the_twins(p):
     for theta in vectors(seed=1):
         w = mirror(theta, q)
         np.testing.assert_allclose(w, twins.mirror(theta, q), rtol=1e-10, atol=0)
-        assert dual_norm(theta, q) == pytest.approx(twins.length(theta, q), rel=1e-12)
-        assert twins.length(w, p) == pytest.approx(dual_norm(theta, q), rel=1e-10)
-        assert w @ theta == pytest.approx(dual_norm(theta, q) ** 2, rel=1e-10)
+        assert lp_norm(theta, q) == pytest.approx(twins.length(theta, q), rel=1e-12)
+        assert twins.length(w, p) == pytest.approx(lp_norm(theta, q), rel=1e-10)
+        assert w @ theta == pytest.approx(lp_norm(theta, q) ** 2, rel=1e-10)
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
@@ -75,15 +75,15 @@ def test_curvature_equals_the_twin(p, bias):
 
 @pytest.mark.parametrize("q", [2.0, 3.0, 21.0])
 def test_zero_and_extreme_vectors(q):
-    assert dual_norm(np.zeros(3), q) == 0.0
-    assert dual_norm(np.empty(0), q) == 0.0
+    assert lp_norm(np.zeros(3), q) == 0.0
+    assert lp_norm(np.empty(0), q) == 0.0
     assert not mirror(np.zeros(3), q).any()
     for size in (1e-200, 1e200):
         theta = size * np.array([3.0, -4.0, 0.0])
-        assert dual_norm(theta, q) == pytest.approx(size * twins.length(np.array([3.0, 4.0]), q), rel=1e-12)
+        assert lp_norm(theta, q) == pytest.approx(size * twins.length(np.array([3.0, 4.0]), q), rel=1e-12)
         expected = size * twins.mirror(theta / size, q)
         np.testing.assert_allclose(mirror(theta, q), expected, rtol=1e-10)
-    assert math.isnan(dual_norm(np.array([math.nan, 1.0]), q))
+    assert math.isnan(lp_norm(np.array([math.nan, 1.0]), q))
     assert make_norm(1.2).scale(0.0) == 0.0
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.solvers.figures import Figures
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 
 
 class Sums(NamedTuple):
@@ -83,12 +83,12 @@ class Objective(ABC):
 
     def regulariser(self, w: np.ndarray) -> float:
         """R(w) of w (d+1,)."""
-        size = dual_norm(w, self.p)
+        size = lp_norm(w, self.p)
         return 0.5 * size * size
 
     def conjugate(self, theta: np.ndarray) -> float:
         """R*(theta) of theta = A^T alpha (d+1,)."""
-        return 0.5 * dual_norm(theta, self.q) ** 2
+        return 0.5 * lp_norm(theta, self.q) ** 2
 
     def lengths(self, sizes: np.ndarray) -> np.ndarray:
         """What the margins of the K problems are divided by, from the lengths (K,) of their weights."""

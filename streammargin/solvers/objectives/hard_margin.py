@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.solvers.figures import Figures, relative_margin_gap
 from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
-from streammargin.specs.norms import dual_norm
+from streammargin.specs.norms import lp_norm
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class HardMargin(Objective):
         return 1
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        size = dual_norm(w, self.p)
+        size = lp_norm(w, self.p)
         return Candidate(math.inf, sums.slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        length = dual_norm(theta, self.q)
+        length = lp_norm(theta, self.q)
         return sums.alpha - 0.5 * length**2, length / sums.alpha if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:
@@ -80,7 +80,7 @@ class JointMargin(HardMargin):
         return self.classes
 
     def lengths(self, sizes: np.ndarray) -> np.ndarray:
-        return np.full(sizes.shape, dual_norm(sizes, 2.0))
+        return np.full(sizes.shape, lp_norm(sizes, 2.0))
 
     def margins(self, smallest: np.ndarray) -> np.ndarray:
         return np.full(smallest.shape, math.sqrt(2.0) * smallest.min())

@@ -17,7 +17,7 @@ from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
 
-class Swept(Solver):
+class CertifiedBySweep(Solver):
     """A subclass has `certificates` in its layout, and says what is frozen, which duals belong to it, and what to do
     with A^T alpha once that is known exactly.
     """

@@ -100,7 +100,7 @@ def size(path: str, memory: str, row_bytes: int, training: dict[str, Any]) -> in
     try:
         sm.train(path, memory=1, **training)
     except sm.UsageError as error:
-        least = re.search(r"--memory (\d+)M", str(error))
+        least = re.search(r'memory="(\d+)M"', str(error))
         if least is None:
             raise
         return int(float(memory[:-1]) / 100.0 * row_bytes) + (int(least[1]) << 20)

@@ -69,7 +69,7 @@ def test_labels_of_obs(h5ad):
             pytest.raises(sm.DataError, match=rf"cells\.h5ad: obs/{name}: row {row} has no value; drop the row"),
         ):
             all_labels(source)
-    with open_source(path, y="obs") as source, pytest.raises(sm.DataError, match="--y obs/NAME"):
+    with open_source(path, y="obs") as source, pytest.raises(sm.DataError, match='y="obs/NAME"'):
         all_labels(source)
     with open_source(path) as source:
         assert not source.has_labels()

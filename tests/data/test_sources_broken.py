@@ -53,7 +53,7 @@ def test_files_that_may_not_be_read(tmp_path):
 def test_files_without_rows(tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file["features"] = X
-    with pytest.raises(sm.DataError, match="has no dataset X of rows; it has features; name the rows with --x NAME"):
+    with pytest.raises(sm.DataError, match=r"has no dataset X of rows; it has features; name the rows with x=.NAME"):
         open_source(tmp_path / "d.h5")
     with pytest.raises(sm.DataError, match="has no dataset Z of rows"):
         open_source(tmp_path / "d.h5", x="Z")

@@ -183,7 +183,7 @@ def test_other_groups_are_refused(tmp_path):
     with h5py.File(path, "r+") as file:
         file["X"].attrs["encoding-type"] = "dataframe"
         file["type"] = np.dtype("f8")
-    with pytest.raises(sm.DataError, match=r"X is a group of encoding 'dataframe'; .* --x NAME"):
+    with pytest.raises(sm.DataError, match=r"X is a group of encoding 'dataframe'; .* x=.NAME"):
         open_source(path)
     with pytest.raises(sm.DataError, match=r"type is a named type"):
         open_source(path, x="type")
@@ -219,7 +219,7 @@ def test_10x_columns_of_features_are_rows_of_cells(tmp_path, named):
     with open_source(path, x=named, y=f"{tmp_path}/labels.h5:kind") as source:
         assert_rows(source, cells.toarray(), (3, 4, 19))
         assert all_labels(source).tolist() == ["T", "B", "B"] * 10 + ["T"]
-    with pytest.raises(sm.DataError, match=r"10x\.h5 has no dataset y of labels; .*--y FILE:NAME"):
+    with pytest.raises(sm.DataError, match=r"10x\.h5 has no dataset y of labels; .*y=.FILE:NAME"):
         sm.train(path)
 
 

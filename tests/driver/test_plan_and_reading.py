@@ -73,7 +73,7 @@ def test_too_small_a_budget_names_the_least_one(files):
     for source in files:
         with pytest.raises(UsageError, match="too small") as caught:
             make_plan(source, 1 << 20, 0)
-        least = parse_size(str(caught.value).split("--memory ")[1].split(" ")[0])
+        least = parse_size(str(caught.value).split('memory="')[1].split('"')[0])
         assert make_plan(source, least, 0).memory_bytes <= least
         with pytest.raises(UsageError):
             make_plan(source, least - (1 << 20), 0)
@@ -135,7 +135,7 @@ def test_the_next_block_is_announced_while_one_is_read(files):
 
 def test_duals_and_weights_of_arrays_in_memory_are_counted():
     X, y = np.eye(20_000, 2), np.arange(20_000) % 2
-    with pytest.raises(UsageError, match="--memory 1M or more"):
+    with pytest.raises(UsageError, match='memory="1M" or more'):
         sm.train((X, y), memory="100K")
     assert sm.train((X, y), memory="1M", passes=1).passes == 1
 
@@ -146,7 +146,7 @@ def test_the_least_budget_that_is_named_is_enough(tmp_path, solver):
     X, y = rng.standard_normal((6000, 400)).astype(np.float32), np.arange(6000) % 2
     write_h5(tmp_path / "rows.h5", X, y)
     options = {"solver": solver, "C": np.inf, "passes": 1}
-    with pytest.raises(UsageError, match="use --memory") as caught:
+    with pytest.raises(UsageError, match="use memory=") as caught:
         sm.train(str(tmp_path / "rows.h5"), memory="1M", **options)
-    least = re.search(r"--memory (\d+M)", str(caught.value))[1]
+    least = re.search(r'memory="(\d+M)"', str(caught.value))[1]
     assert sm.train(str(tmp_path / "rows.h5"), memory=least, **options).passes == 1

@@ -189,7 +189,7 @@ def test_huge_and_tiny_rows(size, norm, solver):
         assert result.converged
         assert result.certificate["margin_lower"] == pytest.approx(plain * size, rel=1e-2)
     else:
-        with pytest.raises(DataError, match="--scale maxabs"):
+        with pytest.raises(DataError, match='scale="maxabs"'):
             train(X * size, y, solver=solver, C=np.inf, norm=norm)
         assert train(X * size, y, solver=solver, C=np.inf, norm=norm, scale="maxabs", tol=1e-2).converged
 

@@ -142,7 +142,7 @@ def test_one_row_a_class_and_absent_rows(solver):
         ({"C": 1.0}, "maximum margin only"),
         ({"norm": 1.5}, "p = 2"),
         ({"loss": "logistic"}, "loss of its own"),
-        ({"average": True}, "no use for --average"),
+        ({"average": True}, "no use for average"),
     ],
 )
 @pytest.mark.parametrize("solver", SOLVERS)

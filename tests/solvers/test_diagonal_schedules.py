@@ -42,5 +42,5 @@ def test_a_wrong_schedule_is_found_before_the_rows_are_read(solver):
 
 
 def test_other_solvers_have_no_schedule():
-    with pytest.raises(sm.UsageError, match="no use for --schedule"):
+    with pytest.raises(sm.UsageError, match="no use for schedule"):
         sm.train(separable(), solver="homotopic", schedule="1/t")

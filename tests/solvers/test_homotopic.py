@@ -134,7 +134,7 @@ def test_stochastic_steps_depend_on_the_seed_alone():
         ({"C": 1.0}, "maximum margin only"),
         ({"norm": 1.5}, "p = 2"),
         ({"loss": "squared_hinge"}, "loss of its own"),
-        ({"schedule": "1/t"}, "no use for --schedule"),
+        ({"schedule": "1/t"}, "no use for schedule"),
     ],
 )
 def test_what_it_does_not_serve(options, message):

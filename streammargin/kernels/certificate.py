@@ -42,7 +42,7 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
             u = labels.margin(k, row, score)
             slack = loss.slack(u)
             sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], slack)
-            if loss.missed(u):
+            if labels.wrong(k, row, u):
                 sums[k, MISTAKES] += 1.0
             if np.isfinite(cap):
                 sums[k, PRIMAL] += loss.primal(u, cap)

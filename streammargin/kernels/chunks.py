@@ -13,7 +13,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
 
-# the first columns of the figures of a pass, one row per problem: min a_i.w (from inf), rows with a_i.w <= 0
+# the first columns of the figures of a pass, one row per problem: min a_i.w (from inf), rows predicted wrongly
 SMALLEST, MISTAKES = 0, 1
 ROOT = math.sqrt(0.5)
 
@@ -49,7 +49,7 @@ def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures)
                     u = (scores[labels.codes[row], r] - scores[k, r]) * ROOT
             margins[k, r] = u
             smallest = min(smallest, u)
-            mistakes += u <= 0.0
+            mistakes += labels.wrong(k, row, u)
         figures[k, SMALLEST] = min(figures[k, SMALLEST], smallest)
         figures[k, MISTAKES] += mistakes
 

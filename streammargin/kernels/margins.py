@@ -16,7 +16,7 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
     block     rows of the data; numbers, labels: of these rows, and of all n
     joint     whether the K problems are the classes of one, whose margin is x.w_c - max over the others
     w         (K, d+1) float64
-    smallest  (K,) min_i a_i.w, from inf; mistakes (K,) rows with a_i.w <= 0; wrong (1,) rows whose
+    smallest  (K,) min_i a_i.w, from inf; mistakes (K,) rows that are predicted wrongly; wrong (1,) rows whose
               largest score is a wrong class's (K > 1)
     keys      (2 K, M) and ids (2 K, M): heaps of the M rows with the smallest margins, line 2k for the
               negative rows of problem k and 2k+1 for its positive ones, the largest margin in front;
@@ -50,7 +50,7 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
                     if other != k:
                         u = min(u, scores[k] - scores[other])
             smallest[k] = min(smallest[k], u)
-            if u <= 0.0:
+            if labels.wrong(k, row, u):
                 mistakes[k] += 1
             if room == 0:
                 continue

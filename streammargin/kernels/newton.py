@@ -64,7 +64,7 @@ def newton_sums(
                 primal += loss.primal(u, cap)
                 dual += loss.dual(a, cap)
                 gap += loss.gap(a, u, cap)
-                if u <= 0.0:
+                if labels.wrong(k, row, u):
                     sums[k, MISTAKES] += 1.0
                 if a != 0.0:
                     block.add(i, labels.sign(k, row) * a, image_k)

@@ -59,6 +59,10 @@ class Labels(NamedTuple):
         """y: a_i is y x_i. 1 for targets."""
         return 1.0 if self.codes[row] == self.positive[k] else -1.0
 
+    def wrong(self, k, row, margin):
+        """Whether a row of this margin is predicted wrongly: a score of 0 is the first class, which has sign -1."""
+        return margin < 0.0 or (margin == 0.0 and self.own(k, row))
+
     def target(self, row):
         """The number that the score should be; 0 for classes."""
         return self.targets[row] if self.targets.size > 0 else 0.0

@@ -117,9 +117,12 @@ def figures(data, options):
     result = sm.train(data, **options)
     keys = ("primal", "dual", "margin_lower", "margin_upper", "mistakes")
     known = [result.certificate[key] for key in keys if result.certificate[key] is not None]
+    w = np.column_stack([result.model.coef_, result.model.intercept_])
+    if result.certificate["margin_lower"] is not None:  # of a direction: rounding decides which length of it was best
+        return [*(w / np.linalg.norm(w, axis=1, keepdims=True).clip(1e-300)).ravel().tolist(), *known]
     judged = {} if "classes" in options else result.model.evaluate(data)  # labels left out are unknown to the model
     known += [judged[key] for key in ("loss", "mean_squared_error") if key in judged]
-    return [*result.model.coef_.ravel().tolist(), *result.model.intercept_.tolist(), *known]
+    return [*w.ravel().tolist(), *known]
 
 
 if __name__ == "__main__":

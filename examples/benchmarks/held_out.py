@@ -62,7 +62,7 @@ class Task:
 
 def ours(task: Task, solver: str, tol: float, seconds: float) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """(the weights after every pass, the certified end): seconds, reads, error, objective of each."""
-    options = {"C": task.C, "solver": solver, "memory": task.memory, "tol": tol, "max_seconds": seconds}
+    options = {"C": task.C, "bias": 0, "solver": solver, "memory": task.memory, "tol": tol, "max_seconds": seconds}
     points: list[dict[str, Any]] = []
 
     def train(passes: int) -> tuple[Any, list[dict[str, Any]]]:
@@ -178,7 +178,7 @@ def measure(name: str, path: str, C: float, options: argparse.Namespace, store: 
     if all(store.find(**key, side=side) for side in sides):
         return
     task = Task(path, C, options.memory)
-    optimum = sm.train((task.X, task.y), C=C, solver=options.solver, tol=1e-4, passes=10**6,
+    optimum = sm.train((task.X, task.y), C=C, solver=options.solver, tol=1e-4, passes=10**6, bias=0,
                        max_seconds=options.seconds)  # fmt: skip
     target, bound = task.figures(optimum.model.coef_)["error"], optimum.certificate["dual"]
     points, end = ours(task, options.solver, 1e-3, options.seconds)

@@ -48,7 +48,7 @@ def run(module, *arguments, limit=None, seconds=30):
 def train(data, options, **limits):
     """(exit code, peak resident bytes) of a training."""
     return run("streammargin", "train", data, "-o", data + ".npz", "--force", "--memory", options.memory,
-               "--solver", options.solver, "--passes", options.passes, **limits)  # fmt: skip
+               "--solver", options.solver, "--passes", options.passes, "--bias", "0", **limits)  # fmt: skip
 
 
 def main():

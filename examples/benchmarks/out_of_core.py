@@ -214,7 +214,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--gaps", type=numbers, default=[1e-2, 1e-3, 1e-4])
     parser.add_argument("--memory", type=words, help="budgets: 256M, or 10%% of the rows (10%%,256M; quick: 10%%)")
     parser.add_argument("--states", type=words, default=["cold", "cached"])
-    parser.add_argument("--bias", type=float, default=None, help="a constant column (none)")
+    parser.add_argument("--bias", type=float, default=0.0, help="a constant column (none)")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--seconds", type=float, help="the longest that a training may take (900; quick: 60)")
     parser.add_argument("--threads", type=int, default=1)

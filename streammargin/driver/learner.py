@@ -65,7 +65,7 @@ class Learner:
         self.options = options
         self.loss = make_loss(self.solver.default_loss if options.loss is None else options.loss, options.width)
         self.C = options.costs[0] if options.costs else self.solver.default_C
-        self.column = float(options.bias or 0.0)
+        self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
         self.problem: Problem | None = None  # without rows

@@ -96,7 +96,7 @@ class Estimator(BaseEstimator):
     def _options(self) -> dict[str, Any]:
         options = {line.name: getattr(self, line.name) for line in options_for(self.place)}
         column = 1.0 if self.bias is None else self.bias
-        return {**options, "bias": column if self.fit_intercept else None}
+        return {**options, "bias": column if self.fit_intercept else 0.0}
 
     def _train(self, data: Any, y: Any, sample_weight: Any, **more: Any) -> TrainResult:
         """Train, and take over what does not depend on the kind of the answer."""

@@ -59,8 +59,8 @@ def option(
     return field(default=default, metadata=notes)
 
 
-def _positive(value: float) -> bool:
-    return 0.0 < value < math.inf
+def _finite(value: float) -> bool:
+    return 0.0 <= value < math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,10 @@ class Options:
         short="-c")
     norm: float | str = option(2, Exponent(), "problem", ANYWHERE,
         "p of the norm ||w||_p to be small, 1 < p <= 2; sparse: 1 + 1/ln d")
-    bias: float | str | None = option(None, Number("a positive number", _positive, (MIDWAY,), "FLOAT|midway"),
-        "problem", ANYWHERE, "value of a constant, regularised column (default: none); midway, for C = inf: none, and "
-        "at the end a read that puts the hyperplane midway between the classes (homotopic paper, eq. (15)); the "
-        "certificate stays that of the hyperplane through 0", short="-B")
+    bias: float | str | None = option(None, Number("a number >= 0", _finite, (MIDWAY,), "FLOAT|midway"),
+        "problem", ANYWHERE, "value of a constant, regularised column, 0: none (default 1 where C is finite, none for "
+        "C = inf); midway, for C = inf: none, and at the end a read that puts the hyperplane midway between the "
+        "classes (homotopic paper, eq. (15)); the certificate stays that of the hyperplane through 0", short="-B")
     scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,
         "columns, in one pass, folded into the weights; sparse columns are never centred")
     class_weight: str | Mapping[Any, float] | None = option(None, Factors(), "problem", CLASSES,
@@ -98,7 +98,7 @@ class Options:
     schedule: str | None = option(None, Text("L0/t^2|..."), "problem", HINGES, "diagonal: decay of the penalty, L0/log "
         "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size)", solver=True)
     stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
-    tol: float = option(1e-3, Number("a number >= 0", lambda value: 0.0 <= value < math.inf), "stop", ROWS,
+    tol: float = option(1e-3, Number("a number >= 0", _finite), "stop", ROWS,
         "relative duality gap (C = inf: relative margin gap; to interpolate: no violation beyond tol max|y|, and a "
         "norm as near to its lower bound)", short="-e")
     passes: int = option(1000, Whole(1), "stop", ROWS, "at most")
@@ -138,6 +138,12 @@ class Options:
     def midway(self) -> bool:
         """Whether the bias is to be found after the weights."""
         return self.bias == MIDWAY
+
+    def column(self, costs: Sequence[float]) -> float:
+        """The value of the constant column where these are the values of C, 0 for none."""
+        if self.bias is None:
+            return 0.0 if math.inf in costs else 1.0
+        return 0.0 if isinstance(self.bias, str) else self.bias
 
     def of_the_solver(self) -> dict[str, Any]:
         """The choices that single solvers offer, by name: those that were made."""

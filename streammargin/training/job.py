@@ -62,11 +62,10 @@ def train_rows(
 
 @dataclass(frozen=True)
 class Task:
-    """What the options alone decide: the loss and C (of most solvers where they were left out), the constant column."""
+    """What the options alone decide: the loss and C, of most solvers where they were left out."""
 
     loss: Any
     costs: list[float]
-    column: float
 
     @property
     def numeric(self) -> bool:
@@ -91,7 +90,7 @@ def make_task(options: Options) -> Task:
             "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use "
             "`C=inf` without `multiclass=joint`, or give the bias as a number"
         )
-    return Task(loss, costs, 0.0 if options.midway else float(options.bias or 0.0))
+    return Task(loss, costs)
 
 
 def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
@@ -150,7 +149,8 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
         validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
         own += validator.memory_bytes
     problem, plan = plan_of(working, method, problem, own)
-    return Job(options, costs, task.column, method, source, target, problem, working, scaling, validator, plan)
+    column = options.column(costs)
+    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan)
 
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
@@ -234,6 +234,7 @@ class Job:
             "solver": self.method.name,
             "loss": loss_text(self.method.default_loss if self.options.loss is None else self.options.loss),
             "C": costs if len(costs) > 1 else costs[0],
+            "bias": self.options.bias if self.options.midway else self.column,
             "p": self.problem.p,
         }
 

@@ -24,7 +24,7 @@ def train_stream(
         assert learner.target is not None and learner.problem is not None
         return {
             "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__,
-            "params": {**options.plain(), "p": learner.problem.p},
+            "params": {**options.plain(), "bias": learner.column, "p": learner.problem.p},
             "data": {
                 "path": "stream", "rows": options.max_rows, "features": learner.features, "nnz": None,
                 "fingerprint": None, "classes": [str(c) for c in learner.target.classes.tolist()],
@@ -54,7 +54,7 @@ def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, An
     loss = learner.solver.default_loss if options.loss is None else options.loss
     certificate = {**dict.fromkeys(FIGURES), "margin_upper": learner.margin_upper(), "converged": False}
     return {
-        **options.plain(), "loss": loss_text(loss), "C": learner.C,
+        **options.plain(), "loss": loss_text(loss), "C": learner.C, "bias": learner.column,
         "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
         "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
         "certificate": certificate,

@@ -57,7 +57,7 @@ def test_rows_are_learned_once_and_in_order(norm, average):
         if solver == "pegasos" and norm != 2:
             continue
         C = 0.3 if solver == "pegasos" else None
-        result = sm.train(iter([(X, y)]), solver=solver, norm=norm, average=average, C=C)
+        result = sm.train(iter([(X, y)]), solver=solver, norm=norm, average=average, C=C, bias=0)
         w = iterates[:-1].mean(axis=0) if average else iterates[-1]
         np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-9, atol=1e-12)
         upper = result.certificate["margin_upper"]
@@ -126,7 +126,7 @@ def test_weights_of_rows_and_classes_scale_the_steps_of_pegasos():
     X, y = noisy(60, 6)
     weights = np.random.default_rng(0).choice([0.0, 0.5, 2.0], 60)
     result = sm.train(
-        cut(X, y, 13, weights=weights), solver="pegasos", C=0.3, class_weight={1: 4.0}, max_rows=60
+        cut(X, y, 13, weights=weights), solver="pegasos", C=0.3, class_weight={1: 4.0}, max_rows=60, bias=0
     )  # fmt: skip
     there = weights > 0
     caps = 0.3 * weights * np.where(y > 0, 4.0, 1.0)
@@ -138,7 +138,7 @@ def test_pegasos_turns_C_into_steps_by_max_rows_or_the_first_batch():
     X, y = noisy(60, 6)
     A = y[:, None] * X
     for options, horizon in (({}, 20), ({"max_rows": 45}, 45)):
-        result = sm.train(cut(X, y, 20), solver="pegasos", C=0.2, **options)
+        result = sm.train(cut(X, y, 20), solver="pegasos", C=0.2, bias=0, **options)
         iterates, _ = twins.pegasos(A, np.full(60, 0.2), range(options.get("max_rows", 60)), horizon)
         np.testing.assert_allclose(result.model.coef_[0], iterates[-1], rtol=1e-9)
 
@@ -147,7 +147,7 @@ def test_a_long_stream_of_the_same_rows_comes_near_the_optimum():
     X, y = noisy(60, 6)
     rng = np.random.default_rng(0)
     draws = (rng.permutation(60) for _ in range(2000))
-    result = sm.train(((X[i], y[i]) for i in draws), solver="pegasos", C=0.1)
+    result = sm.train(((X[i], y[i]) for i in draws), solver="pegasos", C=0.1, bias=0)
     problem = binary(X, y, C=0.1)
     assert problem.primal(result.model.coef_[0]) <= 1.01 * optimum.solve(problem, "hinge").primal
 

@@ -30,7 +30,7 @@ WEIGHTINGS = {
 
 
 def train(X, y, **options):
-    return sm.train((X, y), **{"solver": "asdca", "tol": TOL, "passes": 20_000, **options})
+    return sm.train((X, y), **{"solver": "asdca", "tol": TOL, "passes": 20_000, "bias": 0, **options})
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
@@ -97,7 +97,7 @@ def test_several_classes_values_of_C_and_blocks(norm):
     y = np.random.default_rng(5).integers(0, 3, 90)
     held = noisy(50, seed=6)[0], np.random.default_rng(6).integers(0, 3, 50)
     source = CountingSource(X, y, (0, 1, 8, 40, 90))
-    result = sm.train(source, solver="asdca", C=[0.1, 1.0], norm=norm, tol=1e-4, valid=held)
+    result = sm.train(source, solver="asdca", C=[0.1, 1.0], norm=norm, tol=1e-4, valid=held, bias=0)
     assert result.converged
     for k in range(3):
         problem = binary(X, y == k, C=result.model.header["C"], norm=norm)

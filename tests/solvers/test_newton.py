@@ -22,13 +22,13 @@ WEIGHTINGS = {
 
 
 def train(X, y, **options):
-    return sm.train((X, y), **{"solver": "newton", "tol": TOL, "passes": 500, **options})
+    return sm.train((X, y), **{"solver": "newton", "tol": TOL, "passes": 500, "bias": 0, **options})
 
 
 def in_blocks(X, y, blocks=4, sample_weight=None, **options):
     """From a source that must be read in blocks; and the source, which counts the reads."""
     source = CountingSource(X, y, np.linspace(0, len(y), blocks + 1).astype(int), sample_weight)
-    result = sm.train(source, solver="newton", **{"tol": TOL, "passes": 500, **options})
+    result = sm.train(source, solver="newton", **{"tol": TOL, "passes": 500, "bias": 0, **options})
     assert result.history[0]["plan"]["blocks"] == blocks
     return result, source
 
@@ -110,7 +110,7 @@ def test_weights_over_six_orders_of_magnitude(loss):
     result = train(X, y, loss=loss, sample_weight=weights, tol=1e-6)
     assert result.converged
     assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)
-    other = sm.train((X, y), solver="sdca", loss=loss, sample_weight=weights, tol=1e-6, passes=20_000)
+    other = sm.train((X, y), solver="sdca", loss=loss, sample_weight=weights, tol=1e-6, passes=20_000, bias=0)
     assert other.certificate["dual"] <= result.certificate["primal"] * (1 + 1e-9)
     assert result.certificate["dual"] <= other.certificate["primal"] * (1 + 1e-9)
 
@@ -138,7 +138,7 @@ def test_a_large_C_takes_little_longer():
     X, y = overlapping(2000, 20)
     passes = {C: train(X, y, C=C, tol=1e-3).passes for C in (1.0, 1e4)}
     assert passes[1e4] <= 2 * passes[1.0] <= 80
-    assert sm.train((X, y), solver="sdca", C=1e4, tol=1e-3, passes=500).reason == "passes"
+    assert sm.train((X, y), solver="sdca", C=1e4, tol=1e-3, passes=500, bias=0).reason == "passes"
 
 
 @pytest.mark.parametrize("loss, most", [("hinge", 30), ("squared_hinge", 12), ("logistic", 12)])

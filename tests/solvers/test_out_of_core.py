@@ -48,7 +48,7 @@ def best(kind):
         problem = binary(X[easy], y[easy], C=np.inf)  # the rows that could matter
         w = solve(problem, "hinge").w
         return binary(X, y, C=np.inf).margin(w)
-    return sm.train((X.astype(float), y), solver="sdca", C=0.01, tol=1e-8).certificate["primal"]
+    return sm.train((X.astype(float), y), solver="sdca", C=0.01, tol=1e-8, bias=0).certificate["primal"]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_a_tenth_of_the_file_is_memory_enough(files, solver, form):
     tenth = os.path.getsize(path) // 10
     options = {"solver": solver, "C": 0.01 if solver in SOFT else np.inf, "tol": TOL,
                "passes": SLOW.get(solver, 1000)}  # fmt: skip
-    inside, outside = sm.train(path, **options), sm.train(path, memory=tenth, **options)
+    inside, outside = sm.train(path, **options, bias=0), sm.train(path, memory=tenth, **options, bias=0)
     plans = [result.history[0]["plan"] for result in (inside, outside)]
     assert plans[0]["blocks"] == 1 and plans[1]["blocks"] > 10 and plans[1]["memory_bytes"] <= tenth
     intervals = []

@@ -140,7 +140,7 @@ def test_the_gap_of_pegasos_is_that_of_explicit_duals(C, weighted, average, form
     classes = {-1: 1.0, 1: 3.0} if weighted else None
     problem = binary(X, y, C=C, sample_weight=weight, class_weight=classes)
     result = sm.train((as_form(X, form), y), solver="pegasos", C=C, sample_weight=weight, class_weight=classes,
-                      average=average, tol=0.02, passes=3000, seed=5)  # fmt: skip
+                      average=average, tol=0.02, passes=3000, seed=5, bias=0)  # fmt: skip
     best = optimum.solve(problem, "hinge")
     for event in certificates(result):
         assert event["dual"] <= best.primal * (1 + 1e-9) and best.dual <= event["primal"] * (1 + 1e-9)
@@ -172,7 +172,7 @@ def test_the_first_pass_of_pegasos_is_cut_to_size():
     """Its first weights are far too long: they are put into the ball of P(0), and their duals scaled to the best."""
     X, y = mixed()
     problem = binary(X, y, C=50.0)
-    result = sm.train((X, y), solver="pegasos", C=50.0, passes=1, seed=3)
+    result = sm.train((X, y), solver="pegasos", C=50.0, passes=1, seed=3, bias=0)
     iterates, multiples = twins.pegasos(problem.A, problem.caps, permutation(60, 3, 1, 0), 60)
     radius = math.sqrt(2 * problem.caps.sum())
     assert length(iterates[-1], 2) > radius and problem.dual(multiples) < 0
@@ -277,7 +277,7 @@ def test_rows_that_nothing_separates(form, solver, norm, data):
 @pytest.mark.parametrize("data", DEGENERATE)
 def test_pegasos_minds_no_degenerate_rows(data):
     X, y = DEGENERATE[data]
-    result = sm.train((X, y), solver="pegasos", C=0.01, tol=0.01, passes=5000)
+    result = sm.train((X, y), solver="pegasos", C=0.01, tol=0.01, passes=5000, bias=0)
     assert result.converged
     assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.01).primal(result.model.coef_[0]))
 
@@ -329,7 +329,7 @@ def test_the_scale_of_the_rows_does_not_matter(solver, scale, norm):
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_pegasos_at_extreme_scales(scale):
     X, y = separable(40, 6)
-    result = sm.train((X * scale, y), solver="pegasos", passes=20)
+    result = sm.train((X * scale, y), solver="pegasos", passes=20, bias=0)
     c = result.certificate
     assert np.all(np.isfinite(result.model.coef_)) and all(np.isfinite([c["primal"], c["dual"], c["gap"]]))
     assert c["dual"] <= c["primal"] <= 40 * (1 + 1e-12)  # the sum of the caps is the objective at 0

@@ -57,7 +57,9 @@ def check_certificate(result, problem, exact, w, tol=TOL):
 def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
     problem, exact = optimum(loss, norm, weighting)
     X, y = noisy()
-    result = sm.train((as_form(X, form), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, **WEIGHTINGS[weighting])
+    result = sm.train(
+        (as_form(X, form), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0, **WEIGHTINGS[weighting]
+    )
     check_certificate(result, problem, exact, weights_of(result))
     assert not result.model.intercept_.any()
 
@@ -66,7 +68,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
 @pytest.mark.parametrize("loss", losses.NAMES)
 def test_small_and_large_C(loss, C):
     problem, exact = optimum(loss, 2, C=C)
-    result = sm.train(noisy(), loss=loss, width=WIDTH, C=C, tol=TOL, passes=20_000)
+    result = sm.train(noisy(), loss=loss, width=WIDTH, C=C, tol=TOL, passes=20_000, bias=0)
     check_certificate(result, problem, exact, weights_of(result))
 
 
@@ -77,7 +79,7 @@ def test_float32_rows(loss, form, norm):
     X, y = noisy()
     X = X.astype(np.float32)
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm)
-    result = sm.train((as_form(X, form, np.float32), y), loss=loss, width=WIDTH, norm=norm, tol=TOL)
+    result = sm.train((as_form(X, form, np.float32), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
     check_certificate(result, problem, solve(problem, loss, WIDTH), weights_of(result))
 
 
@@ -178,8 +180,8 @@ def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
     s = np.arange(60) % 3
     repeated = binary(np.repeat(X, s, axis=0), np.repeat(y, s), loss=loss, width=WIDTH, norm=norm)
     exact = solve(repeated, loss, WIDTH)
-    weighted = sm.train((X, y), loss=loss, width=WIDTH, norm=norm, tol=TOL, sample_weight=s)
-    plain = sm.train((np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss, width=WIDTH, norm=norm, tol=TOL)
+    weighted = sm.train((X, y), loss=loss, width=WIDTH, norm=norm, tol=TOL, sample_weight=s, bias=0)
+    plain = sm.train((np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
     for result in (weighted, plain):
         assert repeated.primal(weights_of(result)) == pytest.approx(result.certificate["primal"], rel=1e-10)
         assert 0 <= repeated.primal(weights_of(result)) - exact.dual <= TOL * exact.primal
@@ -200,7 +202,7 @@ def test_weights_at_the_hard_margin():
 def test_one_problem_for_each_of_several_classes(form, norm):
     X, _ = noisy(90, seed=5)
     y = np.array(["ant", "bee", "cat"])[np.random.default_rng(5).integers(0, 3, 90)]
-    result = sm.train((as_form(X, form), y), norm=norm, tol=TOL)
+    result = sm.train((as_form(X, form), y), norm=norm, tol=TOL, bias=0)
     assert result.model.classes_.tolist() == ["ant", "bee", "cat"]
     for k, name in enumerate(result.model.classes_):
         problem = binary(X, y == name, norm=norm)
@@ -217,7 +219,7 @@ def test_balanced_classes():
     y = np.where(np.arange(60) % 5 == 0, 1, y)
     count = {label: np.count_nonzero(y == label) for label in (-1, 1)}
     problem = binary(X, y, class_weight={label: 60 / (2 * n) for label, n in count.items()})
-    result = sm.train((X, y), class_weight="balanced", tol=TOL)
+    result = sm.train((X, y), class_weight="balanced", tol=TOL, bias=0)
     check_certificate(result, problem, solve(problem, "hinge"), weights_of(result))
 
 
@@ -230,7 +232,7 @@ def test_the_best_C_is_chosen_on_held_out_rows():
     errors = {C: np.mean(np.where(held_X @ w[C] > 0, 1, -1) != held_y) for C in values}
     best, second = sorted(values, key=errors.get)[:2]
     assert errors[best] < errors[second]
-    result = sm.train((X, y), C=values, valid=(held_X, held_y), tol=1e-5, passes=20_000)
+    result = sm.train((X, y), C=values, valid=(held_X, held_y), tol=1e-5, passes=20_000, bias=0)
     assert result.model.header["C"] == best
     assert result.certificate["valid_error"] == pytest.approx(errors[best], abs=0.01)
     problem = binary(X, y, C=best)
@@ -239,7 +241,7 @@ def test_the_best_C_is_chosen_on_held_out_rows():
 
 def test_when_passes_run_out_the_figures_are_still_exact():
     problem, exact = optimum("hinge", 2, C=30.0)
-    result = sm.train(noisy(), C=30.0, tol=1e-9, passes=2)
+    result = sm.train(noisy(), C=30.0, tol=1e-9, passes=2, bias=0)
     assert (result.reason, result.passes, result.converged) == ("passes", 2, False)
     certificate = result.certificate
     assert certificate["primal"] == pytest.approx(problem.primal(weights_of(result)), rel=1e-10)

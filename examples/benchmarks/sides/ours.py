@@ -26,7 +26,7 @@ def ours(solver: str) -> Side:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = sm.train(
-                data, solver=solver, loss=loss, C=C, tol=tol, passes=PASSES, max_seconds=limit
+                data, solver=solver, loss=loss, C=C, tol=tol, passes=PASSES, max_seconds=limit, bias=0
             )  # fmt: skip
         facts = {
             "certified_gap": result.certificate["gap"],

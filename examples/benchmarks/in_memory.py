@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from examples.benchmarks.judge import error, objective
-from examples.benchmarks.report import draw, line, table
+from examples.benchmarks.report import line, picture, table
 from examples.benchmarks.ruler import Limits, measure
 from examples.benchmarks.sets import SETS, WORK, load, make
 from examples.benchmarks.sides import OURS, find, peers
@@ -77,7 +77,7 @@ def main() -> None:
     print()
     print(table(store.rows))
     if store.rows:
-        print(f"\nrows in {options.out}, picture in {draw(store.rows, os.path.splitext(options.out)[0] + '.png')}")
+        print(f"\nrows in {options.out}, picture in {picture(store.rows, os.path.splitext(options.out)[0] + '.png')}")
 
 
 def missing(

@@ -13,6 +13,7 @@ Beside it stand one raw read of the file in the same state, and X @ w over rows 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import statistics
 import time
@@ -24,6 +25,7 @@ import numpy as np
 import streammargin as sm
 from examples.benchmarks.disk import bytes_read, drop, raw_read
 from examples.benchmarks.large_sets import LARGE
+from examples.benchmarks.report import Curve, draw
 from examples.benchmarks.sets import WORK, make
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
@@ -56,6 +58,21 @@ def main() -> None:
                             print(line(store.rows[-1]), flush=True)
     print()
     print(table(store.rows))
+    if store.rows:
+        path = os.path.splitext(options.out)[0] + ".png"
+        drawn = draw(panels(store.rows), "certified gap", "reads of the file", path)
+        print(f"\nrows in {options.out}, picture in {drawn}")
+
+
+def panels(rows: list[dict[str, Any]]) -> dict[str, list[Curve]]:
+    """The certified gaps of every budget and state by problem, as the last repeat met them."""
+    found: dict[str, list[Curve]] = {}
+    for row in rows:
+        points = [point for point in row["curve"] if point["gap"] > 0.0]
+        seconds, gaps, reads = ([point[key] for point in points] for key in ("seconds", "gap", "reads"))
+        title = f"{row['set']}, {row['loss']}, C = {row['C']:g}"
+        found.setdefault(title, []).append(Curve(f"{row['memory']} {row['state']}", seconds, gaps, reads))
+    return found
 
 
 def measure(

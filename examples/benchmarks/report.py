@@ -6,7 +6,7 @@ python -m examples.benchmarks.report ROWS.jsonl [--out FILE.png]
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, NamedTuple
 
 from examples.benchmarks.sides import OURS
 from examples.benchmarks.store import read_rows
@@ -62,10 +62,32 @@ def ratio(by_side: dict[str, Row], gap: str) -> str:
     return f"> {ours['limits'][gap] / own:.0f}" if len(by_side) > 1 else "-"
 
 
-def draw(rows: list[Row], path: str) -> str:
-    """Suboptimality against seconds and, for ours, against visits of all rows; a column for every problem.
+class Curve(NamedTuple):
+    """What one side reached: values fall from point to point; reads: of the file, or visits of rows in memory."""
 
-    Returns the path, or why there is no picture.
+    label: str
+    seconds: list[float]
+    values: list[float]
+    reads: list[float] | None = None
+
+
+def panels(rows: list[Row]) -> dict[str, list[Curve]]:
+    """The suboptimalities of every side by problem."""
+    found: dict[str, list[Curve]] = {}
+    for row in rows:
+        points = [point for point in row["points"] if point["suboptimality"] > 0.0]
+        visits = [visits_of(point) for point in points]
+        curve = Curve(row["side"], [point["seconds"] for point in points],
+                      [point["suboptimality"] for point in points],
+                      None if None in visits else visits)  # fmt: skip
+        found.setdefault(f"{row['set']}, {row['loss']}, C = {row['C']:g}", []).append(curve)
+    return found
+
+
+def draw(panels: dict[str, list[Curve]], what: str, reads: str, path: str) -> str:
+    """A row of two pictures for each panel: values against seconds, and against reads where they were counted.
+
+    what, reads: the names of these axes. Returns the path, or why there is no picture.
     """
     try:
         import matplotlib
@@ -74,25 +96,24 @@ def draw(rows: list[Row], path: str) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    problems = list(dict.fromkeys((row["set"], row["loss"], row["C"]) for row in rows))
-    picture, axes = pyplot.subplots(len(problems), 2, figsize=(10, 2.6 * len(problems)), squeeze=False)
-    for (name, loss, C), (time_axis, read_axis) in zip(problems, axes, strict=True):
-        for row in rows:
-            if (row["set"], row["loss"], row["C"]) != (name, loss, C):
-                continue
-            found = [point for point in row["points"] if point["suboptimality"] > 0.0]
-            value = [point["suboptimality"] for point in found]
-            time_axis.loglog([point["seconds"] for point in found], value, ".-", label=row["side"])
-            visits = [visits_of(point) for point in found]
-            if visits and None not in visits:
-                read_axis.loglog(visits, value, ".-", label=row["side"])
-        time_axis.set(title=f"{name}, {loss}, C = {C:g}", xlabel="seconds", ylabel="suboptimality")
-        read_axis.set(xlabel="passes over the rows, certificates included")
+    picture, axes = pyplot.subplots(len(panels), 2, figsize=(10, 2.6 * len(panels)), squeeze=False)
+    for (title, curves), (time_axis, read_axis) in zip(panels.items(), axes, strict=True):
+        for curve in curves:
+            time_axis.loglog(curve.seconds, curve.values, ".-", label=curve.label)
+            if curve.reads is not None:
+                read_axis.loglog(curve.reads, curve.values, ".-", label=curve.label)
+        time_axis.set(title=title, xlabel="seconds", ylabel=what)
+        read_axis.set(xlabel=reads)
         time_axis.legend(fontsize=6)
     picture.tight_layout()
     picture.savefig(path, dpi=100)
     pyplot.close(picture)
     return path
+
+
+def picture(rows: list[Row], path: str) -> str:
+    """Suboptimality of all rows of `in_memory`; the path, or why there is no picture."""
+    return draw(panels(rows), "suboptimality", "passes over the rows, certificates included", path)
 
 
 def visits_of(point: Row) -> int | None:
@@ -108,7 +129,7 @@ def main() -> None:
     rows = read_rows(options.rows)
     print(table(rows))
     if options.out:
-        print(f"\npicture: {draw(rows, options.out)}")
+        print(f"\npicture: {picture(rows, options.out)}")
 
 
 if __name__ == "__main__":

@@ -26,13 +26,16 @@ CHUNK = 512  # rows whose share of H is added together
 
 @kernel
 def newton_sums(
-    block, numbers, labels, loss, problems, trials, softness, w, alpha, margins, products, image, H, sums, wrong,
+    block, numbers, labels, loss, problems, trials, softness, w, alpha, keep, margins, products, keys, image, H, sums,
+    wrong,
 ):  # fmt: skip
     """Adds what the rows of the block say of the weights w, which are frozen.
 
     problems  numbers k of the problems looked at; trials: values of C, problem k belongs to k // (K // trials)
-    softness  (K,); w (K, d+1); alpha (K, n) centres, or (K, 0) where softness is 0
-    margins   (K, n) out: a_i.w; products (K, n) out, or (K, 0): by how much that changed
+    softness  (K,); w (K, d+1); alpha (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
+    margins   (K, n) out: a_i.w; products (K, n) out: by how much that changed; either may be (K, 0)
+    keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
+              distance from where the loss bends; of several problems the least
     image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted
     sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
               several classes
@@ -58,7 +61,8 @@ def newton_sums(
                 u = labels.margin(k, row, block.exact_dot(i, w_k))
                 if products.shape[1] > 0:
                     products[k, row] = u - margins[k, row]
-                margins[k, row] = u
+                if margins.shape[1] > 0:
+                    margins[k, row] = u
                 L = softness[k] / cap
                 a = loss.step(alpha[k, row] if alpha.shape[1] > 0 else 0.0, u, L, cap)
                 primal += loss.primal(u, cap)
@@ -68,7 +72,13 @@ def newton_sums(
                     sums[k, MISTAKES] += 1.0
                 if a != 0.0:
                     block.add(i, labels.sign(k, row) * a, image_k)
+                if keep:
+                    alpha[k, row] = a
                 slope = loss.slope(a, L, cap)
+                if keys.size > 0:
+                    away = loss.distance(u)
+                    key = away / (1.0 + away) + (0.0 if slope > 0.0 else 1.0)
+                    keys[row] = min(keys[row], key) if k != problems[0] else key
                 if slope > 0.0:
                     picked[count] = i
                     factors[count] = slope
@@ -105,13 +115,23 @@ def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
 
 @kernel
 def signed_products(block, numbers, labels, k, direction, products):
-    """products (m,) out: a_i.direction of the rows of the block, 0 of absent ones."""
+    """products (n,) out: a_i.direction of the rows of the block, 0 of absent ones."""
     for i in range(block.rows()):
         row = numbers.row(i)
-        products[i] = 0.0
+        products[row] = 0.0
         if labels.cap(k, row) > 0.0:
             block.prefetch_row(i + 2)
-            products[i] = labels.sign(k, row) * block.exact_dot(i, direction)
+            products[row] = labels.sign(k, row) * block.exact_dot(i, direction)
+
+
+@kernel
+def subtract_image(block, numbers, labels, k, alpha, offset):
+    """offset (d+1,) -= sum_i alpha_i a_i over the rows of the block."""
+    for i in range(block.rows()):
+        row = numbers.row(i)
+        if alpha[row] != 0.0:
+            block.prefetch_row(i + 2)
+            block.add(i, -labels.sign(k, row) * alpha[row], offset)
 
 
 @kernel
@@ -190,10 +210,11 @@ def warm(sample: Sample) -> None:
     pair = np.zeros((1, 2))
     for loss in sample.losses("slope"):
         newton_sums(
-            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), pair, pair.copy(), pair[:, :0], weights(),
-            np.zeros((1, 3, 3)), np.zeros((1, SUMS)), counts(),
+            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), pair, False, pair.copy(), pair[:, :0],
+            np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)), counts(),
         )  # fmt: skip
         slope_along(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])
+    subtract_image(block, numbers, labels, 0, pair[0], weights()[0])
     newton_direction(np.zeros((3, 3)), np.ones(3), 0.0)

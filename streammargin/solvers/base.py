@@ -38,7 +38,7 @@ class Problem:
     present: rows that are not absent (class among those trained on, weight above 0).
     targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
-    entries: values stored for all rows, 0 where that is not known.
+    entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
     resident: all rows are in memory at once, as one block.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
@@ -65,6 +65,7 @@ class Problem:
     largest_target: float = 0.0
     budget: int = 1 << 30
     entries: int = 0
+    sparse: bool = False
 
     @property
     def count(self) -> int:

@@ -1,17 +1,21 @@
-"""Newton's descent on one problem whose rows are in memory: a direction, and an exact search along it."""
+"""Newton's descent on one problem whose rows are in memory: a direction, an exact search along it, step after step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from streammargin.kernels import newton as kernel
+from streammargin.specs.blocks import Block
+from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
 FLAT = 1e-3  # the search ends where the slope is this part of what it was
 TRIALS = 60
+STEPS = 80  # of a problem that is solved to the end
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -42,6 +46,63 @@ def search(slope: float, slope_at: Callable[[float], tuple[float, float]], limit
         if not low < t < high:
             t = 0.5 * (low + high) if high < math.inf else 4.0 * low
     return t
+
+
+def descend(
+    parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, k: int, loss: Any, softness: float, alpha: np.ndarray,
+    margins: np.ndarray, products: np.ndarray, w: np.ndarray, gradient: np.ndarray, H: np.ndarray,
+) -> None:  # fmt: skip
+    """One Newton step of problem k, as long as takes it to the lowest point on its way; w (d+1,) is moved.
+
+    alpha, margins (n,) are those of w; products (n,) is written.
+    """
+    p = direction(H, gradient)
+    for numbers, block in parts:
+        kernel.signed_products(block, numbers, labels, k, p, products)
+    # the derivative of 1/2 ||w||^2 and of what is linear, at w
+    along = float(gradient @ p) - kernel.slope_along(labels, loss, k, softness, alpha, margins, products, 0.0)[0]
+    square = float(p @ p)
+
+    def slope_at(t: float) -> tuple[float, float]:
+        slope, bend = kernel.slope_along(labels, loss, k, softness, alpha, margins, products, t)
+        return along + t * square + slope, square + bend
+
+    w += search(float(gradient @ p), slope_at) * p
+
+
+def solve(
+    parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, loss: Any, softness: float, alpha: np.ndarray,
+    w: np.ndarray, offset: np.ndarray, enough: float, part: float,
+) -> int:  # fmt: skip
+    """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
+
+    labels: of these m rows and one problem. alpha (m,), the duals to start from, and w (d+1,) are changed in place.
+    Ends where the gap is below `enough`, or below this part of the primal objective.
+    """
+    size = w.size
+    margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)
+    image, H, totals = np.zeros((1, size)), np.zeros((1, size, size)), np.zeros((1, kernel.SUMS))
+    first, none, keys, wrong = np.array([0]), margins[:, :0], np.empty(0, np.float32), np.zeros(1, np.int64)
+    for step in range(STEPS):
+        for sums in (image, H, totals):
+            sums[:] = 0.0
+        for numbers, block in parts:
+            kernel.newton_sums(
+                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], alpha[None], False, margins,
+                none, keys, image, H, totals, wrong,
+            )  # fmt: skip
+        gradient = w - offset - image[0]
+        away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]
+        primal = totals[0, kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
+        done = gap + away <= max(enough, part * abs(primal))
+        if done or away < 0.5 * gap:
+            kernel.move_centres(labels, loss, 0, softness, alpha, margins[0])
+            softness /= 4.0
+        if done:
+            return step
+        if away >= 0.5 * gap:
+            descend(parts, labels, 0, loss, softness, alpha, margins[0], products, w, gradient, H[0])
+    return STEPS
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:

@@ -11,11 +11,11 @@ from streammargin.errors import UsageError
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import asdca, sdca
 from streammargin.solvers.base import PassReport, Problem
-from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import direction, raise_bound, search
+from streammargin.solvers.descent import descend, direction, search
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.objectives.base import Candidate
+from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
@@ -27,6 +27,9 @@ START, START_MOST, START_NEAR = 6, 20, 10.0
 QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
+
+
+NO_KEYS = np.empty(0, np.float32)
 
 
 class Start(sdca.Method):
@@ -41,7 +44,7 @@ class Ascent(asdca.Method):
     name = "newton"
 
 
-START_METHOD, ASCENT = Start(), Ascent()
+START_METHOD, NEAR_MARGIN, ASCENT = Start(), NearMargin(), Ascent()
 
 
 class Method(CertifiedBySweep):
@@ -52,7 +55,7 @@ class Method(CertifiedBySweep):
 
     name = "newton"
     summary = "second-order steps"
-    requires = (*ASCENT.requires, "slope", "curvature_bound")
+    requires = (*ASCENT.requires, "slope", "distance", "curvature_bound")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -66,6 +69,9 @@ class Method(CertifiedBySweep):
         size = layout_bytes(own)
         duals = 8 * problem.count * problem.rows
         layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) + duals - size))}
+        if _keeps(problem):
+            before = NEAR_MARGIN.layout(problem)
+            return {**before, "then": Room(max(0, layout_bytes(layout) - layout_bytes(before)))}
         return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout))} if _starts(problem) else layout
 
     def layout_now(self, problem: Problem, state: State) -> Layout:
@@ -101,6 +107,10 @@ class Method(CertifiedBySweep):
         if _starts(problem):
             state = START_METHOD.start(problem)
             state.numbers["phase"] = "start"
+            return state
+        if _keeps(problem):
+            state = NEAR_MARGIN.start(problem)
+            state.numbers["phase"] = "near"
             return state
         return self._set_out(problem)
 
@@ -138,30 +148,23 @@ class Method(CertifiedBySweep):
         products = a["products"][:, :0] if problem.resident else a["products"]
         kernel.newton_sums(
             block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            a["alpha"], a["margins"], products, a["image"], a["H"], a["totals"], a["wrong"],
+            a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"], a["totals"], a["wrong"],
         )  # fmt: skip
         a["looked"][active] = True
 
     def _step(self, problem: Problem, state: State, k: int, block: Block) -> None:
         """One Newton step of problem k, as long as takes it to the lowest point on its way."""
-        a, labels, loss = state.arrays, problem.labels, problem.loss
+        a = state.arrays
         if a["moved"][k]:
             state.numbers["seen"] = 0
             self._look(problem, state, np.array([k]), block, 0)
             state.numbers["seen"] = 0
             a["moved"][k] = False
-        w, softness = a["w"][k], a["softness"][k]
-        alpha, margins, products = a["alpha"][k], a["margins"][k], a["products"][0]
-        gradient = w - a["image"][k]
-        p = direction(a["H"][k], gradient)
-        kernel.signed_products(block, numbered_from(0), labels, k, p, products)
-        along, square = float(w @ p), float(p @ p)
-
-        def slope_at(t: float) -> tuple[float, float]:
-            slope, bend = kernel.slope_along(labels, loss, k, softness, alpha, margins, products, t)
-            return along + t * square + slope, square + bend
-
-        w += search(float(gradient @ p), slope_at) * p
+        gradient = a["w"][k] - a["image"][k]
+        descend(
+            [(numbered_from(0), block)], problem.labels, k, problem.loss, a["softness"][k], a["alpha"][k],
+            a["margins"][k], a["products"][0], a["w"][k], gradient, a["H"][k],
+        )  # fmt: skip
         a["steps"][k] += 1
 
     def _step_unseen(self, problem: Problem, state: State, k: int) -> None:
@@ -193,6 +196,8 @@ class Method(CertifiedBySweep):
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         if state.numbers["phase"] == "ascent":
             return ASCENT.end_pass(_double(problem), state, active)
+        if state.numbers["phase"] == "near":
+            return NEAR_MARGIN.end_pass(problem, state, active)
         if state.numbers["phase"] == "start":
             report = START_METHOD.end_pass(problem, state, active)
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
@@ -203,14 +208,10 @@ class Method(CertifiedBySweep):
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
             figures = best_figures(problem, state)
             return PassReport(np.array([f.gap for f in figures]), 0, figures)
-        found: list[Candidate | None] = [None] * problem.count
-        dual = np.full(problem.count, -math.inf)
+        keep_sums(problem, state, active)
         for k in active:
-            found[k], dual[k] = self._judge(problem, state, k)
-        keep_bounds(state, dual, np.full(problem.count, math.inf))
-        keep_weights(problem, state, a["w"].copy(), found)
-        if not problem.resident:
-            for k in active:
+            self._move_centres(problem, state, k)
+            if not problem.resident:
                 self._step_unseen(problem, state, k)
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
@@ -218,23 +219,17 @@ class Method(CertifiedBySweep):
         self._watch(problem, state, active)
         return report
 
-    def _judge(self, problem: Problem, state: State, k: int) -> tuple[Candidate, float]:
-        """What the sums prove of problem k: its weights, and the dual; and whether its centres move."""
+    def _move_centres(self, problem: Problem, state: State, k: int) -> None:
+        """The proximal step is done once w is near A^T a, and the dual no worse than at the centres."""
         a = state.arrays
-        total, w, image = a["totals"][k], a["w"][k], a["image"][k]
-        found = Candidate(float(total[kernel.PRIMAL] + 0.5 * float(w @ w)), -math.inf, int(total[kernel.MISTAKES]))
-        bound = a["bound"][k]
-        a["gain"][k] = raise_bound(bound, a["gain"][k], image, total[kernel.DUAL])
-        a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
-        best = float(a["gain"][k] - 0.5 * float(bound @ bound))
-        away = 0.5 * float(np.square(w - image).sum())
+        total, image = a["totals"][k], a["image"][k]
+        away = 0.5 * float(np.square(a["w"][k] - image).sum())
         dual = total[kernel.DUAL] - 0.5 * float(image @ image)
         if a["softness"][k] > 0.0 and away < 0.5 * total[kernel.GAP] and dual >= a["height"][k]:
             a["height"][k] = dual
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k])
             a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
             a["moved"][k], a["steps"][k] = True, 0
-        return found, best
 
     def _watch(self, problem: Problem, state: State, active: np.ndarray) -> None:
         """Hand over after long without progress of any problem."""
@@ -297,9 +292,11 @@ class Method(CertifiedBySweep):
         return method.weights(problem, state)
 
 
-def _other(problem: Problem, state: State) -> tuple[Start | Ascent, Problem]:
-    """The method before the second-order steps, or the one after them, and the problem as it takes it."""
-    return (ASCENT, _double(problem)) if state.numbers["phase"] == "ascent" else (START_METHOD, problem)
+def _other(problem: Problem, state: State) -> tuple[Start | NearMargin | Ascent, Problem]:
+    """The method before the second-order steps of all rows, or the one after them, and the problem as it takes it."""
+    if state.numbers["phase"] == "ascent":
+        return ASCENT, _double(problem)
+    return (NEAR_MARGIN if state.numbers["phase"] == "near" else START_METHOD), problem
 
 
 def _smooth(problem: Problem) -> bool:
@@ -308,6 +305,10 @@ def _smooth(problem: Problem) -> bool:
 
 def _starts(problem: Problem) -> bool:
     return problem.resident and not _smooth(problem)
+
+
+def _keeps(problem: Problem) -> bool:
+    return not problem.resident and not _smooth(problem) and enough_room(problem)
 
 
 def _double(problem: Problem) -> Problem:

@@ -298,3 +298,8 @@ Block = DenseBlock | CSRBlock
 def values_of(block: Block) -> np.ndarray:
     """The values that a block stores."""
     return block.X if isinstance(block, DenseBlock) else block.data
+
+
+def nbytes(block: Block) -> int:
+    """Bytes of the arrays of a block."""
+    return sum(array.nbytes for array in block if isinstance(array, np.ndarray))

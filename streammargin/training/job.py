@@ -188,6 +188,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         targets=targets,
         budget=spendable(budget),
         entries=source.nnz,
+        sparse=source.sparse,
         largest_target=float(np.abs(targets).max(initial=0.0)),
     )
     return target, problem

@@ -45,10 +45,12 @@ class Setting:
 
     def look(self):
         self.margins, self.image = np.zeros((1, 40)), np.zeros((1, 7))
+        self.keys = np.full(40, -1.0, np.float32)
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            self.alpha, self.margins, self.margins[:, :0], self.image, self.H, self.sums, np.zeros(1, np.int64),
+            self.alpha, False, self.margins, self.margins[:, :0], self.keys, self.image, self.H, self.sums,
+            np.zeros(1, np.int64),
         )  # fmt: skip
         return self.sums[0]
 

@@ -6,6 +6,7 @@ name on the command line to a function of the width that makes the tuple:
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
     slope(alpha, L, cap)     -d step / du where the step came to alpha, 0 at a bound: L = 0 gives cap phi''(u)
+    distance(u)              how far u is from where phi is not linear
     primal(u, cap)           cap * phi(u)
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at

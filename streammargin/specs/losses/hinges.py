@@ -43,6 +43,11 @@ class Hinge(NamedTuple):
             return 0.0
         return 1.0 / (L + self.g / cap)
 
+    def distance(self, u):
+        if u >= 1.0:
+            return u - 1.0
+        return max(0.0, 1.0 - self.g * self.U - u) if math.isfinite(self.U) else 0.0
+
     def curvature_bound(self):
         return 1.0 / self.g if self.g > 0.0 else math.inf
 

@@ -51,6 +51,9 @@ class Logistic(NamedTuple):
                 break
         return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
 
+    def distance(self, u):
+        return 0.0
+
     def slope(self, alpha, L, cap):
         bend = alpha * (1.0 - alpha / cap)
         return bend / (1.0 + L * bend)

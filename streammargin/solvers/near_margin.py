@@ -1,0 +1,222 @@
+"""Rows near the margin stay in memory between two reads, with a sample of the others, and are solved to the end.
+
+The sample stands for the change of the other rows only, as in stochastic variance-reduced gradients (Johnson and Zhang
+2013): at the weights and duals of the read the gradient is exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.kernels import newton as kernel
+from streammargin.solvers import row_store as store
+from streammargin.solvers.base import PassReport, Problem
+from streammargin.solvers.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.certified_by_sweep import CertifiedBySweep
+from streammargin.solvers.descent import raise_bound, solve
+from streammargin.solvers.objectives.base import Candidate
+from streammargin.solvers.state import Array, Layout, Room, State
+from streammargin.specs.blocks import Block, nbytes
+from streammargin.specs.rows import Labels, RowNumbers, numbered_from
+
+SHARE = 0.75  # of what the vectors leave of the budget, for rows kept; the rest for buffers
+NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
+LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
+A_ROW = 64  # bytes beside its values: number, class, weight, dual, margin, product, and what is sorted
+SOFTNESS, FIRST_SOFTNESS = 0.25, 2.0  # relative to the caps: at the first read with weights, and of the sample
+FIRST_GAP = 3e-3  # relative, of the sample that the weights start from
+WITHIN = (
+    1e-4  # the problem of the rows kept is solved to this part of the tolerance: the bound of all rows feels the rest
+)
+
+
+class NearMargin(CertifiedBySweep):
+    """State: centres alpha (K, n), weights w and A^T a `image` (K, d+1), `key` (n,): how near to the margin a row is.
+
+    Rows are kept by the block they come from; those that are not near are `sampled`.
+    """
+
+    name = "newton"
+    summary = "rows near the margin, and a sample of the others"
+
+    def layout(self, problem: Problem) -> Layout:
+        K, n, width = problem.count, problem.rows, problem.features + 1
+        return {
+            "alpha": Array((K, n)),
+            "key": Array((n,), np.float32),
+            "w": Array((K, width)),
+            "image": Array((K, width)),
+            "bound": Array((K, width)),
+            "gain": Array((K,)),
+            "softness": Array((K,), fill=SOFTNESS),
+            "totals": Array((K, kernel.SUMS)),
+            **self.certificates(problem, np.dtype(np.float64)),
+            "the problem of the rows kept": Room(8 * width * (width + 6)),
+            "rows kept": Room(room(problem)),
+        }
+
+    def start(self, problem: Problem) -> State:
+        state = super().start(problem)
+        state.numbers.update(limit=2.0, bytes=0)
+        return state
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        a = state.arrays
+        for name in ("image", "totals", "wrong"):
+            a[name][:] = 0
+        state.kept.clear()
+        state.numbers.update(seen=0, bytes=0, limit=2.0 if number > 1 else -1.0)
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a, numbers = state.arrays, state.numbers
+        starting = numbers["pass"] == 1
+        none = np.zeros((problem.count, 0))
+        kernel.newton_sums(
+            block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
+            a["alpha"], not starting, none, none, a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"], a["wrong"],
+        )  # fmt: skip
+        rows = np.arange(first, first + block.rows())
+        self._keep(problem, state, block, first, rows[self._wanted(problem, state, rows)])
+        numbers["seen"] += block.rows()
+        if numbers["bytes"] > room(problem):
+            self._drop(problem, state)
+
+    def _wanted(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
+        near = state.arrays["key"][rows] <= state.numbers["limit"]
+        return (near | self._sampled(problem, state, rows)) & (problem.codes[rows] >= 0)
+
+    def _sampled(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
+        """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
+        share = (1.0 if state.numbers["pass"] == 1 else 1.0 - NEAR) * capacity(problem) / problem.rows
+        return hashed(rows, problem.seed, state.numbers["pass"]) < 0.95 * share
+
+    def _keep(self, problem: Problem, state: State, block: Block, first: int, ids: np.ndarray) -> None:
+        if ids.size:
+            kept = store.keep(block, first, ids)
+            state.kept[f"rows {first}"] = kept
+            state.numbers["bytes"] += nbytes(kept.rows) + A_ROW * ids.size
+
+    def _drop(self, problem: Problem, state: State) -> None:
+        """Lower the limit until the rows that are near take their share, with some room to go on."""
+        a, numbers = state.arrays, state.numbers
+        ids = np.concatenate([kept.ids for kept in state.kept.values()])
+        each = np.concatenate([np.full(k.ids.size, nbytes(k.rows) / k.ids.size + A_ROW) for k in state.kept.values()])
+        drawn = self._sampled(problem, state, ids)
+        free = 0.9 * room(problem) - float(each[drawn].sum())
+        order = np.argsort(a["key"][ids[~drawn]], kind="stable")
+        taken = np.cumsum(each[~drawn][order])
+        last = int(np.searchsorted(taken, max(free, 0.0)))
+        if last < order.size:
+            numbers["limit"] = float(np.nextafter(a["key"][ids[~drawn]][order[last]], np.float32(-1.0)))
+        numbers["bytes"] = 0
+        for name, kept in list(state.kept.items()):
+            still = np.flatnonzero(self._wanted(problem, state, kept.ids))
+            if not still.size:
+                del state.kept[name]
+                continue
+            if still.size < kept.ids.size:
+                kept = state.kept[name] = store.choose(kept, still)
+            numbers["bytes"] += nbytes(kept.rows) + A_ROW * kept.ids.size
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a = state.arrays
+        whole = state.numbers["seen"] == problem.rows
+        if whole:
+            keep_sums(problem, state, active)
+        figures = best_figures(problem, state)
+        gaps = np.array([f.gap for f in figures])
+        report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
+        if whole:
+            for k in active:
+                if gaps[k] > problem.tol:
+                    self._solve(problem, state, k)
+        return report
+
+    def _solve(self, problem: Problem, state: State, k: int) -> None:
+        """Weights and duals of problem k from the rows kept."""
+        a = state.arrays
+        names = sorted(state.kept)
+        ids = np.concatenate([state.kept[name].ids for name in names])
+        starts = np.cumsum([0, *(state.kept[name].ids.size for name in names)])
+        parts: list[tuple[RowNumbers, Block]] = [
+            (numbered_from(int(start)), state.kept[name].rows) for start, name in zip(starts[:-1], names, strict=True)
+        ]
+        near = a["key"][ids] <= state.numbers["limit"]
+        others = problem.present - int(near.sum())
+        weights = problem.weights[ids] if problem.weights.size else np.ones(ids.size)
+        weights[~near] *= others / max(1, int((~near).sum()))
+        labels = Labels(problem.codes[ids], problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
+        w, alpha = a["w"][k], a["alpha"][k, ids]
+        if state.numbers["pass"] == 1:
+            solve(parts, labels, problem.loss, FIRST_SOFTNESS, alpha, w, np.zeros_like(w), 0.0, FIRST_GAP)
+            return
+        alpha[~near] *= others / max(1, int((~near).sum()))
+        offset = a["image"][k].copy()
+        for numbers, block in parts:
+            kernel.subtract_image(block, numbers, labels, 0, alpha, offset)
+        softness = a["softness"][k]
+        away = 0.5 * float(np.square(w - a["image"][k]).sum())
+        enough = WITHIN * problem.tol * float(abs(a["best_primal"][k]))
+        solve(parts, labels, problem.loss, softness, alpha, w, offset, enough, 0.0)
+        a["alpha"][k, ids[near]] = alpha[near]
+        if away < 0.5 * a["totals"][k, kernel.GAP]:
+            a["softness"][k] /= 2.0
+
+    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+        raise AssertionError("its passes certify themselves")
+
+    def smallest_margin(self, problem: Problem, state: State) -> float:
+        return 0.0  # of the hard margin only
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["w"].copy()
+
+
+def keep_sums(problem: Problem, state: State, active: np.ndarray) -> None:
+    """What the sums of all rows prove of the weights and the duals of the active problems."""
+    a = state.arrays
+    found: list[Candidate | None] = [None] * problem.count
+    dual = np.full(problem.count, -math.inf)
+    for k in active:
+        total, w, bound = a["totals"][k], a["w"][k], a["bound"][k]
+        primal = float(total[kernel.PRIMAL]) + 0.5 * float(w @ w)
+        found[k] = Candidate(primal, -math.inf, int(total[kernel.MISTAKES]))
+        a["gain"][k] = raise_bound(bound, a["gain"][k], a["image"][k], total[kernel.DUAL])
+        a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
+        dual[k] = a["gain"][k] - 0.5 * float(bound @ bound)
+    keep_bounds(state, dual, np.full(problem.count, math.inf))
+    keep_weights(problem, state, a["w"].copy(), found)
+
+
+def row_bytes(problem: Problem) -> float:
+    """Bytes of a row of the mean length, and of what is kept beside it."""
+    mean = (problem.entries or problem.rows * problem.features) / problem.rows
+    return mean * (problem.dtype.itemsize + 4 * problem.sparse) + 8 * problem.sparse + A_ROW
+
+
+def room(problem: Problem) -> int:
+    """Bytes for rows kept: a share of what the vectors leave of the budget, and no more than all rows take."""
+    K, width = problem.count, problem.features + 1
+    vectors = problem.rows * (8 * K + 4) + 8 * width * (width + 6 + 8 * K)
+    return max(0, min(int(SHARE * (problem.budget - vectors)), int(problem.rows * row_bytes(problem))))
+
+
+def capacity(problem: Problem) -> float:
+    """Rows of the mean length that there is room for."""
+    return room(problem) / row_bytes(problem)
+
+
+def enough_room(problem: Problem) -> bool:
+    """Whether the rows that can be kept are enough for their problem to say something of all."""
+    return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
+
+
+def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:
+    """A number in [0, 1) for each row (splitmix64), another one in every pass."""
+    x = rows.astype(np.uint64) + np.uint64((seed * 1_000_003 + number) * 0x9E3779B97F4A7C15 % (1 << 64))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return (x ^ (x >> np.uint64(31))) / math.ldexp(1.0, 64)

@@ -1,0 +1,140 @@
+"""Rows near the margin kept between two reads: their problem, its exact gradient, what is kept, and how many reads."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from reference import newton
+from reference.datasets import as_form
+from reference.optimum import solve as exact
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.data.arrays import ArraySource
+from streammargin.driver import plan
+from streammargin.kernels import newton as kernel
+from streammargin.solvers import near_margin
+from streammargin.solvers.descent import solve
+from streammargin.specs.losses import make_loss
+from streammargin.specs.rows import Labels, numbered_from
+
+
+def overlapping(rows=6000, features=10, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features))
+    return X, np.where(X @ rng.standard_normal(features) + 2 * rng.standard_normal(rows) > 0, 1, -1)
+
+
+def parts_of(X, form, cuts):
+    return [
+        (numbered_from(low), ArraySource(as_form(X[low:high], form)).whole()._replace(bias=0.5))
+        for low, high in pairwise(cuts)
+    ]
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_rows_in_several_parts_are_solved_to_the_end(form):
+    X, y = overlapping(120, 6)
+    s = np.random.default_rng(2).choice([0.0, 0.3, 1.0, 4.0], 120)
+    problem = binary(X, y, C=0.7, bias=0.5, sample_weight=s)
+    labels = Labels(((y + 1) // 2).astype(np.int16), np.array([1]), np.full((1, 2), 0.7), s, np.empty(0))
+    alpha, w = np.zeros(120), np.zeros(7)
+    solve(parts_of(X, form, [0, 50, 51, 120]), labels, make_loss("hinge"), 0.5, alpha, w, np.zeros(7), 0.0, 1e-9)
+    best = exact(problem, "hinge")
+    assert problem.primal(w) == pytest.approx(best.primal, rel=1e-7)
+    assert problem.dual(alpha[s > 0]) == pytest.approx(best.dual, rel=1e-7)
+
+
+def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
+    """offset = A^T a - (the kept rows' share, the sample weighted): w - offset - that share is w - A^T a."""
+    X, y = overlapping(80, 6)
+    problem = binary(X, y, C=0.7, bias=0.5)
+    rng = np.random.default_rng(3)
+    w, a = rng.standard_normal(7), 0.7 * rng.random(80)
+    kept, omega = np.arange(0, 80, 3), rng.choice([1.0, 5.0], 27)
+    labels = Labels(((y[kept] + 1) // 2).astype(np.int16), np.array([1]), np.full((1, 2), 0.7), omega, np.empty(0))
+    image = problem.A.T @ a
+    offset = image.copy()
+    [(numbers, block)] = parts_of(X[kept], "csr", [0, 27])
+    kernel.subtract_image(block, numbers, labels, 0, omega * a[kept], offset)
+    share = problem.A[kept].T @ (omega * a[kept])
+    assert w - offset - share == pytest.approx(w - image, rel=1e-12)
+    # and a minimum of it is where the twin's gradient vanishes
+    duals, moved = omega * a[kept], w.copy()
+    centres = duals.copy()
+    small = binary(X[kept], y[kept], C=0.7, bias=0.5, sample_weight=omega)
+    solve([(numbers, block)], labels, make_loss("hinge"), 0.25, duals, moved, offset, 0.0, 1e-10)
+    assert moved - offset == pytest.approx(small.A.T @ duals, abs=1e-4)
+    assert not np.allclose(newton.gradient(small, w, centres, 0.25) - offset, 0.0, atol=1e-2)
+
+
+def test_rows_are_drawn_evenly_and_anew_in_every_pass():
+    rows = np.arange(100_000)
+    one, two = near_margin.hashed(rows, 0, 1), near_margin.hashed(rows, 0, 2)
+    for x in (one, two):
+        assert np.histogram(x, 20, (0, 1))[0] == pytest.approx(5000, rel=0.06)
+        assert np.abs(np.corrcoef(x[1:], x[:-1])[0, 1]) < 0.02
+    assert np.abs(np.corrcoef(one, two)[0, 1]) < 0.02
+    assert np.array_equal(near_margin.hashed(rows[500:700], 0, 1), one[500:700])
+
+
+@pytest.fixture
+def small_plans(monkeypatch):
+    monkeypatch.setattr(plan, "SLACK_BYTES", 0)
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
+
+
+def out_of_core(X, y, form="dense", share=0.3, **options):
+    data = as_form(X, form)
+    size = X.nbytes if form == "dense" else data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
+    source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int))
+    memory = int(share * size + 30 * len(y) + (1 << 17))
+    return sm.train(source, solver="newton", memory=memory, passes=40, **options), source
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted by label"])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
+    kept = []
+    run = near_margin.NearMargin.end_pass
+
+    def end_pass(self, problem, state, active):
+        kept.append((state.numbers["bytes"], near_margin.room(problem), sum(k.ids.size for k in state.kept.values())))
+        return run(self, problem, state, active)
+
+    monkeypatch.setattr(near_margin.NearMargin, "end_pass", end_pass)
+    X, y = overlapping()
+    if order == "sorted by label":
+        rows = np.argsort(y, kind="stable")
+        X, y = X[rows], y[rows]
+    result, source = out_of_core(X, y, form, C=C, tol=1e-3)
+    assert result.converged and result.passes <= 6
+    assert set(source.reads.values()) == {result.passes}  # every read is its own certificate
+    problem = binary(X, y, C=C)
+    assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-9)
+    inside = sm.train((X, y), solver="newton", C=C, tol=1e-6, passes=300)
+    assert result.certificate["dual"] <= inside.certificate["primal"] * (1 + 1e-9)
+    assert inside.certificate["dual"] <= result.certificate["primal"] * (1 + 1e-9)
+    assert all(0 < rows < len(y) / 2 and size <= room for size, room, rows in kept)
+
+
+def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
+    monkeypatch.setattr(near_margin, "SHARE", 0.15)
+    X, _ = overlapping()
+    y = np.argmax(X[:, :3] + np.random.default_rng(5).standard_normal((6000, 3)), axis=1)
+    result, _ = out_of_core(X, y, share=5.0, C=[0.01, 1.0], tol=1e-3, valid=(X, y))
+    assert result.converged and result.passes <= 12
+    events = [event for event in result.history if event["event"] == "certificate"][-2:]
+    for event, C in zip(events, [0.01, 1.0], strict=True):
+        for k, figures in enumerate(event["per_class"]):
+            alone = sm.train((X, np.where(y == k, 1, -1)), solver="newton", C=C, tol=1e-5, passes=300).certificate
+            assert figures["dual"] <= alone["primal"] * (1 + 1e-9)
+            assert alone["dual"] <= figures["primal"] * (1 + 1e-9)
+
+
+def test_twice_the_same_bits(small_plans):
+    X, y = overlapping()
+    one, two = (out_of_core(X, y, tol=1e-3)[0].model.coef_ for _ in range(2))
+    assert one.tobytes() == two.tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,9 +10,12 @@ from streammargin.data.open import is_stream
 from streammargin.driver.events import History, Listener
 from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
-from streammargin.result import TrainResult
+from streammargin.result import TrainResult, advice
 from streammargin.training.job import train_rows
 from streammargin.training.stream import train_stream
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
 
 
 @described(TABLE)
@@ -48,6 +52,8 @@ def train(
 ) -> TrainResult:
     """Train a linear large-margin classifier: min 1/2 ||w||_p^2 + C sum_i s_i phi(y_i x_i.w).
 
+    A training that does not converge is told to the logger "streammargin", with what to do about it.
+
     Parameters
     ----------
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
@@ -74,5 +80,9 @@ def train(
     """
     given = locals()  # the one place that need not name every option again
     options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
-    run = train_stream if is_stream(data) else train_rows
-    return run(data, options, History(listeners), should_stop)
+    if is_stream(data):
+        return train_stream(data, options, History(listeners), should_stop)
+    result = train_rows(data, options, History(listeners), should_stop)
+    if not result.converged and result.reason != "signal":
+        LOG.warning(Message(advice(result)), extra={"code": "not_converged"})
+    return result

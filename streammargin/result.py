@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streammargin.model.linear import LinearModel
 
-FIGURES = ("primal", "dual", "gap", "margin_lower", "margin_upper", "margin_gap", "residual", "mistakes",
-            "train_error", "valid_error", "per_class")  # fmt: skip
+
+@dataclass(frozen=True)
+class Certificate:
+    """Exact figures of the weights in a model, and whether they prove what was asked for.
+
+    None where a figure has no meaning: margins need C = inf, the gap a dual; all of them where a signal ended the run
+    or the rows were a stream (but margin_upper, which the steps of a hard margin prove). Of several classes primal and
+    dual are sums, the gaps the worst class's, the margins those of the class with the smallest; per_class has each.
+    """
+
+    primal: float | None = None
+    dual: float | None = None
+    gap: float | None = None
+    margin_lower: float | None = None
+    margin_upper: float | None = None
+    margin_gap: float | None = None
+    residual: float | None = None
+    mistakes: int | None = None
+    train_error: float | None = None
+    valid_error: float | None = None
+    per_class: list[dict[str, Any]] | None = field(default=None, repr=False)
+    converged: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures by name, as in events and model files."""
+        return {figure.name: getattr(self, figure.name) for figure in fields(self)}
+
+    def __getitem__(self, name: str) -> Any:  # as of the event
+        return self.to_dict()[name]
 
 
 @dataclass
@@ -17,16 +44,14 @@ class TrainResult:
     """What `train` returns.
 
     model : LinearModel
-    certificate : dict with primal, dual, gap, margin_lower, margin_upper, margin_gap, residual, mistakes,
-        train_error, valid_error, per_class, converged; exact, for the weights in `model`. The figures
-        are None when a signal ended the run, or the rows were a stream.
+    certificate : Certificate, for the weights in `model`
     history : list of event dicts
-    reason : tolerance | passes | seconds | signal | not_separable
+    reason : tolerance | passes | seconds | signal | not_separable | small_margin
     """
 
-    model: LinearModel
-    certificate: dict[str, Any]
-    history: list[dict[str, Any]]
+    model: LinearModel = field(repr=False)
+    certificate: Certificate
+    history: list[dict[str, Any]] = field(repr=False)
     reason: str
     converged: bool
     passes: int
@@ -34,11 +59,33 @@ class TrainResult:
     run_end: dict[str, Any] = field(repr=False, default_factory=dict)
 
 
+def advice(result: TrainResult) -> str:
+    """What to say of a training that did not converge, and what to do; options are marked (see wording.py)."""
+    certificate, asked = result.certificate, result.model.header
+    if certificate.residual is not None:
+        return unmet(result)
+    if result.reason == "not_separable":
+        column = "lower `tol`" if asked["bias"] else "add a constant column, `bias=1`"
+        upper = certificate.margin_upper
+        return (
+            f"no separator through the origin has a margin above {upper:.3g}; {column}, or train with a finite `C` (a "
+            "solver that takes one)"
+        )
+    limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
+    hard = certificate.gap is None and certificate.margin_upper is not None
+    other = "`solver=auto`" if hard and asked["solver"] not in ("active-set", "asdca") else "`scale=maxabs`"
+    return (
+        f"not converged after {result.passes} passes: stopped by {result.reason} before the tolerance was proven; "
+        f"raise {limit} or `tol`, or try {other}"
+    )
+
+
 def unmet(result: TrainResult) -> str:
     """What to say of numbers that were not interpolated, options marked (see wording.py)."""
     certificate = result.certificate
+    least = math.sqrt(2.0 * max(certificate.dual or 0.0, 0.0))
     return (
-        f"stopped by {result.reason} with a row {certificate['residual']:.3g} beyond its tolerance; every interpolator "
-        f"has a norm of at least {math.sqrt(2.0 * max(certificate['dual'], 0.0)):.3g}, and rows that contradict each "
-        "other have none; raise `passes`, `tol` or `epsilon`"
+        f"stopped by {result.reason} with a row {certificate.residual:.3g} beyond its tolerance; every interpolator "
+        f"has a norm of at least {least:.3g}, and rows that contradict each other have none; raise `passes`, `tol` or "
+        "`epsilon`"
     )

@@ -11,7 +11,7 @@ ROOT = Path(streammargin.__file__).parent
 BASE = {"errors", "files", "json_values", "sizes", "wording", ""}  # leaves; "" is the package itself, for its version
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
-    "api": {"options", "data", "driver", "training", "result"},
+    "api": {"options", "data", "driver", "training", "result", "wording"},
     "errors": {"wording"},
     "files": {"errors"},
     "json_values": set(),
@@ -28,7 +28,7 @@ ALLOWED = {  # by folder, and by single file
     "model": {"model", "answers", "data", "driver", "kernels", "specs"} | BASE,
     "sinks": {"sinks", "driver"} | BASE,
     "training": {"training", "options", "driver", "data", "solvers", "specs", "model", "result"} | BASE,
-    "estimators": {"estimators", "api", "options", "driver", "data", "training", "model", "result"} | BASE,
+    "estimators": {"estimators", "options", "driver", "data", "training", "model", "result"} | BASE,
     "cli": {"cli", "api", "options", "result", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"}
     | BASE,
 }

@@ -18,7 +18,7 @@ from streammargin.errors import StreamMarginError
 from streammargin.files import check_apart, check_input, check_output
 from streammargin.options.table import Options, Where, options_for
 from streammargin.solvers.registry import names
-from streammargin.wording import Message, in_shell
+from streammargin.wording import Message
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +154,6 @@ def _train(
             code = 128 + signals.caught
         elif not result.converged:
             code = 3 if options.require_convergence else 0
-            publish({"event": "warning", "code": "not_converged", "message": _advice(result, options)})
         publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         print(f"model written to {output}", file=sys.stderr)
@@ -168,19 +167,3 @@ def _save(model: Any, output: str, force: bool) -> str:
     free = next(name for name in names_ if force or not os.path.exists(name))
     model.save(free, force=force)
     return free
-
-
-def _advice(result: Any, options: argparse.Namespace) -> str:
-    upper = result.certificate.get("margin_upper")
-    if result.reason == "not_separable":
-        advice = f"{'add --bias 1' if options.bias is None else 'lower --tol'}, or train with a finite --C"
-        return f"no separator through the origin has a margin above {upper:.3g}; {advice}"
-    if result.certificate.get("residual") is not None:
-        from streammargin.result import unmet
-
-        return in_shell(unmet(result))
-    limit = "max-seconds" if result.reason == "seconds" else "passes"
-    hard = result.certificate.get("gap") is None and result.certificate.get("margin_upper") is not None
-    other = "--solver auto" if hard and options.solver not in ("auto", "active-set", "asdca") else "--scale maxabs"
-    advice = f"raise --{limit} or --tol, or try {other}"
-    return f"stopped by {result.reason} before the tolerance was proven; {advice}"

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.api import train
 from streammargin.data.base import Source
+from streammargin.driver.events import History
 from streammargin.model.linear import LinearModel
 from streammargin.options.describe import described
-from streammargin.options.table import Where, options_for
+from streammargin.options.table import Options, Where, options_for
 from streammargin.result import TrainResult
+from streammargin.training.job import train_rows
 from streammargin.wording import in_python
 
 try:
@@ -103,7 +104,8 @@ class Estimator(BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        result = train(data, y=y, sample_weight=sample_weight, seed=int(seed), **self._options(), **more)
+        options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options(), **more)
+        result = train_rows(data, options, History(), None)
         self.n_features_in_ = result.model.coef_.shape[1]
         self.n_iter_ = result.passes
         self.certificate_ = result.certificate

@@ -11,6 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
+from streammargin.result import Certificate, advice
 from streammargin.training.stream import stream_header
 
 # after streammargin.estimators.base, which says what to install
@@ -18,13 +19,6 @@ from sklearn.base import ClassifierMixin  # isort: skip
 from sklearn.utils.metaestimators import available_if  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
-
-_ADVICE = {
-    "passes": "raise `passes` or `tol`, or scale the data",
-    "seconds": "raise `max_seconds` or `tol`, or scale the data",
-    "not_separable": "no hyperplane separates the classes by more than tol times the mean length of the rows; lower "
-    "`tol`, or give a finite C (to a solver that takes one)",
-}
 
 
 def _learns_from_streams(estimator: MarginClassifier) -> bool:
@@ -59,7 +53,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     n_iter_ : int, passes over the rows; after partial_fit, the batches learned
     t_ : int, rows learned by partial_fit
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
-    certificate_ : dict of exact figures, see `streammargin.TrainResult`
+    certificate_ : exact figures, see `streammargin.result.Certificate`
     """
 
     place = Where.CLASSIFIER
@@ -86,7 +80,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
             del self.t_  # type: ignore[has-type]
         self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
         if not result.converged:
-            self._warn(f"not converged after {result.passes} passes; {_ADVICE[result.reason]}")
+            self._warn(advice(result))
         return self
 
     @available_if(_learns_from_streams)
@@ -120,7 +114,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self.coef_, self.intercept_, self.classes_ = learner.model_parts()
         self.n_iter_, self.t_ = learner.batches, learner.rows
         self._header = stream_header(learner, "passes", 0.0)
-        self.certificate_ = self._header["certificate"]
+        self.certificate_ = Certificate(**self._header["certificate"])
         return self
 
     def _model(self) -> LinearModel:

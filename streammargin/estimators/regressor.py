@@ -37,7 +37,7 @@ class InterpolatingRegressor(RegressorMixin, Estimator):
     intercept_ : float
     n_iter_ : int, passes over the rows
     n_features_in_ : int, and feature_names_in_ (d,) where X had names
-    certificate_ : dict of exact figures, see `streammargin.TrainResult`
+    certificate_ : exact figures, see `streammargin.result.Certificate`
 
     Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
     """

@@ -35,7 +35,7 @@ from streammargin.driver.validate import Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
-from streammargin.result import FIGURES, TrainResult
+from streammargin.result import Certificate, TrainResult
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates
 from streammargin.solvers.base import Problem, Solver
@@ -289,13 +289,15 @@ class Job:
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
         }  # fmt: skip
         history.publish(end)
-        return TrainResult(model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end)
+        return TrainResult(
+            model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end
+        )
 
 
 def _best(problem: Problem, outcome: Outcome) -> tuple[int, dict[str, Any]]:
     """The value of C with the smallest held-out error (the smallest such C), and its exact figures."""
     if outcome.figures is None:
-        return 0, dict.fromkeys(FIGURES)
+        return 0, Certificate().to_dict()
     errors = outcome.valid_errors
     trial = 0
     if errors is not None and problem.trials > 1:

@@ -10,7 +10,7 @@ from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options
-from streammargin.result import FIGURES, TrainResult
+from streammargin.result import Certificate, TrainResult
 from streammargin.specs.losses import loss_text
 
 
@@ -44,7 +44,7 @@ def train_stream(
     }  # fmt: skip
     history.publish(end)
     model = LinearModel(*learner.model_parts(), header)
-    return TrainResult(model, header["certificate"], history.events, reason, False, 1, seconds, end)
+    return TrainResult(model, Certificate(**header["certificate"]), history.events, reason, False, 1, seconds, end)
 
 
 def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, An
     assert learner.problem is not None and learner.target is not None
     options = learner.options
     loss = learner.solver.default_loss if options.loss is None else options.loss
-    certificate = {**dict.fromkeys(FIGURES), "margin_upper": learner.margin_upper(), "converged": False}
+    certificate = Certificate(margin_upper=learner.margin_upper()).to_dict()
     return {
         **options.plain(), "loss": loss_text(loss), "C": learner.C, "bias": learner.column,
         "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,

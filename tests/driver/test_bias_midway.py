@@ -52,7 +52,7 @@ def test_the_formula(options, bounds, form):
     assert abs(b) > 0.05 and result.model.intercept_[0] == pytest.approx(b, rel=1e-12)
     if bounds is None:  # the weights and their figures are those without a bias
         assert np.array_equal(w, plain.model.coef_[0])
-        assert {**result.certificate, "valid_error": None} == plain.certificate
+        assert {**result.certificate.to_dict(), "valid_error": None} == plain.certificate.to_dict()
     else:
         sweeps = {"homotopic": 1 + result.passes}.get(
             options["solver"], result.passes + sum(e["event"] == "certificate" for e in result.history)

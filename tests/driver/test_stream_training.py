@@ -158,7 +158,7 @@ def test_how_a_stream_ends(solver):
     result = sm.train(endless(asked), solver=solver, max_rows=120)
     assert (result.reason, result.converged, result.passes) == ("passes", False, 1)
     assert result.model.header["rows"] == 120 and len(asked) == 3  # the last one was cut
-    assert {key for key, value in result.certificate.items() if value is None} >= NULL
+    assert {key for key, value in result.certificate.to_dict().items() if value is None} >= NULL
     assert result.certificate["converged"] is False
     assert (result.certificate["margin_upper"] is None) == (solver == "pegasos")
     assert sm.train(endless(), solver=solver, max_seconds=0.05).reason == "seconds"

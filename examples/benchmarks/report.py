@@ -99,9 +99,9 @@ def draw(panels: dict[str, list[Curve]], what: str, reads: str, path: str) -> st
     picture, axes = pyplot.subplots(len(panels), 2, figsize=(10, 2.6 * len(panels)), squeeze=False)
     for (title, curves), (time_axis, read_axis) in zip(panels.items(), axes, strict=True):
         for curve in curves:
-            time_axis.loglog(curve.seconds, curve.values, ".-", label=curve.label)
+            (drawn,) = time_axis.loglog(curve.seconds, curve.values, ".-", label=curve.label)
             if curve.reads is not None:
-                read_axis.loglog(curve.reads, curve.values, ".-", label=curve.label)
+                read_axis.loglog(curve.reads, curve.values, ".-", color=drawn.get_color())
         time_axis.set(title=title, xlabel="seconds", ylabel=what)
         read_axis.set(xlabel=reads)
         time_axis.legend(fontsize=6)

@@ -230,8 +230,9 @@ def test_liblinear_export(trained, blobs, tmp_path):
     assert call("info", model, "--liblinear", tmp_path / "m.txt").returncode == 0
     head, _, body = (tmp_path / "m.txt").read_text().partition("w\n")
     w = np.array(body.split(), float)
-    assert "label 1 -1" in head and "nr_feature 10" in head and "bias -1" in head
-    assert np.array_equal(w, sm.load_model(model).coef_[0])
+    assert "label 1 -1" in head and "nr_feature 10" in head and "bias 1" in head
+    saved = sm.load_model(model)
+    assert np.array_equal(w, np.append(saved.coef_[0], saved.intercept_))
 
 
 def test_warmup(tmp_path):

@@ -90,7 +90,7 @@ def out_of_core(X, y, form="dense", share=0.3, **options):
     size = X.nbytes if form == "dense" else data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
     source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int))
     memory = int(share * size + 30 * len(y) + (1 << 17))
-    return sm.train(source, solver="newton", memory=memory, passes=40, **options), source
+    return sm.train(source, solver="newton", memory=memory, passes=40, bias=0, **options), source
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted by label"])
@@ -114,7 +114,7 @@ def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
     assert set(source.reads.values()) == {result.passes}  # every read is its own certificate
     problem = binary(X, y, C=C)
     assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-9)
-    inside = sm.train((X, y), solver="newton", C=C, tol=1e-6, passes=300)
+    inside = sm.train((X, y), solver="newton", C=C, tol=1e-6, passes=300, bias=0)
     assert result.certificate["dual"] <= inside.certificate["primal"] * (1 + 1e-9)
     assert inside.certificate["dual"] <= result.certificate["primal"] * (1 + 1e-9)
     assert all(0 < rows < len(y) / 2 and size <= room for size, room, rows in kept)
@@ -129,7 +129,8 @@ def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
     events = [event for event in result.history if event["event"] == "certificate"][-2:]
     for event, C in zip(events, [0.01, 1.0], strict=True):
         for k, figures in enumerate(event["per_class"]):
-            alone = sm.train((X, np.where(y == k, 1, -1)), solver="newton", C=C, tol=1e-5, passes=300).certificate
+            own = (X, np.where(y == k, 1, -1))
+            alone = sm.train(own, solver="newton", C=C, tol=1e-5, passes=300, bias=0).certificate
             assert figures["dual"] <= alone["primal"] * (1 + 1e-9)
             assert alone["dual"] <= figures["primal"] * (1 + 1e-9)
 

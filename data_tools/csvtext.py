@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from data_tools.rows import Batch
-from data_tools.textfile import EXACT, Text, check_label, strict_number
+from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
 from streammargin.errors import DataError, UsageError
 
 LABEL_NAMES = ("label", "class", "target", "y")
@@ -164,7 +164,9 @@ def _parse_slowly(
             raise DataError(f"{where}: the label is missing; drop the row or give it a label")
         if _is_number(labels[-1]):
             if "_" in labels[-1] or not labels[-1].isascii() or not labels[-1].isprintable():
-                raise DataError(f"{where}: the label {labels[-1]} is neither a number nor a name; write it differently")
+                raise DataError(
+                    f"{where}: the label {labels[-1][:SHOWN]} is neither a number nor a name; write it differently"
+                )
             check_label(float(labels[-1]), labels[-1], where)
         row = []
         for column, field in enumerate(fields):
@@ -175,7 +177,9 @@ def _parse_slowly(
             except ValueError:
                 column += column >= position
                 name = f"column {column}" if header is None else f"column {header[column]}"
-                what = "the value is missing" if not field.strip() else f"{field.strip()!r} is not a finite number"
+                what = (
+                    "the value is missing" if not field.strip() else f"{field.strip()[:SHOWN]!r} is not a finite number"
+                )
                 raise DataError(f"{where}, {name}: {what}; drop the row or replace the value") from None
             row.append(value)
         values.append(row)

@@ -19,6 +19,7 @@ from data_tools.writer import check_space
 from streammargin.data.arrays import first_fall
 from streammargin.data.hdf5_nodes import decoding, look_up
 from streammargin.data.hdf5_reader import stored_dtype
+from streammargin.data.npy import read_header
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 
@@ -58,10 +59,7 @@ class Archive:
             raise DataError(f"{self.path} has no array {name}; only what scipy.sparse.save_npz wrote can be read")
         try:
             stream = self._opened.enter_context(self._zip.open(f"{name}.npy"))
-            version = np.lib.format.read_magic(stream)
-            one = version == (1, 0)
-            reader = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-            shape, _, dtype = reader(stream)
+            shape, dtype = read_header(stream)
             stored = self._zip.getinfo(f"{name}.npy").file_size - stream.tell()
         except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
             raise DataError(f"{self.path} is damaged: {name} is no array ({error}); write it again") from error

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_tools.rows import Batch
-from data_tools.textfile import EXACT, Text, check_label, strict_number
+from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
 from streammargin.errors import DataError
 
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -98,7 +98,9 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
         try:
             label = strict_number(tokens[0])
         except ValueError:
-            raise DataError(f"{where}: the label {tokens[0]!r} is not a number; write classes as numbers") from None
+            raise DataError(
+                f"{where}: the label {tokens[0][:SHOWN]!r} is not a number; write classes as numbers"
+            ) from None
         check_label(label, tokens[0], where)
         row = sorted(_entry(token, where, zero_based, features) for token in tokens[1:])
         for (one, _), (other, _) in itertools.pairwise(row):
@@ -120,9 +122,9 @@ def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tu
             raise ValueError
         index, value = int(left), strict_number(right)
     except ValueError:
-        raise DataError(f"{where}: {token!r} is not index:value") from None
+        raise DataError(f"{where}: {token[:SHOWN]!r} is not index:value") from None
     if not np.isfinite(value):
-        raise DataError(f"{where}: the value of index {index} is {right}; drop the row or replace the value")
+        raise DataError(f"{where}: the value of index {index} is {right[:SHOWN]}; drop the row or replace the value")
     if index == 0 and not zero_based:
         raise DataError(f"{where}: the index 0, but indices count from 1; if these count from 0, use --zero-based")
     column = index if zero_based else index - 1

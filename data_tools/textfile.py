@@ -16,6 +16,7 @@ from typing import Any
 from streammargin.errors import DataError, InputMissingError
 
 PIECE = 4 << 20
+SHOWN = 40  # characters of a field in a message
 EXACT = 2.0**53  # labels, as all numbers in text, are read as float64
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
@@ -169,6 +170,6 @@ def strict_number(text: str) -> float:
 def check_label(label: float, text: str, where: str) -> None:
     """DataError for a label that is not finite, or so large that float64 merges it with its neighbours."""
     if not math.isfinite(label):
-        raise DataError(f"{where}: the label is {text}; drop the row or give it a label")
+        raise DataError(f"{where}: the label is {text[:SHOWN]}; drop the row or give it a label")
     if abs(label) >= EXACT:
-        raise DataError(f"{where}: the label {text} is too large to be exact; number the classes below 2^53")
+        raise DataError(f"{where}: the label {text[:SHOWN]} is too large to be exact; number the classes below 2^53")

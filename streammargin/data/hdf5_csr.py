@@ -87,17 +87,20 @@ class CSRHDF5Source(HDF5Source):
 
     def _nnz_bytes(self) -> int:
         extra = sum(r.item for r in (self._data, self._indices) if r.stored != r.dtype)
-        return self.dtype.itemsize + 4 + extra
+        return self.dtype.itemsize + 4 + extra + self._data.entry_overhead + self._indices.entry_overhead
 
     def _row_bytes(self) -> int:
-        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0)  # indptr and its differences
+        # indptr and its differences
+        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0) + self._indptr.entry_overhead
 
     def _fixed_bytes(self) -> int:
         return self._data.scratch_bytes(0) + self._indices.scratch_bytes(0) + self._indptr.scratch_bytes(0)
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         # the block of most values and the block of most rows need not be the same one
-        left = max(1, (max_bytes - self._fixed_bytes()) * 15 // 16)
+        left = (max_bytes - self._fixed_bytes()) * 15 // 16
+        if left <= 0:  # not even the chunks fit, and blocks of single rows would unpack them once for each
+            left = max(self._data.least_entries, self._indices.least_entries) * self._nnz_bytes()
         bounds = [0]
         while bounds[-1] < self.rows:
             start = bounds[-1]

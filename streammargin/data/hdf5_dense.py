@@ -34,12 +34,14 @@ class DenseHDF5Source(HDF5Source):
         self._reader = RowReader(dataset, self.dtype, path)
 
     def _row_bytes(self) -> int:
-        return self.features * self.dtype.itemsize + (self._reader.item if self._reader.stored != self.dtype else 0)
+        scratch = self._reader.item if self._reader.stored != self.dtype else 0
+        return self.features * self.dtype.itemsize + scratch + self._reader.entry_overhead
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         # two chunks of a compressed file pass through HDF5's own memory
         left = max_bytes - self._reader.scratch_bytes(0)
-        rows = max(1, left // self._row_bytes())
+        # where not even the chunks fit, blocks of single rows would unpack them once for each
+        rows = max(1, left // self._row_bytes()) if left > 0 else self._reader.least_entries
         chunk = self._reader.chunk_rows
         if rows > chunk:
             rows -= rows % chunk

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +9,8 @@ import h5py
 import numpy as np
 
 from streammargin.data.hdf5_nodes import children, look_up
-from streammargin.data.hdf5_reader import stored_dtype
+from streammargin.data.hdf5_reader import check_stored, stored_dtype
+from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
@@ -46,6 +45,7 @@ class Column:
             raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
         if isinstance(node, h5py.Dataset):
             stored_dtype(node, name)
+            check_stored(node, name)
         self.data = node
         self.length = int(node.shape[0])
         if self.categories is not None and self.data.dtype.kind not in "iu":
@@ -86,39 +86,6 @@ def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column."""
     parts = list(Column(node, name, ()).chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-class NpyArray:
-    """An array of numpy.save, read piece by piece. Not mapped: a mapped file that is cut short ends the process."""
-
-    def __init__(self, path: str, noun: str) -> None:
-        self.path = path
-        try:
-            with open(path, "rb") as file:
-                version = np.lib.format.read_magic(file)
-                one = version == (1, 0)
-                read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-                self.shape, _, self.dtype = read(file)
-                self.start = file.tell()
-                size = os.fstat(file.fileno()).st_size
-        except OSError as error:
-            raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
-        except (ValueError, EOFError) as error:
-            raise DataError(f"{path} is not an array of {noun} ({error}); write it with numpy.save") from error
-        self.ndim = len(self.shape)
-        if self.dtype.hasobject or not self.dtype.itemsize:
-            raise DataError(
-                f"{path} is not an array of {noun} (its type is {self.dtype}); write numbers or text with numpy.save"
-            )
-        if self.start + math.prod(self.shape) * self.dtype.itemsize > size:
-            raise DataError(f"{path} is truncated: it has {size} bytes, too few for {self.shape} of {self.dtype}")
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        count = max(0, min(rows.stop, self.shape[0]) - rows.start)
-        found = np.fromfile(self.path, self.dtype, count, offset=self.start + rows.start * self.dtype.itemsize)
-        if len(found) != count:
-            raise DataError(f"{self.path} became shorter while it was read; do not write to it during a run")
-        return found
 
 
 def _is_text(dataset: h5py.Dataset) -> bool:

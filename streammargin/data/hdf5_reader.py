@@ -15,6 +15,9 @@ import numpy as np
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 
+_DECLARED = 1 << 30  # bytes that a file may declare without storing any
+_CHUNK_BYTES = 6 << 10  # what HDF5 itself holds of a chunk while it reads a piece of the dataset
+
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
     """The NumPy type of a dataset, or DataError where there is none."""
@@ -22,6 +25,19 @@ def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
         return dataset.dtype
     except TypeError as error:
         raise DataError(f"{name} has a type that NumPy lacks ({error}); write it again as float32") from error
+
+
+def check_stored(dataset: h5py.Dataset, name: str) -> None:
+    """DataError where a dataset declares far more than it stores: no compression makes a million bytes of one.
+
+    What was never written reads as fill values, of which a small file can declare any number.
+    """
+    declared = int(np.prod([float(size) for size in dataset.shape])) * dataset.dtype.itemsize
+    if declared < _DECLARED or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
+        return
+    stored = dataset.id.get_storage_size()
+    if stored < declared >> 20:
+        raise DataError(f"{name} declares {declared} bytes and stores {stored}; write the file again")
 
 
 class RowReader:
@@ -38,6 +54,7 @@ class RowReader:
         self._file: int | None = None
         self._offset: int | None = None
         self._chunks: np.ndarray | None = None
+        check_stored(dataset, f"{path}: {self.name}")
         self._locate()
 
     @property
@@ -55,7 +72,21 @@ class RowReader:
         scratch = 0 if self.stored == self.dtype else entries * self.item
         if self.dataset.chunks and not self.direct:
             scratch += 2 * int(np.prod(self.dataset.chunks)) * self.stored.itemsize
+            scratch += entries * self.entry_overhead
         return scratch
+
+    @property
+    def entry_overhead(self) -> int:
+        """Bytes that HDF5 takes for the chunks of one entry of axis 0, beside their values."""
+        if self.direct or not self.dataset.chunks:
+            return 0
+        across = -(-self.width // int(self.dataset.chunks[1])) if self.dataset.ndim == 2 else 1
+        return -(-_CHUNK_BYTES * across // self.chunk_rows)
+
+    @property
+    def least_entries(self) -> int:
+        """Entries that should be read at a time at least: a compressed chunk is unpacked as a whole for each piece."""
+        return -(-min(self.chunk_rows, self.length) // 4) if self.filtered else 1
 
     def _locate(self) -> None:
         dataset = self.dataset

@@ -63,7 +63,8 @@ def test_plans_keep_to_the_budget(tmp_path, monkeypatch, storage, index, pointer
     X = random_sparse(500, COLUMNS)
     path = write_csr(tmp_path / "s.h5", X, index=index, pointer=pointer, **STORAGE[storage][0])
     with open_source(path) as source:
-        assert_plans(source, least=2500, one_block=piece > 500)
+        least = max(2500, source.buffer_bytes(source.bounds(1)))  # HDF5 holds more of small chunks than their values
+        assert_plans(source, least, one_block=piece > 500)
         assert_rows(source, X.toarray(), source.bounds(2500))
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
-from source_checks import edit, write_csr
+from source_checks import edit, write_csr, write_dense
 
 import streammargin as sm
 from streammargin.data.open import files_read, open_source
 from streammargin.driver.prefetch import read_blocks
-from streammargin.errors import DataError, InputMissingError
+from streammargin.errors import DataError, InputMissingError, UsageError
 
 WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
 
@@ -230,3 +230,54 @@ def test_an_archive_is_no_array_of_labels(tmp_path):
     os.rename(tmp_path / "y.npz", tmp_path / "y.npy")
     with pytest.raises(DataError, match=r"y\.npy is not an array of labels"):
         read_all(path, y=str(tmp_path / "y.npy"))
+
+
+def test_rows_that_are_declared_and_not_stored(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (2**40, 7), np.float32, chunks=(1000, 7))
+        file["y"] = np.arange(10) % 2
+    with pytest.raises(DataError, match="X declares 30786325577728 bytes and stores 0"):
+        open_source(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("X", (2**40, 7), np.int8, chunks=(1 << 20, 7), compression="gzip")[:10] = 1
+    with pytest.raises(DataError, match="declares"):
+        open_source(tmp_path / "b.h5")
+
+
+def test_labels_that_pass_the_budget_are_not_read(tmp_path, monkeypatch):
+    rows = 20_000_000  # two bytes each
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        X = file.create_dataset("X", (rows, 1), np.int8, chunks=(rows // 10, 1), compression="gzip")
+        X[:] = np.zeros((rows, 1), np.int8)
+        file["y"] = np.zeros(rows, np.int8)
+    assert os.path.getsize(tmp_path / "a.h5") < 1.1 * rows
+    monkeypatch.setattr("streammargin.data.hdf5_base.HDF5Source.labels", None)
+    with pytest.raises(UsageError, match=r"budget of 32M is too small .* needs \d+M"):
+        sm.train(str(tmp_path / "a.h5"), memory="32M")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_blocks_are_not_far_smaller_than_compressed_chunks(tmp_path, sparse):
+    X = np.random.default_rng(0).integers(1, 9, (20000, 50)).astype(np.float32)
+    if sparse:
+        path = write_csr(tmp_path / "a.h5", sp.csr_matrix(X))
+        with h5py.File(path, "a") as file:
+            for part in ("data", "indices"):
+                values = file["X"][part][:]
+                del file["X"][part]
+                file["X"].create_dataset(part, data=values, chunks=values.shape, compression="gzip")
+    else:
+        path = write_dense(tmp_path / "a.h5", X, chunks=X.shape, compression="gzip")
+    with open_source(path) as source:
+        assert len(source.bounds(1 << 20)) <= 6  # each block unpacks all of the chunk
+        with pytest.raises(UsageError, match="too small"):
+            list(read_blocks(source, 14 << 20))
+
+
+def test_what_hdf5_holds_of_small_chunks_is_counted(tmp_path):
+    X = np.ones((20000, 4), np.float32)
+    with open_source(write_dense(tmp_path / "a.h5", X, chunks=(4, 1))) as source:
+        bounds = source.bounds(4 << 20)
+        # 6 KiB a chunk, a chunk for each 4 rows of each of the 4 columns
+        assert np.diff(bounds).max() <= (4 << 20) / (6 << 10)
+        assert source.buffer_bytes(bounds) <= 4 << 20

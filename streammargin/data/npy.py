@@ -1,0 +1,57 @@
+"""Arrays of numpy.save: their headers, and files of them read piece by piece."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError, InputMissingError
+
+
+def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
+    """(shape, type) of the array that begins here. Raises ValueError for what is none, however NumPy says so."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        one = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    except OSError:
+        raise
+    except Exception as error:  # the header is a piece of Python, which fails in many ways
+        raise ValueError(str(error)[:80] or type(error).__name__) from error
+    if any(size < 0 for size in shape):
+        raise ValueError(f"its shape is {shape}")
+    return shape, dtype
+
+
+class NpyArray:
+    """An array of numpy.save, read piece by piece. Not mapped: a mapped file that is cut short ends the process."""
+
+    def __init__(self, path: str, noun: str) -> None:
+        self.path = path
+        try:
+            with open(path, "rb") as file:
+                self.shape, self.dtype = read_header(file)
+                self.start = file.tell()
+                size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise DataError(f"{path} is not an array of {noun} ({error}); write it with numpy.save") from error
+        self.ndim = len(self.shape)
+        if self.dtype.hasobject or not self.dtype.itemsize:
+            raise DataError(
+                f"{path} is not an array of {noun} (its type is {self.dtype}); write numbers or text with numpy.save"
+            )
+        if self.start + math.prod(self.shape) * self.dtype.itemsize > size:
+            raise DataError(f"{path} is truncated: it has {size} bytes, too few for {self.shape} of {self.dtype}")
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        count = max(0, min(rows.stop, self.shape[0]) - rows.start)
+        found = np.fromfile(self.path, self.dtype, count, offset=self.start + rows.start * self.dtype.itemsize)
+        if len(found) != count:
+            raise DataError(f"{self.path} became shorter while it was read; do not write to it during a run")
+        return found

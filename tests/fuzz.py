@@ -1,0 +1,240 @@
+"""Valid files, mutated, given to every reader: python tests/fuzz.py [CASES] [SEED] [KIND ...].
+
+Each case runs its reader to the end, in a process that may die of it: an error of streammargin is fine and so is
+success; anything else, a death by a signal included, is a finding, named by its seed and case. KIND is one of
+KINDS below. With NUMBA_BOUNDSCHECK=1 in the environment the kernels look at every index too (they compile anew).
+The tests run a few cases of each (tests/test_fuzz.py); this script runs many, and counts them.
+"""
+
+from __future__ import annotations
+
+import bz2
+import collections
+import gzip
+import lzma
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import scipy.sparse as sp
+
+ROWS = 60
+LIMIT = 60.0  # seconds: a case that takes longer hangs
+
+
+def _rows(sparse: bool) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((ROWS, 8)).astype(np.float32)
+    X *= generator.random(X.shape) < (0.4 if sparse else 1.0)
+    return X, np.where(X[:, 0] + X[:, 1] > 0.0, 1, -1)
+
+
+def _hdf5(path: Path, sparse: bool, **storage: object) -> None:
+    X, y = _rows(sparse)
+    with h5py.File(path, "w") as file:
+        if sparse:
+            matrix, group = sp.csr_matrix(X), file.create_group("X")
+            group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+            for name in ("data", "indices", "indptr"):
+                group.create_dataset(name, data=getattr(matrix, name), **storage)
+        else:
+            file.create_dataset("X", data=X, **storage)
+        file["y"] = y if not storage else np.array([f"class {label}" for label in y], dtype=h5py.string_dtype())
+        file["sample_weight"] = np.ones(ROWS)
+
+
+def _csc(path: Path) -> None:
+    matrix = sp.csc_matrix(_rows(True)[0])
+    with h5py.File(path, "w") as file:
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csc_matrix", "shape": matrix.shape})
+        group["data"], group["indices"], group["indptr"] = matrix.data, matrix.indices, matrix.indptr
+
+
+def _text(path: Path, pack: Callable[[bytes], bytes] = bytes, csv: bool = False) -> None:
+    X, y = _rows(not csv)
+    if csv:
+        lines = ["a,b,c,d,e,f,g,h,label"] + [
+            ",".join(f"{v:.4g}" for v in [*row, label]) for row, label in zip(X, y, strict=True)
+        ]
+    else:
+        lines = [
+            f"{label} " + " ".join(f"{j + 1}:{row[j]:.4g}" for j in np.flatnonzero(row))
+            for row, label in zip(X, y, strict=True)
+        ]
+    path.write_bytes(pack(("\n".join(lines) + "\n").encode()))
+
+
+def _npz(path: Path) -> None:
+    with open(path, "wb") as file:
+        sp.save_npz(file, sp.csr_matrix(_rows(True)[0]))
+
+
+def _model(path: Path) -> None:
+    from streammargin.model.linear import LinearModel
+
+    LinearModel(np.ones((1, 8)), np.zeros(1), np.array(["a", "b"]), {"loss": "hinge"}).save(path, force=True)
+
+
+def train(path: str) -> None:
+    """All that a training reads, and a few steps, out of core too."""
+    import streammargin as sm
+    from streammargin.data.open import open_source
+
+    with open_source(path) as source:
+        source.layout(), source.fingerprint()
+    result = sm.train(path, passes=3, memory="64M")
+    result.model.evaluate(path)
+
+
+def convert(path: str) -> None:
+    """The converter, to a file beside it."""
+    from data_tools.convert import convert
+
+    convert(path, path + ".out.h5", force=True)
+    os.unlink(path + ".out.h5")
+
+
+def predict(path: str) -> None:
+    """A model file, and scores with it."""
+    import streammargin as sm
+
+    sm.load_model(path).predict(_rows(False)[0])
+
+
+def labels(path: str) -> None:
+    """Labels in a .npy file."""
+    import streammargin as sm
+
+    sm.train(str(Path(path).with_name("plain.h5")), y=path, passes=3)
+
+
+# kind -> (name of the valid file, what writes it, what reads it)
+KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
+    "dense": ("a.h5", lambda path: _hdf5(path, False), train),
+    "chunked": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8)), train),
+    "gzip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="gzip"), train),
+    "csr": ("a.h5", lambda path: _hdf5(path, True), train),
+    "csr-gzip": ("a.h5", lambda path: _hdf5(path, True, chunks=(32,), compression="gzip"), train),
+    "csc": ("a.h5", _csc, convert),
+    "svmlight": ("a.txt", _text, convert),
+    "csv": ("a.csv", lambda path: _text(path, csv=True), convert),
+    "text-gzip": ("a.gz", lambda path: _text(path, gzip.compress), convert),
+    "text-bzip2": ("a.bz2", lambda path: _text(path, bz2.compress), convert),
+    "text-xz": ("a.xz", lambda path: _text(path, lzma.compress), convert),
+    "npz": ("a.npz", _npz, convert),
+    "model": ("m.npz", _model, predict),
+    "npy": ("y.npy", lambda path: np.save(path, _rows(False)[1]), labels),
+}
+_NUMBERS = (0, 1, 2**7, 2**8 - 1, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+
+
+def mutated(whole: bytes, chance: random.Random) -> bytes:
+    """The bytes with some changed: single ones, whole numbers, pieces cut out, doubled or exchanged."""
+    raw = bytearray(whole)
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        place = chance.randrange(len(raw)) if chance.random() < 0.5 else chance.randrange(min(len(raw), 3000))
+        how = chance.randrange(6)
+        if how <= 1:
+            raw[place] = chance.randrange(256)
+        elif how == 2:
+            raw[place] ^= 1 << chance.randrange(8)
+        elif how == 3:
+            size = chance.choice((2, 4, 8))
+            raw[place : place + size] = (chance.choice(_NUMBERS) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+        elif how == 4:
+            del raw[place : place + chance.choice((1, 8, 100, len(raw)))]
+        else:
+            other, size = chance.randrange(len(raw)), chance.choice((4, 8, 64))
+            raw[place : place + size] = raw[other : other + size]
+        if not raw:
+            return b"\0"
+    return bytes(raw)
+
+
+def valid_files(folder: Path, kinds: list[str]) -> dict[str, bytes]:
+    """The content of a valid file of each kind."""
+    _hdf5(folder / "plain.h5", False)
+    found = {}
+    for kind in kinds:
+        name, write, read = KINDS[kind]
+        write(folder / name)
+        read(str(folder / name))  # it is valid
+        found[kind] = (folder / name).read_bytes()
+    return found
+
+
+def one(folder: Path, kind: str, content: bytes) -> str:
+    """Read a file of this content: "read", "refused", or what else came of it."""
+    from streammargin.errors import StreamMarginError
+
+    name, _, read = KINDS[kind]
+    (folder / name).write_bytes(content)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            read(str(folder / name))
+    except StreamMarginError as error:
+        return "refused" if "\n" not in str(error) and len(str(error)) < 1000 else f"the message {error!s:.200}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error!s:.200}"
+    return "read"
+
+
+def _work(folder: str, kinds: list[str], cases: range, seed: int, place: object, counts: object) -> None:
+    whole = valid_files(Path(folder), kinds)
+    for case in cases:
+        kind = kinds[case % len(kinds)]
+        place.value = case  # type: ignore[attr-defined]
+        found = one(Path(folder), kind, mutated(whole[kind], random.Random(f"{seed} {case}")))
+        counts.put((case, kind, found))  # type: ignore[attr-defined]
+
+
+def run(cases: int, seed: int, kinds: list[str]) -> int:
+    """Cases 0..cases of this seed, in processes that may die; prints the counts; the number of findings."""
+    tally: collections.Counter[tuple[str, str]] = collections.Counter()
+    findings, first = 0, 0
+    context = multiprocessing.get_context("spawn")
+    while first < cases:
+        with tempfile.TemporaryDirectory() as folder:
+            place, counts = context.Value("q", first), context.SimpleQueue()
+            process = context.Process(target=_work, args=(folder, kinds, range(first, cases), seed, place, counts))
+            process.start()
+            seen, since = first, time.monotonic()
+            while process.is_alive() or not counts.empty():
+                if counts.empty():
+                    time.sleep(0.01)
+                    if time.monotonic() - since > LIMIT + 120 * (seen == first):
+                        process.kill()
+                    continue
+                case, kind, found = counts.get()
+                seen, since = case + 1, time.monotonic()
+                tally[kind, found if found in ("read", "refused") else "FINDING"] += 1
+                if found not in ("read", "refused"):
+                    findings += 1
+                    print(f"seed {seed}, case {case} ({kind}): {found}", flush=True)
+            process.join()
+            first = cases if process.exitcode == 0 else seen + 1
+            if process.exitcode:
+                findings += 1
+                kind = kinds[seen % len(kinds)]
+                tally[kind, "FINDING"] += 1
+                print(f"seed {seed}, case {seen} ({kind}): ended by {process.exitcode}", flush=True)
+    for (kind, found), count in sorted(tally.items()):
+        print(f"{kind:<12} {found:<8} {count}")
+    print(f"{sum(tally.values())} cases, {findings} findings")
+    return findings
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    chosen = given[2:] or list(KINDS)
+    sys.exit(run(int(given[0]) if given else 1000, int(given[1]) if len(given) > 1 else 0, chosen) > 0)

@@ -31,6 +31,8 @@ def check_input(path: str, kind: str = "file") -> None:
 
 def check_output(path: str, force: bool = False) -> None:
     """Raise OutputError unless `path` can be created (or replaced, with force). Leaves nothing behind."""
+    if path == "-":
+        raise UsageError("- is no file, and what is written here is no stream; name a file (./- is one of that name)")
     if not path or path.endswith(os.sep) or os.path.isdir(path):
         raise OutputError(f"{path or 'an empty name'} is a directory or no name; name a file")
     if os.path.exists(path) and not os.path.isfile(path):

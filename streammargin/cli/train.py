@@ -14,7 +14,7 @@ from typing import Any
 
 from streammargin.cli import entry
 from streammargin.cli.options import add_common, add_table, name
-from streammargin.errors import StreamMarginError
+from streammargin.errors import OutputError, StreamMarginError
 from streammargin.files import check_apart, check_input, check_output
 from streammargin.options.table import Options, Where, options_for
 from streammargin.solvers.registry import names
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("run")
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="events as JSON lines")
     run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
-    run.add_argument("--force", action="store_true", help="replace an existing model")
+    run.add_argument("--force", action="store_true", help="replace an existing model or log")
     run.add_argument("-q", "--quiet", action="store_true", help="warnings only")
     run.add_argument("-v", "--verbose", action="store_true", help="every pass and certificate")
     add_common(run)  # type: ignore[arg-type]
@@ -102,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
     inputs = files_read(options.data, x=options.x, y=options.y, sample_weight=options.sample_weight)
     inputs += files_read([options.valid], x=options.x)
     check_apart({"the model": output, "the log": log}, inputs)
+    if log and not options.force and os.path.isfile(log) and os.path.getsize(log):
+        raise OutputError(f"the log {log} exists; use --force to replace it, or name another")
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
     sinks: list[Any] = [Console(verbosity, max_seconds=options.max_seconds)]
     if options.log_json:

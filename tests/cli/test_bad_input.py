@@ -195,6 +195,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--classes", "1,"], ["empty label"]),
         (["--y", ""], ["the name is empty"]),
         (["-o", ""], ["the name is empty"]),
+        (["-o", "-"], ["- is no file", "name a file"]),
         (["--log-json", "blobs.h5"], ["the log blobs.h5 is an input as well"]),
         (["--log-json", "link.h5"], ["the log link.h5 is an input as well"]),
         (["-o", "blobs.h5", "--force"], ["the model blobs.h5 is an input as well"]),
@@ -239,6 +240,14 @@ def test_long_names_fail_before_the_training_or_not_at_all(trains_not, blobs_fil
 @pytest.mark.parametrize("place", ["no/m.npz", "/proc/m.npz"])
 def test_output_that_cannot_be(trains_not, blobs_file, place):
     trains_not(blobs_file, 73, f"cannot create {place}", options=["-o", place])
+
+
+def test_a_log_is_replaced_only_by_force(trains_not, blobs_file, tmp_path):
+    (tmp_path / "log").write_text("precious")
+    trains_not(blobs_file, 73, "the log log exists; use --force to replace it", options=["--log-json", "log"])
+    assert (tmp_path / "log").read_text() == "precious"
+    assert main(["train", blobs_file, "-q", "--log-json", "log", "--force"]) == 0
+    assert "run_end" in (tmp_path / "log").read_text()
 
 
 def test_log_that_cannot_be(trains_not, blobs_file):

@@ -78,6 +78,8 @@ class Console:
             f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "
             f"{plan['memory_bytes'] / 2**20:.0f} MiB planned"
         )
+        if event.get("solver"):
+            self._line(f"auto took {event['solver']}")
 
     def _on_progress(self, event: dict[str, Any]) -> None:
         now = time.monotonic()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from streammargin.solvers.base import Problem
 
+MOST_COLUMNS = 4000  # of a matrix of second derivatives
+# coordinate ascent is given so many multiplications for each value stored; second-order steps factor so many matrices
+WORTH, STEPS = 20_000, 20
+
 
 def candidates(problem: Problem) -> list[str]:
     """Names of the solvers that `auto` stands for, the best one first; the next is for what that one cannot do.
@@ -15,4 +19,27 @@ def candidates(problem: Problem) -> list[str]:
         return ["dual-momentum"]
     if problem.hard and problem.p == 2.0 and not problem.targets.size:
         return ["active-set", "asdca"]
-    return ["asdca" if problem.hard and problem.p < 2.0 else "sdca"]
+    if problem.hard and problem.p < 2.0:
+        return ["asdca"]
+    if not problem.hard and problem.p == 2.0 and _few_columns(problem):
+        return ["newton", "sdca"]
+    return ["sdca"]
+
+
+def reason(problem: Problem, name: str) -> str:
+    """One line: why `auto` took the solver of this name."""
+    size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
+    why = {
+        "active-set": "a hard margin at p = 2: few rows carry it",
+        "asdca": "a hard margin: momentum takes fewer passes",
+        "dual-momentum": "one margin of all classes",
+        "newton": "a finite C and few columns: second-order steps take few reads at any C",
+    }
+    return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"
+
+
+def _few_columns(problem: Problem) -> bool:
+    """Whether a d x d matrix costs no more than the passes that coordinate ascent would take without it."""
+    width = problem.features + 1
+    passes = WORTH * max(problem.entries, problem.rows)
+    return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= passes

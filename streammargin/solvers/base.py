@@ -68,6 +68,12 @@ class Problem:
     sparse: bool = False
 
     @property
+    def size(self) -> int:
+        """Bytes of the rows: their values, and of sparse rows where these stand."""
+        entries = self.entries or self.rows * self.features
+        return entries * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
+
+    @property
     def count(self) -> int:
         """K, the number of binary problems."""
         return len(self.positive)
@@ -110,7 +116,7 @@ class PassReport:
     estimate (K,): the relative (margin) gap each problem is believed to have; mistakes: rows seen on the
     wrong side while the weights moved. certificate: exact figures of all K problems, where the pass itself,
     with its weights frozen, yields them; wrong: beside them, what `end_certificate` answers. still: another
-    pass would change nothing.
+    pass would change nothing. kept_rows: of those that it read, rows that stayed in memory.
     """
 
     estimate: np.ndarray
@@ -118,6 +124,7 @@ class PassReport:
     certificate: list[Figures] | None = None
     wrong: np.ndarray | None = None
     still: bool = False
+    kept_rows: int = 0
 
 
 class Solver(ABC):

@@ -52,6 +52,7 @@ class NearMargin(CertifiedBySweep):
             "gain": Array((K,)),
             "softness": Array((K,), fill=SOFTNESS),
             "totals": Array((K, kernel.SUMS)),
+            "marks": Array((K,), fill=math.inf),
             **self.certificates(problem, np.dtype(np.float64)),
             "the problem of the rows kept": Room(8 * width * (width + 6)),
             "rows kept": Room(room(problem)),
@@ -59,7 +60,7 @@ class NearMargin(CertifiedBySweep):
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
-        state.numbers.update(limit=2.0, bytes=0)
+        state.numbers.update(limit=2.0, bytes=0, stuck=0)
         return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -129,6 +130,7 @@ class NearMargin(CertifiedBySweep):
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
+        report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
         if whole:
             for k in active:
                 if gaps[k] > problem.tol:
@@ -193,8 +195,7 @@ def keep_sums(problem: Problem, state: State, active: np.ndarray) -> None:
 
 def row_bytes(problem: Problem) -> float:
     """Bytes of a row of the mean length, and of what is kept beside it."""
-    mean = (problem.entries or problem.rows * problem.features) / problem.rows
-    return mean * (problem.dtype.itemsize + 4 * problem.sparse) + 8 * problem.sparse + A_ROW
+    return problem.size / problem.rows + A_ROW
 
 
 def room(problem: Problem) -> int:

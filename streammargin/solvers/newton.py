@@ -27,6 +27,7 @@ START, START_MOST, START_NEAR = 6, 20, 10.0
 QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
+READS = 8  # likewise, of rows near the margin: steps of all rows take over
 
 
 NO_KEYS = np.empty(0, np.float32)
@@ -197,7 +198,10 @@ class Method(CertifiedBySweep):
         if state.numbers["phase"] == "ascent":
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
-            return NEAR_MARGIN.end_pass(problem, state, active)
+            report = NEAR_MARGIN.end_pass(problem, state, active)
+            if _stuck(state, active, READS):
+                self._take_all_rows(problem, state)
+            return report
         if state.numbers["phase"] == "start":
             report = START_METHOD.end_pass(problem, state, active)
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
@@ -216,7 +220,8 @@ class Method(CertifiedBySweep):
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
-        self._watch(problem, state, active)
+        if _stuck(state, active, PATIENCE):
+            self._hand_over(problem, state)
         return report
 
     def _move_centres(self, problem: Problem, state: State, k: int) -> None:
@@ -231,16 +236,15 @@ class Method(CertifiedBySweep):
             a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
             a["moved"][k], a["steps"][k] = True, 0
 
-    def _watch(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        """Hand over after long without progress of any problem."""
-        a = state.arrays
-        apart = a["best_primal"] - a["best_dual"]
-        state.numbers["stuck"] += 1
-        for k in active:
-            if apart[k] < PROGRESS * a["marks"][k]:
-                a["marks"][k], state.numbers["stuck"] = apart[k], 0
-        if state.numbers["stuck"] >= PATIENCE:
-            self._hand_over(problem, state)
+    def _take_all_rows(self, problem: Problem, state: State) -> None:
+        """From here on one step a read with the matrix of all rows: those kept say too little of the others."""
+        before, number = state.arrays, state.numbers["pass"]
+        state.kept.clear()
+        after = self._set_out(problem)
+        for name in ("alpha", "bound", "gain", *best_layout(problem)):
+            after.arrays[name][:] = before[name]
+        after.arrays["w"][:] = before["best"]
+        state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
 
     def _leave_start(self, problem: Problem, state: State) -> None:
         """From here on second-order steps, from the duals and the weights so far."""
@@ -297,6 +301,17 @@ def _other(problem: Problem, state: State) -> tuple[Start | NearMargin | Ascent,
     if state.numbers["phase"] == "ascent":
         return ASCENT, _double(problem)
     return (NEAR_MARGIN if state.numbers["phase"] == "near" else START_METHOD), problem
+
+
+def _stuck(state: State, active: np.ndarray, patience: int) -> bool:
+    """Whether so many passes have gone by without the gap of any problem falling to a part of what it was."""
+    a = state.arrays
+    apart = a["best_primal"] - a["best_dual"]
+    state.numbers["stuck"] += 1
+    for k in active:
+        if apart[k] < PROGRESS * a["marks"][k]:
+            a["marks"][k], state.numbers["stuck"] = apart[k], 0
+    return bool(state.numbers["stuck"] >= patience)
 
 
 def _smooth(problem: Problem) -> bool:

@@ -34,7 +34,7 @@ SOLVERS = {
 
 def names() -> dict[str, str]:
     """What may be asked for, `auto` among it, and a line on each."""
-    suits = "the one that suits C, norm and multiclass: active-set, sdca, asdca or dual-momentum; stops as that does"
+    suits = "the one that suits C, norm and multiclass: newton, sdca, active-set, asdca or dual-momentum; stops as it"
     return {AUTO: suits, **SOLVERS}
 
 

@@ -37,7 +37,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate, TrainResult
 from streammargin.sizes import parse_size
-from streammargin.solvers.auto import candidates
+from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, make_solver
 from streammargin.specs.losses import is_numeric, loss_text, make_loss
@@ -150,7 +150,10 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
         own += validator.memory_bytes
     problem, plan = plan_of(working, method, problem, own)
     column = options.column(costs)
-    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan)
+    why = reason(problem, method.name) if options.solver == AUTO else None
+    if why is not None:
+        LOG.info("took %s", why)
+    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan, why)
 
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
@@ -215,6 +218,7 @@ class Job:
     """A training that is ready to run.
 
     costs: the values of C; column: the value of the constant column, 0 for none.
+    why: one line on what `auto` took, None where a solver was named.
     working: the rows as the method sees them, scaled where that was asked for.
     """
 
@@ -229,6 +233,7 @@ class Job:
     scaling: Scaling | None
     validator: Validator | None
     plan: Plan
+    why: str | None
 
     def params(self) -> dict[str, Any]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -245,13 +250,18 @@ class Job:
     def run_start(self) -> dict[str, Any]:
         """The event before the first pass."""
         source, plan = self.source, self.plan
+        kept = self.method.layout(self.problem).get("rows kept")
         return {
             "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__, "params": self.params(),
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],
             },
-            "plan": {"block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes},
+            "plan": {
+                "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,
+                "kept_bytes": kept.bytes if kept is not None else 0,
+            },
+            "solver": self.why,
         }  # fmt: skip
 
     def run(self, history: History, should_stop: Callable[[], str | None] | None) -> Outcome:

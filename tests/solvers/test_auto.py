@@ -16,7 +16,8 @@ from streammargin.solvers.auto import candidates
     [
         ({}, ["active-set", "asdca"]),
         ({"p": 1.5}, ["asdca"]),
-        ({"caps": np.ones((1, 2))}, ["sdca"]),
+        ({"caps": np.ones((1, 2))}, ["newton", "sdca"]),
+        ({"caps": np.ones((1, 2)), "features": 10_000}, ["sdca"]),
         ({"caps": np.ones((1, 2)), "p": 1.5}, ["sdca"]),
         ({"joint": True}, ["dual-momentum"]),
         ({"targets": np.ones(60)}, ["sdca"]),
@@ -30,8 +31,8 @@ def test_the_solvers_to_try(options, names):
 @pytest.mark.parametrize(
     "options, name",
     [
-        ({}, "sdca"),
-        ({"C": [0.1, 1.0], "valid": noisy()}, "sdca"),
+        ({}, "newton"),
+        ({"C": [0.1, 1.0], "valid": noisy()}, "newton"),
         ({"C": np.inf}, "active-set"),
         ({"C": np.inf, "norm": "sparse"}, "asdca"),
         ({"C": np.inf, "norm": 1.5}, "asdca"),
@@ -44,6 +45,7 @@ def test_the_model_names_the_solver_that_was_taken(options, name):
     result = sm.train((X, y), solver="auto", tol=0.1, passes=5, **options)
     assert result.model.header["solver"] == name
     assert result.history[0]["params"]["solver"] == name
+    assert result.history[0]["solver"].startswith(f"{name} for {len(y)} rows")
 
 
 def test_numbers_are_interpolated_by_a_solver_that_can():
@@ -70,7 +72,7 @@ def test_the_next_one_is_tried_where_the_memory_is_too_small_for_the_first():
 
 
 def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
-    assert sm.train(separable(), solver="auto", multiclass="joint").model.header["solver"] == "sdca"
+    assert sm.train(separable(), solver="auto", multiclass="joint").model.header["solver"] == "newton"
 
 
 def test_the_last_refusal_is_told():

@@ -46,7 +46,7 @@ class TrainResult:
     model : LinearModel
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
-    reason : tolerance | passes | seconds | signal | not_separable | small_margin
+    reason : tolerance | passes | seconds | signal | not_separable
     """
 
     model: LinearModel = field(repr=False)

@@ -37,7 +37,7 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(path)
         except (*_DAMAGE, ValueError, NotImplementedError) as error:
-            raise DataError(f"{path} is not an NPZ file ({error}); write it again") from error
+            raise DataError(f"{path} is not an NPZ file ({str(error)[:80]}); write it again") from error
         self._opened = contextlib.ExitStack()
         self._streams: dict[str, tuple[Any, np.dtype, int]] = {}
 
@@ -62,7 +62,9 @@ class Archive:
             shape, dtype = read_header(stream)
             stored = self._zip.getinfo(f"{name}.npy").file_size - stream.tell()
         except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
-            raise DataError(f"{self.path} is damaged: {name} is no array ({error}); write it again") from error
+            raise DataError(
+                f"{self.path} is damaged: {name} is no array ({str(error)[:80]}); write it again"
+            ) from error
         if dtype.hasobject:
             raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
         check_kind(name, dtype, self.path)
@@ -88,7 +90,7 @@ class Archive:
         try:
             raw = stream.read(count * dtype.itemsize)
         except _DAMAGE as error:
-            raise DataError(f"{self.path} is damaged: {name} ({error}); write it again") from error
+            raise DataError(f"{self.path} is damaged: {name} ({str(error)[:80]}); write it again") from error
         if len(raw) != count * dtype.itemsize:
             raise DataError(f"{self.path} is cut short: {name} ends early; write it again")
         return np.frombuffer(raw, dtype)

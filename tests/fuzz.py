@@ -11,6 +11,7 @@ from __future__ import annotations
 import bz2
 import collections
 import gzip
+import logging
 import lzma
 import multiprocessing
 import os
@@ -178,6 +179,7 @@ def one(folder: Path, kind: str, content: bytes) -> str:
 
     name, _, read = KINDS[kind]
     (folder / name).write_bytes(content)
+    logging.getLogger("streammargin").setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

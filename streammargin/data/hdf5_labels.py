@@ -24,10 +24,10 @@ class Column:
     files: those that its values lie in.
     """
 
-    def __init__(self, node: Any, name: str, files: Sequence[str]) -> None:
+    def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None) -> None:
         self.name = name
         self.files = list(files)
-        self.categories: np.ndarray | None = None
+        self.categories = None if categories is None else _all(categories, name)
         self.mask: h5py.Dataset | None = None
         parts = set(node) if isinstance(node, h5py.Group) else set()
         if {"codes", "categories"} <= parts:
@@ -44,7 +44,10 @@ class Column:
             shape = None if node is None else node.shape
             raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
         if isinstance(node, h5py.Dataset):
-            stored_dtype(node, name)
+            fields = stored_dtype(node, name).names
+            if fields is not None:
+                table = node.name.lstrip("/")
+                raise DataError(f"{name} is a table of {', '.join(fields)}; name one column with `y={table}/NAME`")
             check_stored(node, name)
         self.data = node
         self.length = int(node.shape[0])
@@ -88,6 +91,17 @@ def _all(node: Any, name: str) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
+class Field:
+    """One column of a table in one dataset: obs as anndata wrote it before 0.7, its codes' categories in uns."""
+
+    def __init__(self, table: h5py.Dataset, name: str) -> None:
+        self.table, self.name = table, name
+        self.shape, self.ndim, self.dtype = table.shape, table.ndim, table.dtype[name]
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        return self.table.fields(self.name)[rows]
+
+
 def _is_text(dataset: h5py.Dataset) -> bool:
     return h5py.check_string_dtype(dataset.dtype) is not None
 
@@ -101,6 +115,11 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     node = look_up(home, name, path, files)
     if node is not None:
         return Column(node, f"{path}: {name}", files), None
+    table, _, field = name.rpartition("/")
+    node = look_up(home, table, path, files) if table else None
+    if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
+        categories = look_up(home, f"uns/{field}_categories", path, files)
+        return Column(Field(node, field), f"{path}: {name}", files, categories), None
     noun, option = what
     if name.endswith(".npy"):
         check_input(name)

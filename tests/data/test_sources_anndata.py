@@ -106,3 +106,22 @@ def test_csc_is_refused(h5ad):
     path = h5ad(cells(sp.csc_matrix(random_sparse(CELLS, GENES))), "csc")
     with pytest.raises(sm.DataError, match=r"csc_matrix.*streammargin-data convert"):
         open_source(path)
+
+
+def test_labels_of_a_table_in_one_dataset(tmp_path):
+    """What anndata wrote before 0.7: obs is one dataset of records, the names of its codes are in uns."""
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        file["X"] = np.arange(12.0).reshape(6, 2)
+        file["obs"] = np.array(
+            [(b"a", 0, 2), (b"b", 1, 3), (b"c", 0, 2), (b"d", 1, 3), (b"e", 1, 3), (b"f", 0, 2)],
+            [("index", "S1"), ("kind", "i1"), ("batch", "i4")],
+        )
+        file["uns/kind_categories"] = [b"T", b"B"]
+    path = str(tmp_path / "old.h5ad")
+    for name, expected in (("kind", list("TBTBBT")), ("batch", [2, 3, 2, 3, 3, 2]), ("index", list("abcdef"))):
+        with open_source(path, y=f"obs/{name}") as source:
+            found = all_labels(source)
+            assert [v.decode() if isinstance(v, bytes) else v for v in found.tolist()] == expected
+    for y, words in (("obs", "is a table of index, kind, batch; name one column"), ("obs/size", "has no dataset")):
+        with open_source(path, y=y) as source, pytest.raises(sm.DataError, match=words):
+            all_labels(source)

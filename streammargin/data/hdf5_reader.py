@@ -96,6 +96,8 @@ class RowReader:
         plain = not self.filtered and self.stored.kind in "biuf" and self.stored.isnative and self.stored.itemsize <= 8
         plain = plain and dataset.id.get_type() == h5py.h5t.py_create(self.stored, logical=True)
         if not plain or file.userblock_size or plist.get_external_count() or dataset.is_virtual:
+            if self.dataset.chunks is not None and not dataset.is_virtual:
+                dataset.id.chunk_iter(self._check_place)
             return
         if file.driver not in ("sec2", "stdio"):
             return
@@ -107,9 +109,12 @@ class RowReader:
             if dataset.ndim == 2 and dataset.chunks[1] != self.width:  # wider ones pad every row
                 return
             count = -(-self.length // self.chunk_rows)
+            if dataset.id.get_num_chunks() != count:  # what was never written reads as fill values
+                return
             table = np.full(count, -1, np.int64)
 
             def note(info: Any) -> None:
+                self._check_place(info)
                 table[info.chunk_offset[0] // self.chunk_rows] = info.byte_offset
 
             dataset.id.chunk_iter(note)
@@ -117,6 +122,16 @@ class RowReader:
                 return
             self._chunks = table
         self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # an external link leads to another file
+
+    def _check_place(self, info: Any) -> None:
+        """Refuse a chunk that lies where none can be: HDF5 would give its values to other rows."""
+        sizes = zip(info.chunk_offset, self.dataset.chunks, self.dataset.shape, strict=True)
+        wrong = any(offset % size or offset >= length for offset, size, length in sizes)
+        whole = int(np.prod(self.dataset.chunks)) * self.dataset.id.get_type().get_size()
+        if wrong or (not self.filtered and info.size != whole):
+            raise DataError(
+                f"{self.path}: a chunk of {self.name} lies where none can be; copy or convert the file again"
+            )
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """(file offset, bytes) of the entries, pieces that are neighbours in the file joined."""

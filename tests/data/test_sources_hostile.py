@@ -281,3 +281,17 @@ def test_what_hdf5_holds_of_small_chunks_is_counted(tmp_path):
         # 6 KiB a chunk, a chunk for each 4 rows of each of the 4 columns
         assert np.diff(bounds).max() <= (4 << 20) / (6 << 10)
         assert source.buffer_bytes(bounds) <= 4 << 20
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_chunk_that_lies_between_two_places(tmp_path, packed):
+    storage = {"compression": "gzip"} if packed else {}
+    path = write_dense(tmp_path / "a.h5", np.ones((4096, 3), np.float32), chunks=(1000, 3), **storage)
+    assert read_all(path) == [4096]
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    key = (2000).to_bytes(8, "little") + bytes(8)  # the first row and column of the third chunk, in the index
+    place = raw.index(key)
+    raw[place : place + 8] = (2001).to_bytes(8, "little")
+    (tmp_path / "a.h5").write_bytes(raw)
+    with pytest.raises(DataError, match=r"a chunk of X lies where none can be|bad coordinate offset"):
+        read_all(path)

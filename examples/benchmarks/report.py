@@ -28,7 +28,8 @@ def line(row: Row) -> str:
     """What is printed when a row was measured."""
     times = "  ".join(f"{gap}: {figure(row, gap)}" for gap in row["limits"])
     note = "" if row["stopped"] is None else f"  ({row['stopped']})"
-    return f"{row['set']:<11} {row['loss']:<13} C={row['C']:<5g} {row['side']:<34} {times}{note}"
+    compiled = f"  compile time, not counted: {row['compile_seconds']:.1f} s" if row["compile_seconds"] else ""
+    return f"{row['set']:<11} {row['loss']:<13} C={row['C']:<5g} {row['side']:<34} {times}{compiled}{note}"
 
 
 def table(rows: list[Row]) -> str:

@@ -125,6 +125,8 @@ def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
             if seconds > limit:
                 raise worker.CutOff
             dual = {"dual": value - gap[0], "proven": True, "certified_gap": gap[0]} if gap else {}
+            if gap:  # the first call compiles
+                dual["compile_seconds"] = 2.0 if len(self.asked) == 1 else 0.0
             return seconds, value, dual
 
     ours = Answers({1e-4: (0.3, 1.0, 0.0), 1e-2: (0.05, 1.005, 0.01), 1e-3: (0.1, 1.0005, 1e-3)})
@@ -137,6 +139,8 @@ def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
     assert {gap: found["setting"] for gap, found in rows[1]["reached"].items()} == {"0.01": 3.0, "0.001": 0.5}
     assert peer.asked == [10.0, 3.0, 1.0, 0.5] + 3 * [3.0, 0.5]
     assert rows[1]["reached"]["0.01"]["median"] == 0.2
+    assert rows[0]["compile_seconds"] == 2.0 and rows[1]["compile_seconds"] == 0.0
+    assert ours.asked == [1e-2, 1e-2, 1e-4, 1e-2, 1e-2, 1e-3] + 3 * [1e-2, 1e-3]
     slow = Answers({10.0: (0.1, 1.5), 3.0: (2.5, 1.0)})
     rows = ruler.measure(
         ["streammargin x", "LIBLINEAR -s 3"], {"streammargin x": ours, "LIBLINEAR -s 3": slow}, "hinge", 1.0,

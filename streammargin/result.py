@@ -47,6 +47,7 @@ class TrainResult:
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
     reason : tolerance | passes | seconds | signal | not_separable
+    resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
     """
 
     model: LinearModel = field(repr=False)
@@ -57,6 +58,7 @@ class TrainResult:
     passes: int
     seconds: float
     run_end: dict[str, Any] = field(repr=False, default_factory=dict)
+    resumable: bool = False
 
 
 def advice(result: TrainResult) -> str:

@@ -144,7 +144,7 @@ def test_the_exit_codes_are_those_of_the_code():
     codes = {int(row[0]) for row in table(page("events.md"), "Exit codes")}
     classes = [kind for kind in vars(streammargin.errors).values() if isinstance(kind, type)]
     raised = {kind.exit_code for kind in classes if issubclass(kind, streammargin.errors.StreamMarginError)}
-    assert codes == raised | {0, 3, 129, 130, 143}
+    assert codes == raised | {0, 3, 75, 129, 130, 143}
     helped = streammargin.cli.main.build_parser().epilog
     assert codes == {int(number) for number in re.findall(r"\b\d+(?= [a-zA-Z])", helped)}
 
@@ -162,6 +162,7 @@ def events(tmp_path_factory):
     found = []
     for number, options in enumerate([
         [good, "--valid", good, "-c", "0.1,1"], [good, "-c", "inf", "--solver", "perceptron", "--passes", "2"], [bad],
+        [good, "--checkpoint", str(folder / "checkpoints")],
     ]):  # fmt: skip
         log = folder / f"{number}.log"
         main(["train", *options, "-o", str(folder / f"{number}.npz"), "-q", "--log-json", str(log)])
@@ -169,7 +170,7 @@ def events(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("kind", ["run_start", "pass_end", "certificate", "warning", "run_end"])
+@pytest.mark.parametrize("kind", ["run_start", "pass_end", "certificate", "checkpoint", "warning", "run_end"])
 def test_the_keys_of_events_are_those_of_a_run(events, kind, capsys):
     documented = set(names_in(table(page("events.md"), kind)))
     seen = [event for event in events if event["event"] == kind]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -14,11 +16,14 @@ from typing import Any
 
 from streammargin.cli import entry
 from streammargin.cli.options import add_common, add_table, name
+from streammargin.cli.outputs import Outputs
 from streammargin.errors import OutputError, StreamMarginError
-from streammargin.files import check_apart, check_input, check_output
+from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.options.table import Options, Where, options_for
 from streammargin.solvers.registry import names
 from streammargin.wording import Message
+
+REQUEUE = 75  # stopped early with a checkpoint: the same command with --resume goes on
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +78,46 @@ class _Signals:
         return None if self.caught is None else "signal"
 
 
+class _Sinks:
+    """Hands every event to the console and the log; one that fails is left out from then on.
+
+    The end of the run is published here, with the name of the model.
+    """
+
+    def __init__(self, console: Any, log: Any) -> None:
+        self.log = log
+        self.sinks = [console] if log is None else [console, log]
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event["event"] != "run_end":
+            self.publish(event)
+
+    def publish(self, event: dict[str, Any]) -> None:
+        """To the console and the log."""
+        for sink in list(self.sinks):
+            try:
+                sink(event)
+            except (OSError, ValueError) as error:  # a full disk or a reader that left must not cost the training
+                self.sinks.remove(sink)
+                if sink is self.log:
+                    sink.abandon()
+                    self.publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
+
+    def mark(self) -> Any:
+        """What a checkpoint keeps of the log."""
+        return None if self.log is None else self.log.mark()
+
+    def go_on(self, mark: Any, events: list[dict[str, Any]]) -> None:
+        """The training goes on from a checkpoint."""
+        if self.log is not None:
+            self.log.go_on(mark, events)
+
+    def close(self) -> None:
+        """Close the log."""
+        if self.log is not None:
+            self.log.close()
+
+
 class _Warnings(logging.Handler):
     """Warnings of the library become events."""
 
@@ -95,77 +140,72 @@ def run(options: argparse.Namespace) -> int:
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     Options(**asked)  # what cannot be is refused before anything is touched
     output = options.output or default_output(options.data[0])
-    check_output(output, options.force)
+    outputs = Outputs(options.checkpoint)
+    force = options.force or outputs.wrote(output)
+    check_output(output, force)
     for path in [*options.data, *([options.valid] if options.valid else [])]:
         check_input(path)
     log = None if options.log_json == "-" else options.log_json
     inputs = files_read(options.data, x=options.x, y=options.y, sample_weight=options.sample_weight)
     inputs += files_read([options.valid], x=options.x)
     check_apart({"the model": output, "the log": log}, inputs)
-    if log and not options.force and os.path.isfile(log) and os.path.getsize(log):
+    if log and not (options.force or outputs.wrote(log)) and os.path.isfile(log) and os.path.getsize(log):
         raise OutputError(f"the log {log} exists; use --force to replace it, or name another")
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
-    sinks: list[Any] = [Console(verbosity, max_seconds=options.max_seconds)]
+    lines = None
     if options.log_json:
-        sinks.append(JsonLines(options.log_json))
-
-    def publish(event: dict[str, Any]) -> None:
-        for sink in list(sinks):
-            try:
-                sink(event)
-            except (OSError, ValueError) as error:  # a full disk or a reader that left must not cost the training
-                sinks.remove(sink)
-                if isinstance(sink, JsonLines):
-                    sink.abandon()
-                    publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
-
-    handler = _Warnings(publish)
+        began = None if log is None else functools.partial(outputs.record_start, log)
+        lines = JsonLines(options.log_json, kept=options.checkpoint is not None, began=began)
+    sinks = _Sinks(Console(verbosity, max_seconds=options.max_seconds), lines)
+    handler = _Warnings(sinks.publish)
     logging.getLogger("streammargin").addHandler(handler)
     try:
-        return _train(options, asked, output, publish)
+        return _train(options, asked, functools.partial(_save, output=output, force=force, outputs=outputs), sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
-        publish(
+        sinks.publish(
             {"event": "run_end", "status": "error", "converged": False, "reason": "error", "passes": None,
              "seconds": None, "exit_code": code, "model": None, "message": text}
         )  # fmt: skip
         raise
     finally:
         logging.getLogger("streammargin").removeHandler(handler)
-        for sink in sinks:
-            if isinstance(sink, JsonLines):
-                sink.close()
+        sinks.close()
 
 
-def _train(
-    options: argparse.Namespace, asked: dict[str, Any], output: str, publish: Callable[[dict[str, Any]], None]
-) -> int:
+def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[Any], str], sinks: _Sinks) -> int:
     from streammargin.api import train
 
     with _Signals() as signals:
         result = train(
             options.data[0] if len(options.data) == 1 else options.data,
             **asked,
-            # the end of the run is told with the name of the model
-            listeners=[lambda event: None if event["event"] == "run_end" else publish(event)],
+            listeners=[sinks],
             should_stop=signals.should_stop,
         )
-        output = _save(result.model, output, options.force)
+        output = save(result.model)
         code = 0
         if signals.caught is not None and result.reason == "signal":
-            code = 128 + signals.caught
+            again = result.resumable and signals.caught != signal.SIGINT
+            code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
-            code = 3 if options.require_convergence else 0
-        publish({**result.run_end, "exit_code": code, "model": output})
+            code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
+        sinks.publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         print(f"model written to {output}", file=sys.stderr)
     return code
 
 
-def _save(model: Any, output: str, force: bool) -> str:
+def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
     """Write the model; beside `output` where a file has appeared there since the start. The name it got."""
     stem, ending = os.path.splitext(output)
     names_ = itertools.chain([output], (f"{stem}-{number_}{ending}" for number_ in itertools.count(2)))
     free = next(name for name in names_ if force or not os.path.exists(name))
-    model.save(free, force=force)
+    if outputs.path is None:
+        model.save(free, force=force)
+        return free
+    with replacing(free, force) as part:
+        model.save(part, force=True)
+        with contextlib.suppress(StreamMarginError):  # the model is worth more than what is remembered of it
+            outputs.record(free, part)
     return free

@@ -65,6 +65,9 @@ class ScaledSource(Source):
     def fingerprint(self) -> str:
         return self.source.fingerprint()
 
+    def content(self) -> str:
+        return self.source.content()
+
     def layout(self) -> dict[str, Any]:
         return self.source.layout()
 

@@ -69,24 +69,25 @@ class Run:
         self._then = self._clock()
         self._compiled = 0.0
 
-    def advance(self) -> None:
-        """The next block, or the end where a limit is met or a signal came."""
-        reason = self._limit()
-        if reason is None and self.should_stop is not None and self.should_stop() is not None:
-            reason = "signal"
+    def met(self) -> str | None:
+        """Why to end before the next block: a limit that is met, or a signal.
+
+        Looked at between blocks, so that a run under a limit is the beginning of the run without.
+        """
+        p = self.progress
+        if p.phase == PASS and p.number:
+            if p.number >= self.limits.passes and not p.order.size:
+                return "passes"
+            if self._out_of_time():
+                return "seconds"
+        return "signal" if self.should_stop is not None and self.should_stop() is not None else None
+
+    def advance(self, reason: str | None) -> None:
+        """The next block, or the end for this reason."""
         if reason is None:
             self.step()
         else:
             self.break_off(reason)
-
-    def _limit(self) -> str | None:
-        """Looked at between blocks, so that a run under a limit is the beginning of the run without."""
-        p = self.progress
-        if p.phase != PASS or not p.number:
-            return None
-        if p.number >= self.limits.passes and not p.order.size:
-            return "passes"
-        return "seconds" if self._out_of_time() else None
 
     def step(self) -> None:
         """Visit the next block, and do what follows from it."""
@@ -128,8 +129,20 @@ class Run:
                 self._finish(reason)
 
     def continued(self) -> None:
-        """Called when state and progress were loaded: take up the read at work where it was."""
-        self.active = self.progress.active
+        """Called when state and progress were loaded: take up the read at work where it was, or an end that is none.
+
+        A training that had ended goes on where the tolerance or the passes of this one reach further.
+        """
+        p = self.progress
+        if p.figures is not None and p.stopping.tol != self.limits.tol:
+            reached = [self.solver.reached(self.problem, figures) for figures in p.figures]
+            p.done = p.impossible | np.array(reached)
+        p.stopping.tol = self.limits.tol
+        self.active = p.active
+        further = self.active.size > 0 if p.reason == "tolerance" else p.number < self.limits.passes
+        if p.phase == DONE and p.reason in ("tolerance", "passes") and further:
+            p.reason, p.ending, p.proven = None, None, False
+            p.go(PASS)
         self._then, self._compiled = self._clock(), compile_seconds()
 
     # time
@@ -147,10 +160,11 @@ class Run:
 
     def spent(self) -> tuple[float, ...]:
         """Seconds, seconds reading, seconds waiting and bytes of the read at work."""
-        return tuple(
-            before + now - then
-            for before, now, then in zip(self.progress.spent, self._clock(), self._then, strict=True)
-        )
+        before, now, then = self.progress.spent, self._clock(), self._then
+        return (
+            before[0] + now[0] - then[0], before[1] + now[1] - then[1],
+            before[2] + now[2] - then[2], before[3] + now[3] - then[3],
+        )  # fmt: skip
 
     def _tell(self) -> None:
         p = self.progress
@@ -346,8 +360,10 @@ class Run:
         return Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway)
 
 
-def run(training: Run) -> Outcome:
+def run(training: Run, between: Callable[[Run, str | None], None] | None = None) -> Outcome:
     """Block after block until the certificate, the passes, the clock or a signal says stop.
+
+    between: called before every block, with the reason where the run is about to be broken off.
 
     Unless a signal ended it, the weights of the outcome are the ones whose figures it carries. Held-out errors are
     those with the bias midway, where one was asked for.
@@ -355,7 +371,10 @@ def run(training: Run) -> Outcome:
     try:
         with np.errstate(all="ignore"):  # what leaves the range of numbers is found in the figures and the weights
             while training.progress.phase != DONE:
-                training.advance()
+                reason = training.met()
+                if between is not None:
+                    between(training, reason)
+                training.advance(reason)
     except OverflowError as error:
         raise out_of_range() from error
     finally:

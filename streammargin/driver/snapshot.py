@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
@@ -24,7 +24,11 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     Of rows that the solver keeps the numbers are saved.
     """
     p, state = run.progress, run.state
-    plain: dict[str, Any] = {"numbers": state.numbers, "history": run.history.save()}
+    plain: dict[str, Any] = {
+        "numbers": state.numbers,
+        "history": run.history.save(),
+        "counts": asdict(run.reader.counts),
+    }
     arrays = {f"state/{name}": array for name, array in state.arrays.items()}
     arrays |= {f"kept/{name}": kept.ids for name, kept in state.kept.items()}
     progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
@@ -68,6 +72,7 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.progress = _progress(run, plain["progress"], arrays)
     run.history.restore(plain["history"])
     state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
+    run.reader.counts = ReadCounts(**plain["counts"])
     run.continued()
 
 
@@ -96,7 +101,7 @@ def check_layout(layout: Layout, arrays: Arrays) -> None:
 
 def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
     saved = {**plain, **_under("progress/", arrays)}
-    saved["stopping"] = Stopping(**{**saved["stopping"], "tol": run.limits.tol})
+    saved["stopping"] = Stopping(**saved["stopping"])
     saved["spent"] = tuple(saved["spent"])
     if saved["figures"] is not None:
         w = run.solver.certified(run.problem, run.state)
@@ -106,6 +111,8 @@ def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
 
 def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
     """The rows of these numbers (m,), by name, from one read of the blocks that hold them."""
+    if any(ids.size and not 0 <= ids.min() <= ids.max() < reader.bounds[-1] for ids in wanted.values()):
+        raise ValueError("it keeps rows that there are not")
     numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
     order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
     found: dict[str, Kept] = {}

@@ -108,6 +108,11 @@ class Options:
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bounds all that grows with the data (512M = 512 x 2^20)")
     seed: int = option(0, Whole(0), "resources", CALLS | Where.STREAM, "of whatever is drawn")
+    checkpoint: str | None = option(None, Name("DIR"), "run", ROWS,
+        "directory to go on from after the training was killed; exit code 75: stopped early, with a checkpoint")
+    checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
+        "run", ROWS, "between two checkpoints; more where they would take over 2% of the time")
+    resume: bool = option(False, Switch(), "run", ROWS, "go on from the newest checkpoint, where there is one")
     x: str | None = option(None, Name("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: Any = option(None, Name("NAME|FILE:NAME"), "data", CALLS, "dataset of the labels (default y); also a .npy file")
     sample_weight: Any = option(None, Name("NAME"), "data", CALLS,
@@ -159,8 +164,8 @@ class Options:
                 raise UsageError(f"`{line.name}` {why}")
 
     def plain(self) -> dict[str, Any]:
-        """Values that can be written as JSON, for events and headers; what names data is not among them."""
-        kept = {line.name: getattr(self, line.name) for line in TABLE if line.metadata["group"] != "data"}
+        """Values that can be written as JSON, for events and headers; what names files is not among them."""
+        kept = {line.name: getattr(self, line.name) for line in TABLE if line.metadata["group"] not in ("data", "run")}
         kept["solver"] = getattr(self.solver, "name", self.solver)  # of the user's own solver
         kept["loss"] = None if self.loss is None else loss_text(self.loss)
         if self.costs and len(self.costs) == 1:

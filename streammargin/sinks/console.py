@@ -81,6 +81,11 @@ class Console:
         if event.get("solver"):
             self._line(f"auto took {event['solver']}")
 
+    def _on_resumed(self, event: dict[str, Any]) -> None:
+        self._on_run_start(event["run_start"])
+        where = "at its end" if event["phase"] == "done" else f"in pass {event['pass']}, after {event['block']} blocks"
+        self._line(f"goes on from {event['path']}, {where}")
+
     def _on_progress(self, event: dict[str, Any]) -> None:
         now = time.monotonic()
         if now - self._last < (0.1 if self.bar else _EVERY):

@@ -15,6 +15,7 @@ import numpy as np
 import streammargin
 from streammargin.data.base import Source
 from streammargin.data.open import opened
+from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
@@ -42,6 +43,7 @@ from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, make_solver
 from streammargin.specs.losses import is_numeric, loss_text, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
+from streammargin.training.identity import identity
 
 LOG = logging.getLogger("streammargin")
 LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
@@ -51,13 +53,24 @@ def train_rows(
     data: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None
 ) -> TrainResult:
     """Train on a path, a list of paths, (X, y), X or a Source."""
+    if options.resume and options.checkpoint is None:
+        raise UsageError("`resume` goes on from a directory; name it with `checkpoint=DIR`")
     with ExitStack() as stack:
+        checkpoint = None
+        if options.checkpoint is not None:  # nobody else writes to the directory from here on
+            checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         job = prepare(stack, data, options)
-        history.publish(job.run_start())
+        training = job.training(history, should_stop)
+        if checkpoint is None or not checkpoint.resume(training, job.identity(), options.resume):
+            history.publish(job.run_start())
         started = time.perf_counter()
-        outcome = job.run(history, should_stop)
+        outcome = run(training, None if checkpoint is None else checkpoint.keep)
+        if checkpoint is not None:
+            checkpoint.finish(training)
         seconds = time.perf_counter() - started
-    return job.result(outcome, seconds, history)
+    result = job.result(outcome, seconds, history)
+    result.resumable = checkpoint is not None and checkpoint.written and outcome.reason in ("signal", "seconds")
+    return result
 
 
 @dataclass(frozen=True)
@@ -264,16 +277,19 @@ class Job:
             "solver": self.why,
         }  # fmt: skip
 
-    def run(self, history: History, should_stop: Callable[[], str | None] | None) -> Outcome:
-        """Pass after pass."""
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for another process to go on."""
+        return identity(self.params(), self.problem, self.source, self.validator, self.plan)
+
+    def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Run:
+        """The run, before its first block."""
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
-        training = Run(
+        return Run(
             self.problem, self.method, reader, self.column, limits, self.validator, history, should_stop,
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling,
         )  # fmt: skip
-        return run(training)
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
         """The model of the value of C that did best, for the rows as they are, and what was proven of it."""

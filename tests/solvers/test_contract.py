@@ -78,7 +78,7 @@ def trained(monkeypatch):
 def steps(run):
     """The run after every step."""
     while run.progress.phase != DONE:
-        run.advance()
+        run.advance(run.met())
         yield run
 
 
@@ -108,7 +108,7 @@ def through_bytes(plain, arrays):
     return json.loads(json.dumps(plain)), {name: saved[f"a{i}"] for i, name in enumerate(arrays)}
 
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "rss_bytes"}
+CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 
 
 def bits(result):
@@ -130,7 +130,7 @@ def test_a_training_that_is_saved_and_loaded_after_every_block_ends_in_the_same_
 
     def interrupted(run):
         while run.progress.phase != DONE:
-            run.advance()
+            run.advance(run.met())
             saved = through_bytes(*snapshot.save(run))
             phases.append(run.progress.phase)
             run.stop_reading()

@@ -1,0 +1,170 @@
+"""Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
+
+    python examples/kill_and_resume.py [--kills 300] [--seed 0]
+
+Every solver, dense and CSR rows, two and three classes, in memory and out of core, with --scale and with a bias midway.
+A training runs in a process of its own, which SIGKILL ends: while it starts, between blocks, in a checkpoint, in a
+certificate. It is started again with --resume until it comes to its end. Compared are the weights, the header of the
+model and the log, but for checkpoints, times, memory and bytes read. Exit code 1 where anything differs.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import numpy as np
+import scipy.sparse as sp
+
+import streammargin as sm
+from streammargin.__main__ import main
+from streammargin.driver.slots import PART
+from streammargin.kernels.warmup import warmup
+from streammargin.solvers.registry import names
+
+CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+ROWS, FEATURES = 24_000, 40
+
+
+def write_rows(path, sparse, classes):
+    """Rows that hyperplanes separate, and labels; 8 MB, or 2 MB sparse."""
+    rng = np.random.default_rng(classes)
+    centers = 2.5 * rng.standard_normal((classes, FEATURES))
+    y = rng.integers(0, classes, ROWS)
+    X = centers[y] + rng.standard_normal((ROWS, FEATURES))
+    with h5py.File(path, "w") as file:
+        file["y"] = y
+        if not sparse:
+            file["X"] = X
+            return
+        X = sp.csr_matrix(np.where(rng.random(X.shape) < 0.3, X, 0.0))
+        group = file.create_group("X")
+        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+        group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr.astype(np.int64)
+
+
+def ways(folder):
+    """Arguments of `train`, so that each solver meets each kind of data."""
+    data = {}
+    for sparse in (False, True):
+        for classes in (2, 3):
+            data[sparse, classes] = str(folder / f"{'csr' if sparse else 'dense'}{classes}.h5")
+            write_rows(data[sparse, classes], sparse, classes)
+    kinds = [(sparse, classes, memory) for sparse in (False, True) for classes in (2, 3) for memory in ("1G", None)]
+    for i, name in enumerate(sorted(set(names()) - {"auto"})):
+        for sparse, classes, memory in (kinds[i % 8], kinds[(i + 3) % 8]):
+            more = ["--tol", "1e-12", "--passes", "12", "--solver", name]
+            scale = "maxabs" if i % 3 == 0 else "none"
+            if memory is None:
+                memory = least_memory(data[sparse, classes], solver=name, tol=1e-12, scale=scale)
+            yield [data[sparse, classes], *more, "--memory", memory, "--scale", scale]
+    few = ["--tol", "1e-12", "--passes", "6"]
+    yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
+    yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
+
+
+def least_memory(path, **options):
+    """The least budget, which the message about a smaller one names."""
+    try:
+        sm.train(path, memory=1, **options)
+    except sm.UsageError as error:
+        return str(error).split("needs ")[1].split(";")[0]
+    raise AssertionError("a budget of one byte was enough")
+
+
+def command(way, folder):
+    """The same command for every start."""
+    return ["train", *way, "-o", str(folder / "model.npz"), "--log-json", str(folder / "log"), "-q", "--checkpoint",
+            str(folder / "checkpoints"), "--checkpoint-seconds", "0.001", "--resume"]  # fmt: skip
+
+
+def start(arguments):
+    """The number of a new process that trains; the kernels are compiled in it already."""
+    process = os.fork()
+    if process:
+        return process
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), 2)
+    sys.argv = ["streammargin", *arguments]
+    code = 70
+    with contextlib.suppress(BaseException):
+        code = main()
+    os._exit(code)
+
+
+def finished(process, seconds):
+    """The exit code of a process that ends by itself within the seconds; None for one that was killed."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        there, status = os.waitpid(process, os.WNOHANG)
+        if there:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.0005)
+    os.kill(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return None if code == -signal.SIGKILL else code
+
+
+def bits(folder):
+    """All that must not differ."""
+    with np.load(folder / "model.npz") as model:
+        arrays = {name: model[name].tobytes() for name in model.files if name != "header"}
+        header = json.loads(str(model["header"]))
+    log = [json.loads(line) for line in (folder / "log").read_text().replace(str(folder), "FOLDER").splitlines()]
+    events = [without_clocks(event) for event in log if event["event"] != "checkpoint"]
+    for event in events:
+        event.pop("model", None)
+    return arrays, without_clocks(header), events
+
+
+def without_clocks(values):
+    return {name: value for name, value in values.items() if name not in CLOCKS}
+
+
+def run():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    moments = random.Random(options.seed)
+    warmup()
+    counts: Counter = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        cases = []
+        for number, way in enumerate(ways(root)):
+            folder = root / f"straight{number}"
+            folder.mkdir()
+            began = time.perf_counter()
+            code = finished(start(command(way, folder)), 600)
+            if code != 0:
+                sys.exit(f"{' '.join(way)}: exit code {code}")
+            cases.append((way, bits(folder), time.perf_counter() - began))
+        while counts["kills"] < options.kills:
+            way, expected, seconds = cases[counts["trainings"] % len(cases)]
+            folder = root / f"killed{counts['trainings']}"
+            folder.mkdir()
+            counts["trainings"] += 1
+            while (code := finished(start(command(way, folder)), moments.uniform(0.0, seconds))) is None:
+                counts["kills"] += 1
+                there = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []
+                counts["before the first checkpoint"] += not any(slot.startswith("slot-") for slot in there)
+                counts["while a checkpoint was written"] += PART in there
+            if code != 0 or bits(folder) != expected:
+                counts["different"] += 1
+                print(f"DIFFERENT: exit code {code}: streammargin {' '.join(way)}")
+            print(f"{counts['kills']} kills of {counts['trainings']} trainings", end="\r", flush=True)
+    print(f"{len(cases)} ways to train; " + ", ".join(f"{what}: {count}" for what, count in counts.items()))
+    return int(counts["different"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(run())

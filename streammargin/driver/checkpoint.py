@@ -1,0 +1,180 @@
+"""A directory that a training goes on from after it was killed: two slots, and one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import time
+from typing import Any
+
+from streammargin.driver import snapshot
+from streammargin.driver.progress import DONE
+from streammargin.driver.run import Run
+from streammargin.driver.slots import Arrays, read_plain, read_slot, write_slot
+from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.files import short_reason
+
+LOG = logging.getLogger("streammargin")
+SLOTS = ("slot-a", "slot-b")
+LOCK = "lock"
+SHARE = 0.02  # of a training may go into its checkpoints
+
+
+class Checkpoint:
+    """Writes the slots in turn, so that one that is whole is always there.
+
+    identity: what must be the same for a training to go on (name -> plain value). written: whether the slot of the
+    state in which the run was broken off is on disk; ended: whether that of a training that is done was loaded.
+    """
+
+    def __init__(self, folder: str, seconds: float) -> None:
+        """Make the directory and lock it. OutputError where that cannot be, or another process has it."""
+        self.folder, self.seconds = os.path.abspath(folder), seconds
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            self._lock = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise OutputError(f"cannot write checkpoints to {folder}: {error.strerror}; name another one") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # dies with this process
+        except OSError as error:
+            os.close(self._lock)
+            raise OutputError(
+                f"another process is training with the checkpoints in {folder}; wait for it, or name another directory"
+            ) from error
+        self.identity: dict[str, Any] = {}
+        self.written = self.ended = False
+        self._serial = 0  # of the newest slot
+        self._next = SLOTS[0]
+        self._interval, self._last = seconds, time.monotonic()
+        self._failed: str | None = None
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # going on
+
+    def resume(self, run: Run, identity: dict[str, Any], wanted: bool) -> bool:
+        """Put the run where the newest slot was written; False where there is none.
+
+        Raises UsageError where there is one and none was wanted, or it is of another training; DataError where no slot
+        is whole.
+        """
+        self.identity = json.loads(json.dumps(identity))
+        there = [name for name in SLOTS if os.path.lexists(os.path.join(self.folder, name))]
+        if not there:
+            if wanted:
+                LOG.warning("there is no checkpoint in %s: the training starts from nothing", self.folder,
+                            extra={"code": "checkpoint"})  # fmt: skip
+            return False
+        if not wanted:
+            raise UsageError(
+                f"{self.folder} holds the checkpoint of a training; add `resume` to go on with it, or name another "
+                "directory"
+            )
+        name, header, arrays = self._newest(there, run.limits.passes)
+        self._compare(header["identity"])
+        self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
+        try:
+            snapshot.restore(run, header, arrays)
+        except ValueError as error:
+            raise DataError(f"the checkpoint in {self.folder} does not fit this training: {error}") from error
+        self.ended = run.progress.phase == DONE
+        for listener, mark in zip(run.history.listeners, header["marks"], strict=False):
+            if hasattr(listener, "go_on"):
+                listener.go_on(mark, run.history.events)
+        p = run.progress
+        run.history.progress(
+            {"event": "resumed", "path": self.folder, "phase": p.phase, "pass": p.number, "block": p.position,
+             "run_start": run.history.events[0]}
+        )  # fmt: skip
+        return True
+
+    def _newest(self, there: list[str], passes: int) -> tuple[str, dict[str, Any], Arrays]:
+        """The newest slot that is whole, with a warning where a newer one is not.
+
+        Of a training that ended by its passes, and may make more now, it is the slot from before the end.
+        """
+        serials, refused = {}, []
+        for name in there:
+            try:
+                serials[name] = int(read_plain(self._path(name))["serial"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                refused.append(f"{self._path(name)} is refused: {_why(error)}")
+        order = sorted(serials, key=lambda name: -serials[name])
+        for position, name in enumerate(order):
+            try:
+                header, arrays = read_slot(self._path(name))
+            except (OSError, ValueError) as error:
+                refused.append(f"{self._path(name)} is refused: {_why(error)}")
+                continue
+            p = header["progress"]
+            if position == 0 and len(order) == 2 and p["reason"] == "passes" and p["number"] < passes:
+                with contextlib.suppress(OSError, ValueError):
+                    name, (header, arrays) = order[1], read_slot(self._path(order[1]))
+            for message in refused:
+                LOG.warning("%s; the other slot is taken", message, extra={"code": "checkpoint"})
+            return name, header, arrays
+        raise DataError(f"{'; '.join(refused)}; remove {self.folder} to start from nothing")
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def _compare(self, saved: dict[str, Any]) -> None:
+        for name in sorted(saved.keys() | self.identity.keys()):
+            then, now = saved.get(name), self.identity.get(name)
+            if then != now:
+                raise UsageError(
+                    f"{self.folder} holds a training with {name} {then!r}, and this one has {now!r}; go on as it "
+                    "began, or name another directory"
+                )
+
+    # writing
+
+    def keep(self, run: Run, reason: str | None) -> None:
+        """Called between two blocks; reason: why the run is about to be broken off, None where it goes on."""
+        if reason is not None or time.monotonic() - self._last >= self._interval:
+            self.written = self._write(run)
+
+    def finish(self, run: Run) -> None:
+        """Called at the end; a training that was stopped keeps the slot from before that."""
+        if not self.ended and run.progress.reason not in ("signal", "seconds"):
+            self._write(run)
+
+    def _write(self, run: Run) -> bool:
+        """Whether a slot was written; a disk that fails is worth a warning and no more."""
+        started = time.perf_counter()
+        path = self._path(self._next)
+        marks = [listener.mark() if hasattr(listener, "mark") else None for listener in run.history.listeners]
+        plain, arrays = snapshot.save(run)
+        plain |= {"serial": self._serial + 1, "identity": self.identity, "marks": marks}
+        try:
+            write_slot(path, plain, arrays)
+        except OSError as error:
+            message = f"no checkpoint could be written to {self.folder}: {short_reason(error)}"
+            if message != self._failed:
+                LOG.warning("%s; the training goes on", message, extra={"code": "checkpoint"})
+            self._failed, self._last = message, time.monotonic()
+            return False
+        self._serial, self._next = self._serial + 1, next(name for name in SLOTS if name != self._next)
+        seconds = time.perf_counter() - started
+        self._interval, self._last, self._failed = max(self.seconds, seconds / SHARE), time.monotonic(), None
+        p = run.progress
+        run.history.publish(
+            {"event": "checkpoint", "pass": p.number, "block": p.position, "path": path, "seconds": seconds}
+        )
+        return True
+
+
+def _why(error: Exception) -> str:
+    return short_reason(error) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,129 @@
+"""A slot of a checkpoint: one file of plain values and arrays that is whole or refused.
+
+MAGIC, the length of the header (8 bytes, little endian), the header (JSON: what was given, and the name, type and shape
+of every array), the bytes of the arrays one after another, and the BLAKE2b digest (32 bytes) of all that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from typing import Any, BinaryIO
+
+import numpy as np
+
+MAGIC = b"streammargin checkpoint 1\n"
+DIGEST = 32
+TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
+PART = "slot.part"
+
+Arrays = dict[str, np.ndarray]
+
+
+def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
+    """Write beside `path`, and rename once all is on disk. Raises OSError; what stood there before stays then."""
+    part = os.path.join(os.path.dirname(path), PART)
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+    header = json.dumps({"plain": plain, "arrays": listed}).encode()
+    digest = hashlib.blake2b(digest_size=DIGEST)
+    try:
+        with open(part, "wb", buffering=0) as file:
+            pieces = [memoryview(MAGIC + len(header).to_bytes(8, "little") + header), *map(_bytes_of, arrays.values())]
+            for piece in pieces:
+                digest.update(piece)
+                _write(file, piece)
+            _write(file, memoryview(digest.digest()))
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data  # of an empty one too
+
+
+def _write(file: Any, view: memoryview) -> None:
+    while view:
+        view = view[file.write(view) :]
+
+
+def read_plain(path: str) -> dict[str, Any]:
+    """The plain values alone, unproven. Raises ValueError where the file is no slot; OSError."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(len(MAGIC) + 8)
+        length = int.from_bytes(start[len(MAGIC) :], "little")
+        if start[: len(MAGIC)] != MAGIC or length > size:
+            raise ValueError("it is cut short, or no checkpoint of this version")
+        try:
+            plain = json.loads(file.read(length))["plain"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError("it was altered") from error
+        if not isinstance(plain, dict):
+            raise ValueError("it was altered")
+        return plain
+
+
+def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
+    """What `write_slot` was given. Raises ValueError where the file is cut short, altered or another one; OSError."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.blake2b(digest_size=DIGEST)
+
+        def take(count: int) -> bytes:
+            if not 0 <= count <= size:
+                raise ValueError("it is cut short")
+            data = file.read(count)
+            if len(data) != count:
+                raise ValueError("it is cut short")
+            digest.update(data)
+            return data
+
+        if take(min(size, len(MAGIC))) != MAGIC:
+            raise ValueError("it is no checkpoint of this version")
+        length = int.from_bytes(take(8), "little")
+        header = take(length)
+        try:
+            content = json.loads(header)
+            plain, listed = content["plain"], [_entry(*entry) for entry in content["arrays"]]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ValueError("it was altered") from error
+        if len(MAGIC) + 8 + length + sum(_size(*entry) for entry in listed) + DIGEST != size:
+            raise ValueError("it is cut short")
+        # only now is anything as large as the header says
+        arrays = {name: _read_array(file, digest, dtype, shape) for name, dtype, shape in listed}
+        if file.read() != digest.digest() or not isinstance(plain, dict):
+            raise ValueError("it was altered")
+        return plain, arrays
+
+
+def _entry(name: str, dtype: str, shape: list[int]) -> tuple[str, str, tuple[int, ...]]:
+    if not isinstance(name, str) or dtype not in TYPES or not all(type(side) is int and side >= 0 for side in shape):
+        raise ValueError("no array")
+    return name, dtype, tuple(shape)
+
+
+def _size(name: str, dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * np.dtype(dtype).itemsize
+
+
+def _read_array(file: BinaryIO, digest: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    array = np.empty(shape, dtype)
+    if array.size:
+        view = _bytes_of(array)
+        if file.readinto(view) != len(view):  # type: ignore[attr-defined]
+            raise ValueError("it is cut short")
+        digest.update(view)
+    return array

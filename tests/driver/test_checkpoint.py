@@ -1,0 +1,190 @@
+"""A training that is stopped anywhere goes on from its directory and ends in the same bits."""
+
+import json
+import logging
+import math
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy, separable
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.driver import checkpoint as module
+from streammargin.driver.checkpoint import SLOTS, Checkpoint
+from streammargin.driver.slots import read_slot, write_slot
+
+CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+BLOCKS = range(0, 61, 12)
+WAYS = {
+    "sdca": (noisy, {"C": 1.0, "scale": "std"}),
+    "asdca": (noisy, {"C": 1.0, "norm": 1.5}),
+    "active-set": (separable, {"C": math.inf}),
+    "adaptive": (separable, {"C": math.inf}),
+    "dual-momentum": (separable, {"C": math.inf}),
+}
+
+
+def train(solver, folder=None, passes=12, tol=1e-9, **options):
+    make, own = WAYS[solver]
+    X, y = make()
+    data = CountingSource(as_form(X, "dense"), y, bounds=BLOCKS)
+    return sm.train(data, solver=solver, passes=passes, tol=tol, checkpoint=folder, **{**own, **options})
+
+
+def stop_after(blocks):
+    calls = iter(range(blocks))
+    return lambda: None if next(calls, None) is not None else "signal"
+
+
+def bits(result):
+    events = [{k: v for k, v in e.items() if k not in CLOCKS} for e in result.history if e["event"] != "checkpoint"]
+    return result.model.coef_.tobytes(), json.dumps(events)
+
+
+@pytest.mark.parametrize("solver", WAYS)
+def test_stopped_again_and_again_it_ends_as_if_it_never_was(solver, tmp_path):
+    folder = str(tmp_path / "checkpoints")
+    result = train(solver, folder, should_stop=stop_after(3))
+    starts = 1
+    while result.reason == "signal":
+        assert result.resumable and not result.converged
+        result = train(solver, folder, resume=True, should_stop=stop_after(3))
+        starts += 1
+    assert starts > 2 and not result.resumable
+    assert bits(result) == bits(train(solver))
+    reads = []
+    again = train(solver, folder, resume=True, should_stop=lambda: reads.append(1))
+    assert bits(again) == bits(result) and not reads  # at once
+
+
+def test_slots_in_turn_while_it_runs(tmp_path):
+    folder = str(tmp_path)
+    result = train("sdca", folder, checkpoint_seconds=1e-9, passes=200)
+    written = [event for event in result.history if event["event"] == "checkpoint"]
+    assert {os.path.basename(event["path"]) for event in written} == set(SLOTS)
+    assert all(event["seconds"] > 0 for event in written)
+    # their cost is held to a share of the time
+    assert sum(event["seconds"] for event in written[1:-2]) <= 2 * module.SHARE * result.seconds
+
+
+def test_more_passes_are_those_of_a_longer_training(tmp_path):
+    train("sdca", str(tmp_path), passes=5)
+    assert bits(train("sdca", str(tmp_path), passes=9, resume=True))[0] == bits(train("sdca", passes=9))[0]
+
+
+def test_a_smaller_tolerance_goes_on(tmp_path):
+    first = train("sdca", str(tmp_path), tol=0.3, passes=1000)
+    assert first.converged and first.certificate["gap"] > 1e-2
+    then = train("sdca", str(tmp_path), tol=1e-2, passes=1000, resume=True)
+    assert then.converged and then.certificate["gap"] <= 1e-2 and then.passes > first.passes
+
+
+@pytest.mark.parametrize("change, named", [
+    ({"C": 2.0}, "C 1.0, and this one has 2.0"), ({"seed": 1}, "seed"), ({"bias": 2.0}, "bias"),
+    ({"scale": "none"}, "scale"), ({"memory": "2G"}, "memory"),
+])  # fmt: skip
+def test_another_training_is_refused_by_name(change, named, tmp_path):
+    train("sdca", str(tmp_path), should_stop=stop_after(9))
+    with pytest.raises(sm.UsageError, match=f"holds a training with {named}"):
+        train("sdca", str(tmp_path), resume=True, **change)
+
+
+def test_other_rows_are_refused(tmp_path):
+    X, y = noisy()
+    sm.train((X, y), passes=3, checkpoint=str(tmp_path))
+    with pytest.raises(sm.UsageError, match=r"holds a training with (data|labels)"):
+        sm.train((X, -y), passes=3, checkpoint=str(tmp_path), resume=True)
+    with pytest.raises(sm.UsageError, match="holds a training with data"):
+        sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path), resume=True)
+
+
+def test_a_checkpoint_is_never_overwritten_unasked(tmp_path):
+    train("sdca", str(tmp_path), should_stop=stop_after(9))
+    with pytest.raises(sm.UsageError, match="holds the checkpoint of a training; add resume"):
+        train("sdca", str(tmp_path))
+    with pytest.raises(sm.UsageError, match="resume goes on from a directory; name it with checkpoint="):
+        train("sdca", resume=True)
+
+
+def test_nothing_to_go_on_from_is_said(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        train("sdca", str(tmp_path / "new"), resume=True)
+    assert "starts from nothing" in caplog.text
+
+
+def test_one_process_at_a_time(tmp_path):
+    with Checkpoint(str(tmp_path), 60.0), pytest.raises(sm.OutputError, match="another process is training"):
+        train("sdca", str(tmp_path))
+    train("sdca", str(tmp_path))
+
+
+def stopped(folder):
+    """Two slots, of a training that was stopped."""
+    train("sdca", folder, should_stop=stop_after(9))
+    train("sdca", folder, resume=True, should_stop=stop_after(9))
+    serials = {name: read_slot(os.path.join(folder, name))[0]["serial"] for name in SLOTS}
+    return sorted(SLOTS, key=serials.get)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "another file"])
+def test_a_damaged_slot_is_refused_and_the_other_taken(damage, tmp_path, caplog):
+    folder = str(tmp_path / "it")
+    older, newer = stopped(folder)
+    hurt(os.path.join(folder, newer), damage)
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = train("sdca", folder, resume=True)
+    assert f"{newer} is refused" in caplog.text and "the other slot is taken" in caplog.text
+    assert bits(result) == bits(train("sdca"))
+    shutil.rmtree(folder)
+    for name in stopped(folder):
+        hurt(os.path.join(folder, name), damage)
+    with pytest.raises(sm.DataError, match=f"{older} is refused.*remove .* to start from nothing"):
+        train("sdca", folder, resume=True)
+
+
+def hurt(path, damage):
+    content = bytearray(Path(path).read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 4
+    damaged = {"cut": content[:-9], "empty": b"", "another file": b"\x89HDF" * 99}
+    Path(path).write_bytes(damaged.get(damage, content))
+
+
+def test_every_cut_and_every_flip_is_noticed(tmp_path):
+    path = str(tmp_path / "slot")
+    write_slot(path, {"serial": 1}, {"a": np.arange(3.0), "none": np.empty((2, 0), np.int16)})
+    plain, arrays = read_slot(path)
+    assert plain == {"serial": 1} and arrays["a"].tolist() == [0.0, 1.0, 2.0] and arrays["none"].shape == (2, 0)
+    content = Path(path).read_bytes()
+    for position in range(len(content)):
+        flipped = bytes([content[position] ^ 64])
+        for wrong in (content[:position], content[:position] + flipped + content[position + 1 :]):
+            Path(path).write_bytes(wrong)
+            with pytest.raises(ValueError, match="it "):
+                read_slot(path)
+
+
+@pytest.mark.parametrize("failure", ["full", "gone"])
+def test_a_disk_that_fails_costs_a_warning_and_no_more(failure, tmp_path, monkeypatch, caplog):
+    folder = str(tmp_path / "it")
+    stopped(folder)
+    kept = [Path(folder, name).read_bytes() for name in SLOTS]
+
+    def fail(path, *rest):
+        raise OSError(28, "No space left on device")
+
+    if failure == "full":
+        monkeypatch.setattr(module, "write_slot", fail)
+    else:
+        monkeypatch.setattr(module.snapshot, "restore", lambda *given, _=module.snapshot.restore: (
+            _(*given), shutil.rmtree(folder)))  # fmt: skip
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = train("sdca", folder, resume=True, checkpoint_seconds=1e-9)
+    assert caplog.text.count("no checkpoint could be written") == 1 and "the training goes on" in caplog.text
+    assert bits(result) == bits(train("sdca"))
+    if failure == "full":
+        assert kept == [Path(folder, name).read_bytes() for name in SLOTS]

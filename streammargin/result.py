@@ -66,19 +66,30 @@ def advice(result: TrainResult) -> str:
     certificate, asked = result.certificate, result.model.header
     if certificate.residual is not None:
         return unmet(result)
-    if result.reason == "not_separable":
-        column = "lower `tol`" if asked["bias"] else "add a constant column, `bias=1`"
-        upper = certificate.margin_upper
-        return (
-            f"no separator through the origin has a margin above {upper:.3g}; {column}, or train with a finite `C` (a "
-            "solver that takes one)"
-        )
+    if result.reason in ("not_separable", "small_margin"):
+        return no_margin(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     hard = certificate.gap is None and certificate.margin_upper is not None
     other = "`solver=auto`" if hard and asked["solver"] not in ("active-set", "asdca") else "`scale=maxabs`"
     return (
         f"not converged after {result.passes} passes: stopped by {result.reason} before the tolerance was proven; "
         f"raise {limit} or `tol`, or try {other}"
+    )
+
+
+def no_margin(result: TrainResult) -> str:
+    """What to say of rows that no separator was found for, options marked (see wording.py)."""
+    upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
+    finite = "train with a finite `C` (a solver that takes one)"
+    mend = finite if result.model.header["bias"] else f"add a constant column, `bias=1`, or {finite}"
+    if result.reason == "not_separable":
+        return (
+            f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 but for "
+            f"rounding; {mend}"
+        )
+    return (
+        f"no separator was found, and none through the origin has a margin above {upper:.3g}, which is below "
+        f"{result.run_end['smallest_margin']:.3g}, `tol` times the mean row norm; lower `tol`, or {mend}"
     )
 
 

@@ -30,6 +30,7 @@ class Outcome:
 
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
     midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
+    smallest_margin: tol times the mean row norm, of a hard margin.
     """
 
     reason: str
@@ -40,6 +41,7 @@ class Outcome:
     wrong: np.ndarray | None
     valid_errors: np.ndarray | None
     midway: np.ndarray | None = None
+    smallest_margin: float | None = None
 
 
 def certificate_event(

@@ -21,7 +21,7 @@ class Progress:
     rows, spent : rows visited in this read; seconds, seconds reading, seconds waiting and bytes that it took so far
     round : of the prologue's reads, which one
     number : passes begun
-    done, impossible : (K,) bool, problems that are certified, and those of them that have no separator
+    done, impossible : (K,) bool, problems that are certified, and those of them that were given up: no separator
     figures, wrong : of the last certificate; figures hold the weights that the solver calls certified
     judged, validated : passes whose weights `figures` and `valid_errors` belong to, 0 for none
     ending : why the certificate at work, or the one just made, is the last

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,8 +21,6 @@ from streammargin.kernels.jit import compile_seconds
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.figures import Figures
 from streammargin.specs.blocks import Block
-
-ROUNDING = 1e-12  # a bound on the margin this small, relative to the mean norm of the rows, is 0
 
 
 class Run:
@@ -291,15 +288,18 @@ class Run:
             self.history.publish({"event": "certificate", "pass": p.number, **event})
 
     def _hopeless(self, figures: Figures) -> bool:
-        """Whether the bound on the margin is nearly 0, and no weights are known that separate the rows."""
+        """Whether no weights are known that separate the rows, and none has a margin worth going on for."""
         upper, lower = figures.margin_upper, figures.margin_lower
         if upper is None or (lower is not None and lower > 0.0):
             return False
-        problem = self.problem
-        if (lower is None or lower == -np.inf) and problem.tol > ROUNDING:
-            # no weights were tried yet: only a bound of 0 says anything
-            problem = replace(problem, tol=ROUNDING)
-        return upper < self.solver.smallest_margin(problem, self.state)
+        # until weights were tried only a proof says anything
+        tried = lower is not None and lower > -np.inf
+        return self._proven(figures) or (tried and upper < self.solver.smallest_margin(self.problem, self.state))
+
+    def _proven(self, figures: Figures) -> bool:
+        """Whether the bound on the margin is 0 to rounding: nothing separates the rows."""
+        upper = figures.margin_upper
+        return upper is not None and upper <= self.solver.rounding(self.problem, self.state)
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass certifies itself, the held-out data would be read as often as the rows
@@ -312,7 +312,9 @@ class Run:
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
         if reason != "signal" and p.impossible.any() and not self.active.size:
-            reason = "not_separable"
+            assert p.figures is not None
+            proven = any(self._proven(p.figures[k]) for k in np.flatnonzero(p.impossible))
+            reason = "not_separable" if proven else "small_margin"
         p.reason = reason
         w = self.weights()
         if not np.isfinite(w).all():
@@ -357,7 +359,10 @@ class Run:
         converged = p.done & ~p.impossible & p.proven
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         errors = p.valid_errors if p.proven or p.midway is not None else None
-        return Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway)
+        asked = None
+        if self.problem.objective.infeasible:
+            asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
+        return Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked)
 
 
 def run(training: Run, between: Callable[[Run, str | None], None] | None = None) -> Outcome:

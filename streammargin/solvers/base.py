@@ -225,8 +225,16 @@ class Solver(ABC):
         return state.arrays["best"].astype(np.float64, copy=False)
 
     @abstractmethod
+    def mean_norm(self, problem: Problem, state: State) -> float:
+        """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
+
+    @abstractmethod
+    def rounding(self, problem: Problem, state: State) -> float:
+        """What the bound on a margin of 0 may come to by rounding alone: one no larger proves that none is above 0."""
+
     def smallest_margin(self, problem: Problem, state: State) -> float:
-        """The margin below which the hard margin is given up: tol times the mean row norm ||a_i||_q."""
+        """The margin below which the hard margin is given up: tol times the mean row norm, or what is 0 to rounding."""
+        return max(problem.tol * self.mean_norm(problem, state), self.rounding(problem, state))
 
     @abstractmethod
     def weights(self, problem: Problem, state: State) -> np.ndarray:

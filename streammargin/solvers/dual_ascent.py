@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
+from streammargin.solvers.hull import mean_rounding
 from streammargin.solvers.objectives.base import Running
 from streammargin.specs.blocks import Block, values_of
 
@@ -105,16 +105,20 @@ class DualAscent(CertifiedBySweep):
     def _visited_all(self, problem: Problem, state: State) -> bool:
         return state.numbers.get("visited", 0) >= problem.rows
 
-    def smallest_margin(self, problem: Problem, state: State) -> float:
+    def mean_norm(self, problem: Problem, state: State) -> float:
         if not self._visited_all(problem, state):
             return 0.0
         if "mean" not in state.numbers:  # all curvatures are known, and stay
-            curvature = state.arrays["curvature"]
-            pieces = (curvature[start : start + PIECE] for start in range(0, problem.rows, PIECE))
-            total = sum(float(np.sqrt(piece).sum()) for piece in pieces) / math.sqrt(problem.q - 1.0)
-            state.numbers["mean"] = total / max(1, problem.present)
-        # a bound of 0 is a proof, whatever was asked for
-        return max(problem.tol * state.numbers["mean"], sys.float_info.min)
+            total, largest = 0.0, 0.0
+            for start in range(0, problem.rows, PIECE):
+                sizes = np.sqrt(state.arrays["curvature"][start : start + PIECE]) / math.sqrt(problem.q - 1.0)
+                total, largest = total + float(sizes.sum()), max(largest, float(sizes.max()))
+            state.numbers.update(mean=total / max(1, problem.present), largest=largest)
+        return state.numbers["mean"]
+
+    def rounding(self, problem: Problem, state: State) -> float:
+        self.mean_norm(problem, state)
+        return mean_rounding(problem.present, state.numbers.get("largest", 0.0))
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         if not self._visited_all(problem, state):

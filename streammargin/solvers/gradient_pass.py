@@ -32,6 +32,7 @@ class GradientPass(WholePass):
     several classes are compared.
     """
 
+    carried_rounding = ROUNDING
     norm_range = (1e-200, 1e200)  # products of the norms with the sums must be numbers
 
     def layout(self, problem: Problem) -> Layout:

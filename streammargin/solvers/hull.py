@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -12,6 +13,22 @@ from streammargin.solvers.state import Array, Layout
 from streammargin.specs.norms import lp_norm
 
 EPS = float(np.finfo(np.float64).eps)
+
+
+def mean_rounding(terms: float, largest: float) -> float:
+    """How far rounding moves the length of a mean of so many rows, none longer than `largest`; above 0.
+
+    A sum of m products is off by m u / (1 - m u) of the sum of their sizes at most, u = eps / 2 (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2002, eq. (3.5)), coordinate by coordinate and so in every norm; the other half
+    of eps is for the multiples, their sum and the norm.
+    """
+    return max((terms + 2.0) * EPS * largest, sys.float_info.min)
+
+
+def hull_rounding(state: State) -> float:
+    """What `hull_bound` adds for rounding, relative to the largest norm; 0 for a method that has no hull."""
+    points = state.arrays.get("points")
+    return 0.0 if points is None else 2.0 * EPS * float(points.max())
 
 
 def hull_layout(problem: Problem) -> Layout:

@@ -170,8 +170,11 @@ class NearMargin(CertifiedBySweep):
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         raise AssertionError("its passes certify themselves")
 
-    def smallest_margin(self, problem: Problem, state: State) -> float:
+    def mean_norm(self, problem: Problem, state: State) -> float:
         return 0.0  # of the hard margin only
+
+    def rounding(self, problem: Problem, state: State) -> float:
+        return 0.0
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()

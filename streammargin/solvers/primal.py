@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from abc import abstractmethod
 
 import numpy as np
@@ -15,7 +14,7 @@ from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.dual_ascent import group_of
-from streammargin.solvers.hull import EPS, hull_bound, hull_layout
+from streammargin.solvers.hull import EPS, hull_bound, hull_layout, hull_rounding, mean_rounding
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
@@ -198,10 +197,14 @@ class Primal(CertifiedBySweep, StreamSolver):
         lower = float(state.arrays["figures"][k, kernel.MIN_MARGIN]) / size * self.base(state)
         return max(0.0, 1.0 - lower / upper)
 
-    def smallest_margin(self, problem: Problem, state: State) -> float:
+    def mean_norm(self, problem: Problem, state: State) -> float:
         figures = state.arrays["row_norms"]
-        mean = float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
-        return max(problem.tol * mean, sys.float_info.min)  # a bound of 0 is an answer at any tol
+        return float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
+
+    def rounding(self, problem: Problem, state: State) -> float:
+        largest = float(state.arrays["row_norms"][norms.LARGEST])
+        steps = float(state.numbers["pass"]) * problem.present
+        return mean_rounding(steps, largest) + (hull_rounding(state) + CANCELLED) * largest
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         return bool(state.arrays["row_norms"][norms.EMPTY] > 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import square
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.hull import hull_rounding, mean_rounding
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block, values_of
@@ -40,6 +40,7 @@ class WholePass(Solver):
 
     prologue = 1
     default_C = math.inf
+    carried_rounding: ClassVar[float] = 0.0  # what the bounds have added for rounding, relative to the largest norm
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row; its inverse must be a number
 
     def check(self, problem: Problem) -> None:
@@ -59,10 +60,15 @@ class WholePass(Solver):
         if index == 0:
             norms.row_norms(block, numbered_from(first), problem.labels, problem.q, state.arrays["row_norms"])
 
-    def smallest_margin(self, problem: Problem, state: State) -> float:
+    def mean_norm(self, problem: Problem, state: State) -> float:
         figures = state.arrays["row_norms"]
-        mean = float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
-        return max(problem.tol * mean, sys.float_info.min)  # a bound of 0 is a proof, whatever was asked for
+        return float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
+
+    def rounding(self, problem: Problem, state: State) -> float:
+        # the rows of a pass, and what joins its sum to those before
+        terms = problem.present * (problem.count - 1 if problem.joint else 1) + 4 * state.numbers["pass"]
+        size = float(state.arrays["row_norms"][norms.LARGEST]) * (math.sqrt(2.0) if problem.joint else 1.0)
+        return mean_rounding(terms, size) + (hull_rounding(state) + self.carried_rounding) * size
 
     def largest_norm(self, state: State) -> float:
         """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""

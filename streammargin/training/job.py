@@ -316,6 +316,7 @@ class Job:
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
             "C": costs[trial] if len(costs) > 1 else None,
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
+            "smallest_margin": outcome.smallest_margin,
         }  # fmt: skip
         history.publish(end)
         return TrainResult(

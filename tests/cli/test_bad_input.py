@@ -1,6 +1,7 @@
 """Every kind of bad input: one sentence, the right exit code, and nothing left behind."""
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -285,7 +286,8 @@ def test_model_that_is_none(capsys, blobs_file, tmp_path):
 def test_not_separable(capsys, blobs_file, tmp_path):
     assert main(["train", blobs_file, "-c", "inf", "-o", "m.npz"]) == 0
     error = capsys.readouterr().err
-    assert "not_separable" in error and "finite --C" in error
+    assert "(small_margin)" in error and "finite --C" in error and "lower --tol" in error
+    assert re.search(r"a margin above [\d.e-]+, which is below [\d.e-]+, --tol times the mean row norm", error)
     assert main(["train", blobs_file, "-c", "inf", "-o", "n.npz", "--require-convergence"]) == 3
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from reference import losses
 from reference.norms import conjugate, curvature, exponent, length, mirror
 
+NO_SEPARATOR = ("not_separable", "small_margin")  # a proof, or a bound that falls short of the tolerance
+
 
 @dataclass
 class Binary:

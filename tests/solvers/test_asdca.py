@@ -9,7 +9,7 @@ from reference.datasets import as_form, noisy, separable
 from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
-from reference.training import binary
+from reference.training import NO_SEPARATOR, binary
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
@@ -158,7 +158,7 @@ def test_no_separator(norm):
     X, y = noisy(seed=4)
     X, y = X[X.any(axis=1)], y[X.any(axis=1)]
     result = train(X, y, C=np.inf, norm=norm, tol=0.02)
-    assert result.reason == "not_separable" and not result.converged
+    assert result.reason in NO_SEPARATOR and not result.converged
     assert result.certificate["margin_lower"] < 0
 
 
@@ -167,10 +167,10 @@ def test_edges_of_the_data(solver):
     one = train(np.array([[3.0, 4.0], [-3.0, -4.0]]), np.array([1, 0]), solver=solver, C=np.inf)
     assert one.certificate["margin_lower"] == pytest.approx(5.0, rel=1e-3)
     twins = train(np.array([[3.0, 4.0]] * 4), np.array([1, 0, 1, 0]), solver=solver, C=np.inf)
-    assert twins.reason == "not_separable"
+    assert twins.reason in NO_SEPARATOR
     X, y = separable()
     X[7] = 0
-    assert train(X, y, solver=solver, C=np.inf, tol=1e-2).reason == "not_separable"
+    assert train(X, y, solver=solver, C=np.inf, tol=1e-2).reason in NO_SEPARATOR
     soft = train(X, y, solver=solver)
     assert soft.converged
     problem = binary(X, y)

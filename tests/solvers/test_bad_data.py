@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reference.datasets import as_form
 from reference.optimum import solve
-from reference.training import binary
+from reference.training import NO_SEPARATOR, binary
 
 import streammargin as sm
 from streammargin.cli.main import main
@@ -71,7 +71,7 @@ def test_rows_that_nothing_separates(solver, case, form):
     slow = (solver, case) in SLOW
     result = sm.train((as_form(X, form), y), solver=solver, C=np.inf, tol=0.01, passes=100 if slow else 1000)
     figures, coef = result.certificate, result.model.coef_
-    assert result.reason == ("passes" if slow else "not_separable") and not result.converged
+    assert result.reason in (("passes",) if slow else NO_SEPARATOR) and not result.converged
     # margins of weights that are 0 are none
     assert figures["margin_lower"] <= 0 <= figures["margin_upper"]
     assert slow or figures["margin_upper"] < max(0.01 * np.linalg.norm(X, axis=1).mean(), 1e-300)
@@ -98,7 +98,7 @@ def test_huge_and_tiny_rows(solver, scale, form):
 def test_huge_and_tiny_rows_that_nothing_separates(solver, scale):
     X, y = hopeless("wrong labels")
     result = sm.train((X * scale, y), solver=solver, C=np.inf, tol=0.01)
-    assert result.reason == "not_separable" and np.isfinite(result.model.coef_).all()
+    assert result.reason in NO_SEPARATOR and np.isfinite(result.model.coef_).all()
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])

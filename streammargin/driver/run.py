@@ -59,7 +59,7 @@ class Run:
             CERTIFICATE: (self._begin_certificate, self._certify, self._end_certificate),
             BIAS: (self._all_blocks, self._find_bias, self._end_bias),
         }
-        self.progress.go(SCALING if scaling is not None else PROLOGUE if solver.prologue else PASS)
+        self.progress.go(SCALING if scaling is not None else self._after_scaling())
         self.started = time.perf_counter()
         self.longest_sweep = 0.0
         self._blocks: Iterator[tuple[int, int, Block]] | None = None
@@ -198,7 +198,10 @@ class Run:
     def _end_scaling(self) -> None:
         assert self.scaling is not None
         self.scaling.finish()
-        self.progress.go(PROLOGUE if self.solver.prologue else PASS)
+        self.progress.go(self._after_scaling())
+
+    def _after_scaling(self) -> str:
+        return PROLOGUE if self.progress.round < self.solver.prologue_passes(self.problem) else PASS
 
     def _prologue(self, first: int, block: Block) -> None:
         self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
@@ -206,7 +209,7 @@ class Run:
     def _end_prologue(self) -> None:
         p = self.progress
         p.round += 1
-        p.go(PROLOGUE if p.round < self.solver.prologue else PASS)
+        p.go(self._after_scaling())
 
     # passes
 

@@ -185,8 +185,12 @@ class Solver(ABC):
         """The state before the first pass."""
         return new_state(self.layout(problem))
 
+    def prologue_passes(self, problem: Problem) -> int:
+        """Passes over the rows before the first, where that depends on the problem; default: `prologue`."""
+        return self.prologue
+
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
-        """One block of prologue pass number `index`; does nothing unless `prologue` > 0."""
+        """One block of prologue pass number `index`; of `prologue_passes`."""
         raise AssertionError(f"{self.name} declares no prologue")
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:

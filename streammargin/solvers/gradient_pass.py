@@ -144,7 +144,7 @@ class SoftmaxPass(GradientPass):
         for k in active[:1] if problem.joint else active:
             group = slice(None) if problem.joint else slice(k, k + 1)
             total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
-            step, divisor = self.step(problem, rows, total, value, level)
+            step, divisor = self.step(problem, state, rows, total, value, level)
             pull, w, mass = a["pull"][group].reshape(-1), a["w"][group].reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # R^-2 may be no number
             bounds = [lp_norm(pull, 2.0, square(pull)) / mass]
@@ -166,6 +166,8 @@ class SoftmaxPass(GradientPass):
     def _ratio(self, length: float, mass: float) -> float:
         return length / mass if mass > 0.0 else math.inf
 
-    def step(self, problem: Problem, rows: float, total: float, value: float, level: float) -> tuple[float, float]:
+    def step(
+        self, problem: Problem, state: State, rows: float, total: float, value: float, level: float
+    ) -> tuple[float, float]:
         """The step, and what the sums of the pass are divided by; total, value and level as in the kernel."""
         return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)

@@ -22,7 +22,7 @@ def started(solver, problem, X):
     """The state before the first pass, after the prologue."""
     solver.check(problem)
     state = solver.start(problem)
-    for index in range(solver.prologue):
+    for index in range(solver.prologue_passes(problem)):
         solver.prologue_block(problem, state, index, DenseBlock(X, 0.0), 0)
     return state
 

@@ -24,7 +24,7 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, weight
 def passes(solver, problem, blocks, count):
     """Runs a solver on (first row, block) pairs: yields (t, state, weights, report) of each pass."""
     state, active = solver.start(problem), np.arange(problem.count)
-    for index in range(solver.prologue):
+    for index in range(solver.prologue_passes(problem)):
         for first, block in blocks:
             solver.prologue_block(problem, state, index, block, first)
     for t in range(1, count + 1):
@@ -68,10 +68,18 @@ def shares(name, scores):
     return np.exp(-np.logaddexp(0, -scores) - log_divisor)
 
 
+def spread(A, rounds=8, seed=0):
+    """||A||^2 / n by a power iteration with a safety factor of 1.1, no more than 1; rows of norm at most 1."""
+    v = np.random.default_rng(seed).standard_normal(A.shape[1] + 1)[:-1]
+    for _ in range(rounds):
+        v = A.T @ (A @ (v / np.linalg.norm(v)))
+    return min(1, 1.1 * np.linalg.norm(v) / len(A))
+
+
 def softmax_iterates(A, count, *, name="exponential", method="dual-momentum"):
     """w_1, w_2, ... of dual momentum, normalised gradient descent or gradient descent, for rows of norm at most 1."""
     A = A / np.max(np.linalg.norm(A, axis=1))
-    n = len(A)
+    n, L = len(A), spread(A)
     w = g = np.zeros(A.shape[1])
     for t in range(count):
         scores = -A @ w
@@ -84,7 +92,7 @@ def softmax_iterates(A, count, *, name="exponential", method="dual-momentum"):
             w = w + pull / rho
         else:
             slopes = np.exp(scores) if name == "exponential" else 1 / (1 + np.exp(-scores))
-            w = w + A.T @ slopes / n / (1 if name == "exponential" else 0.25)
+            w = w + A.T @ slopes / n / (1 if name == "exponential" else 0.25 * L)
         yield w
 
 

@@ -116,7 +116,8 @@ class Costs(Kind):
         several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
         costs = [Number().check(name, cost) for cost in (value if several else [value])]
         if not costs or not all(cost > 0.0 for cost in costs):
-            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {value!r}")
+            shown = ", ".join(f"{cost:g}" for cost in costs) or repr(value)
+            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {shown}")
         if len(costs) > 1 and math.inf in costs:
             raise UsageError(f"`{name}=inf` cannot be mixed with finite values; train the hard margin by itself")
         return costs

@@ -46,7 +46,7 @@ class TrainResult:
     model : LinearModel
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
-    reason : tolerance | passes | seconds | signal | not_separable
+    reason : tolerance | passes | seconds | signal | not_separable | small_margin
     resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
     """
 

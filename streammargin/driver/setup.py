@@ -13,6 +13,7 @@ from streammargin.data.labels import as_values, census, label_key, shifted
 from streammargin.errors import DataError, UsageError
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
+LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
 MOST_REAL_CLASSES = 100  # more labels like 0.37 are hardly classes
 
 
@@ -130,6 +131,31 @@ def check_weights(weights: np.ndarray | None, source: Source) -> np.ndarray:
             f"{where}: the sample weight of row {row} is {weights[bad[0]]}; weights must be finite and >= 0"
         )
     return weights
+
+
+def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray, rows: int) -> None:
+    """UsageError where a finite C, times the weights of a class and a row, leaves the numbers to compute with.
+
+    Beyond their end a row would count as one of the hard margin, below their other end not at all. factors: of the
+    classes; weights (n,), or (0,) for none; a weight of 0 is absence.
+    """
+    finite = [C for C in costs if np.inf > C]
+    if not finite:
+        return
+    most, least = max(finite), min(finite)
+    with np.errstate(over="ignore", under="ignore"):
+        for each in (factors, weights):
+            if each.size:
+                most = most * each.max()
+                least = least * each.min(initial=np.inf, where=each > 0.0)
+    if most > LARGEST_C / rows or least == 0.0:
+        C, size = (max(finite), "large") if most > LARGEST_C / rows else (min(finite), "small")
+        if LARGEST_C / rows < C:
+            raise UsageError(f"C = {C:g} is too large to compute with; use C = inf, the hard margin")
+        raise UsageError(
+            f"C = {C:g} times the weights of classes and rows is too {size} to compute with; divide the weights by a "
+            "constant"
+        )
 
 
 def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool = False) -> np.ndarray:

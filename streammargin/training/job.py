@@ -25,6 +25,7 @@ from streammargin.driver.run import Run, run
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import (
     Target,
+    check_caps,
     check_weights,
     class_factors,
     class_mass,
@@ -46,7 +47,6 @@ from streammargin.specs.norms import make_norm, resolve_p
 from streammargin.training.identity import identity
 
 LOG = logging.getLogger("streammargin")
-LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
 
 
 def train_rows(
@@ -112,9 +112,6 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
     budget = parse_size(options.memory)
     source = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     target, asked = make_problem(source, task, options, budget)
-    largest = max(asked.caps[np.isfinite(asked.caps)], default=0.0)
-    if largest > LARGEST_C / source.rows:
-        raise UsageError(f"C = {max(task.costs):g} is too large to compute with; use C = inf, the hard margin")
     held_out = None if options.valid is None else _held_out(stack, options, source)
 
     # weights of the certificate event and the model are further copies of (K, d+1)
@@ -185,6 +182,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     if not task.numeric and np.count_nonzero(present) < 2:
         raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
     factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
+    check_caps(task.costs, factors, weights, source.rows)
     p = resolve_p(options.norm, source.features)
     per_trial = len(target.positive)
     problem = Problem(

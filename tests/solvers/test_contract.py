@@ -57,7 +57,7 @@ def trained(monkeypatch):
     """Train a way with another loop around its steps; the result and the steps."""
 
     def train(way, form, loop):
-        def looped(run):
+        def looped(run, between):
             with np.errstate(all="ignore"):
                 return loop(run).outcome()
 
@@ -69,7 +69,7 @@ def trained(monkeypatch):
             monkeypatch.setattr("streammargin.solvers.active_set.LIMIT", 100)
         if isinstance(options.get("C"), list):
             options = {**options, "valid": (rows[::3], y[::3])}
-        monkeypatch.setattr("streammargin.api.run", looped)
+        monkeypatch.setattr("streammargin.training.job.run", looped)
         return sm.train(data, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
 
     return train

@@ -18,14 +18,19 @@ from streammargin.driver.scaling import Scaling
 from streammargin.solvers.registry import names
 from streammargin.specs.blocks import values_of
 
+SOFT = ("pegasos", "newton")  # know a finite C only
 # what makes a solver take another way: (name, data, options)
-WAYS = [(name, kind, {"C": math.inf}) for name in names() if name != "pegasos" for kind in ("separable", "classes")]
-WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "pegasos")]
+WAYS = [(name, kind, {"C": math.inf}) for name in names() if name not in SOFT for kind in ("separable", "classes")]
+WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "pegasos", "newton")]
 WAYS += [(name, "noisy", {"C": 0.1, "norm": 1.5}) for name in ("sdca", "asdca")]
 WAYS += [(name, "separable", {"norm": 1.5, "average": True}) for name in ("mirror", "perceptron")]
 WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca")]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive")]
-WAYS += [("pegasos", "noisy", {"average": True}), ("sdca", "noisy", {"C": [0.1, 1.0], "scale": "std"})]
+WAYS += [
+    ("newton", "classes", {"C": 1.0}),
+    ("pegasos", "noisy", {"average": True}),
+    ("sdca", "noisy", {"C": [0.1, 1.0], "scale": "std"}),
+]
 WAYS += [("homotopic", "separable", {"stochastic": True}), ("homotopic", "separable", {"average": False})]
 WAYS += [("batch-perceptron", "separable", {"average": False}), ("adaptive", "separable", {"schedule": "proven"})]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]

@@ -78,9 +78,9 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    # a method is called through its object, and a count of references is kept for every array of that: 30 ns a call,
-    # which LLVM takes out only where it sees that nothing happens in between
-    inline = {"forceinline": True}
+    # a method is called through its object, and a count of references would be kept for every array of that: 30 ns a
+    # call, which LLVM does not always take out; methods take and return numbers, so none of them needs to count
+    inline = {"forceinline": True, "_nrt": False}
     decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=inline)  # type: ignore[attr-defined]
     decorate(choose)
 

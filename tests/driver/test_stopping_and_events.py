@@ -85,7 +85,7 @@ def test_the_library_prints_nothing(blobs, capfd):
 def test_the_certified_weights_are_the_ones_returned(blobs):
     X, y = blobs
     for C in (0.1, 1.0):
-        result = sm.train(blobs, C=C, tol=1e-4)
+        result = sm.train(blobs, C=C, tol=1e-4, bias=0)
         w = result.model.coef_[0]
         u = y * (X.astype(np.float64) @ w)
         primal = 0.5 * w @ w + C * np.maximum(0.0, 1.0 - u).sum()

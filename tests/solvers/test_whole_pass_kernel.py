@@ -78,7 +78,8 @@ def test_one_problem(loss, size, ordered):
     check_sums(loss, A, w[0], pull[0], figures[0])
     margins = A @ w[0]
     assert figures[0, kernel.SMALLEST] == pytest.approx(margins.min(), rel=1e-14)
-    assert figures[0, kernel.MISTAKES] == np.sum(margins <= 0)
+    predicted = with_bias(X)[there] @ w[0] > 0  # a score of 0 is the first class
+    assert figures[0, kernel.MISTAKES] == np.sum(predicted != (codes[there] == 1))
     assert wrong == 0  # one problem counts mistakes only
 
 

@@ -45,6 +45,7 @@ def newton_sums(
     scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
     picked = np.empty(CHUNK, np.int64)
     factors = np.empty(CHUNK)
+    few = np.zeros((TOGETHER, w.shape[1]))
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
         for k in problems:
@@ -88,7 +89,7 @@ def newton_sums(
             sums[k, GAP] += gap
             sums[k, FREE] += count
             if H.shape[0] > 0:
-                block.add_gram(picked[:count], factors[:count], H[k])
+                block.add_gram(picked[:count], factors[:count], few, H[k])
         if per_trial > 1:
             count_wrong(block, numbers, labels, start, stop, w, scores, wrong)
 

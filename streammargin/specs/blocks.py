@@ -143,10 +143,12 @@ class DenseBlock(NamedTuple):
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
 
-    def add_gram(self, rows, factors, H):
-        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0."""
+    def add_gram(self, rows, factors, few, H):
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0.
+
+        few (TOGETHER, d+1) is written: a method of a block cannot allocate.
+        """
         d = self.X.shape[1]
-        few = np.zeros((TOGETHER, d + 1))
         for start in range(0, rows.size, TOGETHER):
             size = min(TOGETHER, rows.size - start)
             for r in range(size):
@@ -269,8 +271,11 @@ class CSRBlock(NamedTuple):
                 total += value * np.sign(v) * min(abs(v) / length, 1.0) ** (q - 1.0)
         return length * total
 
-    def add_gram(self, rows, factors, H):
-        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0."""
+    def add_gram(self, rows, factors, few, H):
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0.
+
+        few (TOGETHER, d+1) is written: a method of a block cannot allocate.
+        """
         for r in range(rows.size):
             start = self.indptr[rows[r]]
             data = self.data[start : self.indptr[rows[r] + 1]]

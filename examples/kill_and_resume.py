@@ -72,11 +72,11 @@ def ways(folder):
 
 
 def least_memory(path, **options):
-    """The least budget, which the message about a smaller one names."""
+    """A MiB above the least budget, which the message about a smaller one names."""
     try:
         sm.train(path, memory=1, **options)
     except sm.UsageError as error:
-        return str(error).split("needs ")[1].split(";")[0]
+        return f"{int(str(error).split('needs ')[1].split('M;')[0]) + 1}M"
     raise AssertionError("a budget of one byte was enough")
 
 

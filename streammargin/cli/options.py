@@ -46,14 +46,15 @@ number = argument(read_number)
 name = argument(Name("NAME").read)
 
 
-def add_table(parser: argparse.ArgumentParser) -> None:
-    """The options of a training, under their headings."""
+def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGroup]:
+    """The options of a training, under their headings, which are returned by name."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for line in options_for(Where.SHELL):
         heading = line.metadata["group"]
         if heading not in groups:
             groups[heading] = parser.add_argument_group(heading)
         _add_line(groups[heading], line)
+    return groups
 
 
 def add_data_names(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +76,7 @@ def _add_line(parser: argparse._ActionsContainer, line: Field[Any]) -> None:
         "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
     )
     flags = [*([short] if short else []), f"--{line.name.replace('_', '-')}"]
-    parser.add_argument(*flags, default=default, help=in_shell(line.metadata["help"]) + shown, **how)
+    parser.add_argument(*flags, default=default, help=in_shell(line.metadata["help"]).replace("%", "%%") + shown, **how)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

@@ -33,8 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="default: DATA's stem + .model.npz, in this directory"
     )
-    add_table(parser)
-    run = parser.add_argument_group("run")
+    run = add_table(parser)["run"]
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="events as JSON lines")
     run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
     run.add_argument("--force", action="store_true", help="replace an existing model or log")

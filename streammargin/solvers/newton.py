@@ -61,9 +61,9 @@ class Method(CertifiedBySweep):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.p != 2.0:
-            raise UsageError(f"newton knows the norm p = 2 only, not {problem.p:.6g}; use --norm 2, or --solver sdca")
+            raise UsageError(f"newton knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`, or `solver=sdca`")
         if problem.hard:
-            raise UsageError("newton needs a finite C; for C = inf use --solver active-set")
+            raise UsageError("newton needs a finite C; for C = inf use `solver=active-set`")
 
     def layout(self, problem: Problem) -> Layout:
         own = self._own_layout(problem)

@@ -96,12 +96,12 @@ def test_labels_that_cannot_be_had(tmp_path):
     (tmp_path / "text.txt").write_text("1\n2\n")
     here = str(tmp_path)
     for name, error, match in (
-        ("Y", sm.DataError, r"d\.h5 has no dataset Y of labels; it has X, .*--y NAME or --y FILE:NAME"),
+        ("Y", sm.DataError, r"d\.h5 has no dataset Y of labels; it has X, .*y=.NAME. or y=.FILE:NAME."),
         ("square", sm.DataError, r"d\.h5: square has the shape \(10, 2\); store it as one column"),
         ("column", sm.DataError, r"d\.h5: column has the shape \(10, 1\)"),
         ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),
         ("short", sm.DataError, r"d\.h5: short has 9 entries but .*d\.h5 has 10 rows"),
-        ("group", sm.DataError, r"d\.h5: group is a group .*--y group/NAME"),
+        ("group", sm.DataError, r"d\.h5: group is a group .*y=.group/NAME"),
         (f"{here}/gone.npy", sm.InputMissingError, r"gone\.npy: no such file"),
         (f"{here}/short.npy", sm.DataError, r"short\.npy has 9 entries but"),
         (f"{here}/square.npy", sm.DataError, r"square\.npy has the shape \(10, 2\)"),

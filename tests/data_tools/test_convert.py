@@ -322,7 +322,7 @@ def test_inputs_and_outputs_that_cannot_be(tmp_path):
         convert(str(tmp_path / "good"), str(tmp_path / "no" / "o.h5"))
     convert(str(tmp_path / "good"), out)
     before = (tmp_path / "o.h5").read_bytes()
-    with pytest.raises(OutputError, match="exists; use --force"):
+    with pytest.raises(OutputError, match="exists; use force=True"):
         convert(str(tmp_path / "good"), out)
     with pytest.raises(DataError):
         convert(str(tmp_path / "empty"), out, force=True)

@@ -298,7 +298,7 @@ def test_warns_unless_converged(blobs, options, advice):
         ({"norm": 3}, "norm"),
         ({"tol": -1}, "tol"),
         ({"passes": 0}, "passes"),
-        ({"bias": 0.0}, "bias"),
+        ({"bias": -1.0}, "bias"),
         ({"scale": "minmax"}, "scale"),
         ({"class_weight": "balance"}, "class_weight"),
         ({"class_weight": {7: 1.0}}, "no label 7"),

@@ -73,7 +73,7 @@ def test_batches_are_learned_as_a_stream_of_them(three, form, options):
     for a, b in parts:
         assert model.partial_fit(a, b) is model
     plain = dict(options)
-    bias = plain.pop("bias", 1.0) if plain.pop("fit_intercept", True) else None
+    bias = plain.pop("bias", 1.0) if plain.pop("fit_intercept", True) else 0
     stream = sm.train(iter(parts), bias=bias, **plain)
     assert model.coef_.tobytes() == stream.model.coef_.tobytes()
     assert model.intercept_.tobytes() == stream.model.intercept_.tobytes()
@@ -86,7 +86,7 @@ def test_sample_weights_of_batches():
     weight = np.random.default_rng(0).choice([0.0, 0.5, 3.0], 60)
     model = sm.MarginClassifier(solver="pegasos", fit_intercept=False)
     model.partial_fit(X[:30], y[:30], sample_weight=weight[:30]).partial_fit(X[30:], y[30:], None, weight[30:])
-    stream = sm.train(iter([(X[:30], y[:30], weight[:30]), (X[30:], y[30:], weight[30:])]), solver="pegasos")
+    stream = sm.train(iter([(X[:30], y[:30], weight[:30]), (X[30:], y[30:], weight[30:])]), solver="pegasos", bias=0)
     np.testing.assert_array_equal(model.coef_, stream.model.coef_)
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         model.partial_fit(X, y, sample_weight=-weight - 1)
@@ -174,7 +174,7 @@ def test_only_solvers_that_keep_nothing_of_the_rows_have_it(three):
     ({"norm": 0.5}, "norm"),
     ({"multiclass": "joint"}, "joint"),
     ({"schedule": "1/t"}, "schedule"),
-    ({"bias": 0.0}, "bias"),
+    ({"bias": -1.0}, "bias"),
 ], ids=str)  # fmt: skip
 def test_parameters_that_need_all_rows(three, options, message):
     model = sm.MarginClassifier(**{"solver": "perceptron", **options})

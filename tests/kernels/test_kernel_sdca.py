@@ -93,7 +93,7 @@ def compare_passes(s, rtol, passes=3):
             assert figures[kernel.MIN_MARGIN] == pytest.approx(seen["min_margin"], rel=10 * rtol, abs=10 * rtol)
             assert figures[kernel.MISTAKES] == seen["mistakes"]
             if rtol < 1e-7:
-                assert figures[kernel.UPDATES] == seen["updates"]
+                assert abs(figures[kernel.UPDATES] - seen["updates"]) <= seen["unsure"]
             if s.powers is not s.theta:
                 q = twin.q
                 np.testing.assert_allclose(s.powers[k], np.sign(theta) * np.abs(theta) ** (q - 1), rtol=1e-6, atol=rtol)

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from reference.covered import Covered
 from reference.datasets import as_form, noisy, separable
+from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin import kernels
@@ -63,6 +64,8 @@ def run():
         "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "norm": 1.5, "bias": 1.0}),
         "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
+        "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
+        "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M"}),
         "asdca hard": (separate, {"solver": "asdca", "C": np.inf}),
         "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate", "epsilon": 0.1}),
         "momentum": (separate, {"solver": "dual-momentum", "loss": "logistic"}),

@@ -12,12 +12,16 @@ NO_SEPARATOR = ("not_separable", "small_margin")  # a proof, or a bound that fal
 
 @dataclass
 class Binary:
-    """min 1/2 ||w||_p^2 + sum_i caps_i phi(a_i.w); caps of inf are the hard margin A w >= 1."""
+    """min 1/2 ||w||_p^2 + sum_i caps_i phi(a_i.w); caps of inf are the hard margin A w >= 1.
+
+    signs (n,) of the rows, or the 1 of all: what tells a mistake from a score of 0, which is the first class, -1.
+    """
 
     A: np.ndarray
     caps: np.ndarray
     loss: losses.Loss
     p: float
+    signs: np.ndarray | float = 1.0
 
     @cached_property
     def q(self):
@@ -55,7 +59,8 @@ class Binary:
         return length(self.theta(alpha), self.q) / np.sum(alpha)
 
     def mistakes(self, w):
-        return int(np.sum(self.A @ w <= 0))
+        margins = self.A @ w
+        return int(np.sum((margins < 0) | ((margins == 0) & (self.signs > 0))))
 
     def step(self, i, alpha):
         """The new alpha_i after a visit of row i, and the margin u it saw; theta is summed afresh."""
@@ -67,7 +72,7 @@ class Binary:
 
     def visit(self, order, alpha):
         """Dual coordinate ascent over these rows; alpha is changed in place. Figures as the kernel keeps them."""
-        gap, smallest, mistakes, updates = 0.0, np.inf, 0, 0
+        gap, smallest, mistakes, updates, unsure = 0.0, np.inf, 0, 0, 0
         for i in order:
             new, u = self.step(i, alpha)
             if np.isfinite(self.caps[i]):
@@ -75,8 +80,9 @@ class Binary:
             smallest = min(smallest, u)
             mistakes += u <= 0
             updates += new != alpha[i]
+            unsure += new > 0.0 and abs(new - alpha[i]) <= 1e-13 * new  # rounding decides whether it is an update
             alpha[i] = new
-        return {"gap": gap, "min_margin": smallest, "mistakes": mistakes, "updates": updates}
+        return {"gap": gap, "min_margin": smallest, "mistakes": mistakes, "updates": updates, "unsure": unsure}
 
 
 def binary(X, y, *, loss="hinge", width=1.0, C=1.0, norm=2, bias=None, sample_weight=None, class_weight=None):
@@ -92,4 +98,4 @@ def binary(X, y, *, loss="hinge", width=1.0, C=1.0, norm=2, bias=None, sample_we
         s = s * np.array([class_weight.get(label, 1.0) for label in y.tolist()])
     sign = np.where(y == y.max(), 1.0, -1.0)
     there = s > 0
-    return Binary((sign[:, None] * X)[there], (C * s[there]), losses.make(loss, width), p)
+    return Binary((sign[:, None] * X)[there], (C * s[there]), losses.make(loss, width), p, sign[there])

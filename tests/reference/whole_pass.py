@@ -68,18 +68,18 @@ def shares(name, scores):
     return np.exp(-np.logaddexp(0, -scores) - log_divisor)
 
 
-def spread(A, rounds=8, seed=0):
-    """||A||^2 / n by a power iteration with a safety factor of 1.1, no more than 1; rows of norm at most 1."""
+def spread(A, rounds=8, seed=0, factor=1.0):
+    """factor ||A||^2 / n by a power iteration, with a safety of 1.1, no more than 1; rows of norm at most 1."""
     v = np.random.default_rng(seed).standard_normal(A.shape[1] + 1)[:-1]
     for _ in range(rounds):
         v = A.T @ (A @ (v / np.linalg.norm(v)))
-    return min(1, 1.1 * np.linalg.norm(v) / len(A))
+    return min(1, 1.1 * factor * np.linalg.norm(v) / len(A))
 
 
-def softmax_iterates(A, count, *, name="exponential", method="dual-momentum"):
+def softmax_iterates(A, count, *, name="exponential", method="dual-momentum", L=None):
     """w_1, w_2, ... of dual momentum, normalised gradient descent or gradient descent, for rows of norm at most 1."""
     A = A / np.max(np.linalg.norm(A, axis=1))
-    n, L = len(A), spread(A)
+    n, L = len(A), spread(A) if L is None else L
     w = g = np.zeros(A.shape[1])
     for t in range(count):
         scores = -A @ w

@@ -176,7 +176,7 @@ def test_what_it_does_not_serve_is_refused(options, part):
 def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
     rng = np.random.default_rng(0)
     X, y = as_form(rng.standard_normal((20, 3000)) * (rng.random((20, 3000)) < 0.01), "csr"), np.tile([1, -1], 10)
-    with pytest.raises(UsageError, match="use --memory"):
+    with pytest.raises(UsageError, match="use memory="):
         train(X, y, memory="32M")
 
 

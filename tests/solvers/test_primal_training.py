@@ -200,7 +200,7 @@ def test_pegasos_with_several_values_of_C_and_classes():
 def test_blocks_are_read_once_a_sweep(solver, form, plan):
     X, y = separable(60, 6)
     source = CountingSource(as_form(X, form, np.float32), y, plan)
-    result = sm.train(source, solver=solver, tol=0.05, passes=2000)
+    result = sm.train(source, solver=solver, tol=0.05, passes=2000, bias=0)
     sweeps = result.passes + len(certificates(result)) + (solver == "mirror")
     assert result.converged
     assert source.reads == dict.fromkeys(pairwise(plan), sweeps)

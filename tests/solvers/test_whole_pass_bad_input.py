@@ -133,17 +133,17 @@ def test_rows_of_very_different_lengths():
 @pytest.mark.parametrize(
     "solver, options, message",
     [
-        ("dual-momentum", {"norm": 1.5}, "--norm 2"),
-        ("batch-perceptron", {"norm": "sparse"}, "--norm 2"),
-        ("dual-momentum", {"C": 1.0}, "leave --C out"),
+        ("dual-momentum", {"norm": 1.5}, "norm=2"),
+        ("batch-perceptron", {"norm": "sparse"}, "norm=2"),
+        ("dual-momentum", {"C": 1.0}, "leave C out"),
         ("gd", {"loss": "hinge"}, "Hinge has not; the losses that serve are exponential, logistic"),
         ("dual-momentum", {"loss": "squared_hinge"}, "are exponential, logistic"),
-        ("batch-perceptron", {"loss": "logistic"}, "leave --loss and --width out"),
-        ("dual-momentum", {"average": True}, "no use for --average"),
+        ("batch-perceptron", {"loss": "logistic"}, "leave loss and width out"),
+        ("dual-momentum", {"average": True}, "no use for average"),
         (
             "sdca",
             {"loss": "exponential"},
-            "needs `step` of a loss, which Exponential has not; the losses that serve are hinge, logistic, smooth",
+            "needs the method step of a loss, which Exponential has not; the losses that serve are hinge",
         ),
     ],
 )

@@ -15,6 +15,7 @@ from reference.whole_pass import (
     shares,
     signed,
     softmax_iterates,
+    spread,
 )
 
 import streammargin as sm
@@ -74,7 +75,10 @@ def test_iterates_of_a_joint_margin(method, loss):
     X, codes = several()
     A = pseudo_rows(X, codes, CLASSES)
     problem = make_problem(X, codes, loss=loss, classes=CLASSES, joint=True)
-    twins = softmax_iterates(A, 40, name=loss, method=method)
+    # ||A||^2 of the pseudo-rows is K / 2 times that of the rows
+    factor = CLASSES / 2 * len(X) / len(A)
+    curvature = spread(X / np.linalg.norm(X, axis=1).max(), factor=factor)
+    twins = softmax_iterates(A, 40, name=loss, method=method, L=curvature)
     largest, _ = exact_margin(A)
     for (t, _, w, report), twin in zip(
         passes(make_solver(method), problem, [(0, DenseBlock(X, 0.0))], 40), twins, strict=True
@@ -128,7 +132,7 @@ def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(met
         best = max(best, (A @ w[0, :-1]).min())
         assert figures.margin_lower == pytest.approx(best, abs=1e-12)
         assert (A @ figures.w[:-1]).min() / np.linalg.norm(figures.w) == pytest.approx(best, abs=1e-12)
-        assert figures.mistakes == np.sum(A @ figures.w[:-1] <= 0)
+        assert figures.mistakes == np.sum((X @ figures.w[:-1] > 0) != (codes == 1))  # a score of 0 is the first class
         assert figures.margin_lower <= largest * (1 + 1e-12)
         assert largest * (1 - 1e-9) <= figures.margin_upper <= before
         before = figures.margin_upper

@@ -3,6 +3,11 @@
 import numpy as np
 import scipy.sparse as sp
 
+# of the 60 rows of `noisy`
+SAMPLE_WEIGHT = {"sample_weight": np.random.default_rng(7).choice([0.0, 0.5, 1.0, 2.0, 5.0], 60)}
+CLASS_WEIGHT = {"class_weight": {1: 3.0, -1: 0.5}}
+WEIGHTINGS = {"unweighted": {}, "weighted": SAMPLE_WEIGHT | CLASS_WEIGHT}
+
 
 def noisy(rows=60, features=12, seed=0, flips=0.1):
     """Sparse-looking rows (n, d) in a dense array, labels -1 and 1, some of them wrong: no separator."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pytest
 from reference import losses
 from reference.norms import conjugate, curvature, exponent, length, mirror
 
@@ -99,3 +100,19 @@ def binary(X, y, *, loss="hinge", width=1.0, C=1.0, norm=2, bias=None, sample_we
     sign = np.where(y == y.max(), 1.0, -1.0)
     there = s > 0
     return Binary((sign[:, None] * X)[there], (C * s[there]), losses.make(loss, width), p, sign[there])
+
+
+def check_certificate(result, problem, exact, w, tol):
+    """The figures belong to the saved weights, enclose the optimum, and are as tight as they claim to be."""
+    certificate = result.certificate
+    assert result.converged and result.reason == "tolerance" and certificate["converged"]
+    assert certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
+    assert certificate["mistakes"] == problem.mistakes(w)
+    assert certificate["train_error"] == problem.mistakes(w) / len(problem.A)
+    assert certificate["gap"] <= tol
+    assert certificate["gap"] == pytest.approx(
+        (certificate["primal"] - certificate["dual"]) / max(abs(certificate["primal"]), abs(certificate["dual"]))
+    )
+    assert certificate["dual"] <= exact.primal * (1 + 1e-12)
+    assert problem.primal(w) >= exact.dual * (1 - 1e-12)
+    assert problem.primal(w) - exact.dual <= tol * exact.primal

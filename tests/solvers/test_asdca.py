@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 from reference import losses
-from reference.datasets import as_form, noisy, separable
+from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
-from reference.training import NO_SEPARATOR, binary
+from reference.training import NO_SEPARATOR, binary, check_certificate
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
@@ -22,11 +22,6 @@ from streammargin.specs.norms import make_norm
 
 TOL = 1e-5
 WIDTH = 0.5
-WEIGHTS = np.random.default_rng(7).choice([0.0, 0.5, 1.0, 2.0, 5.0], 60)
-WEIGHTINGS = {
-    "unweighted": {},
-    "weighted": {"sample_weight": WEIGHTS, "class_weight": {1: 3.0, -1: 0.5}},
-}
 
 
 def train(X, y, **options):
@@ -42,12 +37,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
     exact = solve(problem, loss, WIDTH)
     result = train(as_form(X, form), y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
-    certificate, w = result.certificate, result.model.coef_[0]
-    assert result.converged and certificate["gap"] <= TOL
-    assert certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
-    assert certificate["mistakes"] == problem.mistakes(w)
-    assert certificate["dual"] <= exact.primal * (1 + 1e-12)
-    assert exact.dual * (1 - 1e-12) <= certificate["primal"] <= exact.primal * (1 + TOL)
+    check_certificate(result, problem, exact, result.model.coef_[0], TOL)
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])

@@ -5,20 +5,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from reference import losses
-from reference.datasets import as_form, noisy, separable
+from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
-from reference.training import binary
+from reference.training import binary, check_certificate
 
 import streammargin as sm
 from streammargin.errors import UsageError
 
 TOL = 1e-5
-WEIGHTS = np.random.default_rng(7).choice([0.0, 0.5, 1.0, 2.0, 5.0], 60)
-WEIGHTINGS = {
-    "unweighted": {},
-    "weighted": {"sample_weight": WEIGHTS, "class_weight": {1: 3.0, -1: 0.5}},
-}
 
 
 def train(X, y, **options):
@@ -45,12 +40,7 @@ def test_objective_equals_the_interior_point_optimum(loss, C, form, weighting):
         train(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting]),
         in_blocks(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])[0],
     ):
-        certificate, w = result.certificate, result.model.coef_[0]
-        assert result.converged and certificate["gap"] <= TOL
-        assert certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
-        assert certificate["mistakes"] == problem.mistakes(w)
-        assert certificate["dual"] <= exact.primal * (1 + 1e-12)
-        assert exact.dual * (1 - 1e-12) <= certificate["primal"] <= exact.primal * (1 + TOL)
+        check_certificate(result, problem, exact, result.model.coef_[0], TOL)
 
 
 def overlapping(rows=400, features=10, seed=1):

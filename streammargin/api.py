@@ -10,7 +10,7 @@ from streammargin.data.open import is_stream
 from streammargin.driver.events import History, Listener
 from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
-from streammargin.result import TrainResult, advice
+from streammargin.result import TrainResult, remarks
 from streammargin.training.job import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message
@@ -86,6 +86,6 @@ def train(
     if is_stream(data):
         return train_stream(data, options, History(listeners), should_stop)
     result = train_rows(data, options, History(listeners), should_stop)
-    if not result.converged and result.reason != "signal":
-        LOG.warning(Message(advice(result)), extra={"code": "not_converged"})
+    for code, text in remarks(result):
+        LOG.warning(Message(text), extra={"code": code})
     return result

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streammargin.model.linear import LinearModel
+from streammargin.wording import counted
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class TrainResult:
     history : list of event dicts
     reason : tolerance | passes | seconds | signal | not_separable | small_margin
     resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
+    better : whether `auto` would have taken another solver than the one that was named
     """
 
     model: LinearModel = field(repr=False)
@@ -59,6 +62,30 @@ class TrainResult:
     seconds: float
     run_end: dict[str, Any] = field(repr=False, default_factory=dict)
     resumable: bool = False
+    better: bool = field(repr=False, default=False)
+
+
+FAR = 10.0  # times the tolerance: passes alone will hardly bring a gap there
+
+
+def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
+    """(code, text) of each warning that a training ends with; options are marked (see wording.py)."""
+    if result.reason == "signal":
+        return
+    if not result.converged:
+        yield "not_converged", advice(result)
+    edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
+    if edge is not None:
+        yield "edge", edge
+
+
+def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
+    """What to say of a best C that is the smallest or the largest of several."""
+    given = sorted({one["C"] for one in trials})
+    if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf:
+        return None
+    size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")
+    return f"the best C, {best:g}, is the {size} of those given; a {more} one may be better still: list some in `C`"
 
 
 def advice(result: TrainResult) -> str:
@@ -69,11 +96,16 @@ def advice(result: TrainResult) -> str:
     if result.reason in ("not_separable", "small_margin"):
         return no_margin(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
-    hard = certificate.gap is None and certificate.margin_upper is not None
-    other = "`solver=auto`" if hard and asked["solver"] not in ("active-set", "asdca") else "`scale=maxabs`"
+    kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
+    far = gap is None or gap > FAR * asked["tol"]
+    others = ["use `solver=auto`"] if result.better else []
+    if far and not math.isinf(asked["C"]):
+        others.append("take a smaller `C`")
+    known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     return (
-        f"not converged after {result.passes} passes: stopped by {result.reason} before the tolerance was proven; "
-        f"raise {limit} or `tol`, or try {other}"
+        f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}, "
+        f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
+        f"{' or '.join([*others, f'raise {limit}', '`tol`'])}"
     )
 
 

@@ -44,6 +44,12 @@ def _quoted(value: str) -> str:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """1 pass, 2 passes: a number with its noun."""
+    plural = noun + ("es" if noun.endswith("s") else "s")
+    return f"{number} {noun if number == 1 else plural}"
+
+
 class Message:
     """A text that names options, for a log: as text it is Python's."""
 

@@ -15,7 +15,7 @@ ALLOWED = {  # by folder, and by single file
     "errors": {"wording"},
     "files": {"errors"},
     "json_values": set(),
-    "result": {"model"},
+    "result": {"model", "wording"},
     "sizes": {"errors"},
     "wording": set(),
     "specs": {"specs", "errors"},

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field
 from typing import Any, NoReturn, TypeVar
 
@@ -26,8 +27,35 @@ class Parser(argparse.ArgumentParser):
         # -1,1 and -1=2 and -inf are values: no option here looks like a number
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self._of_the_verb(parsed).refuse(unknown)
+        return parsed
+
+    def _of_the_verb(self, parsed: argparse.Namespace) -> Parser:
+        """The parser that knows the options of the verb that was given."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return action.choices[getattr(parsed, action.dest)]
+        return self
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End because of arguments that nobody knows, with the option that may have been meant."""
+        known = list(self._option_string_actions)
+        meant = []
+        for argument in unknown:
+            option = argument.partition("=")[0]
+            alike = [name for name in known if name.lower() == option.lower()]
+            alike += [name for name in known if len(name) > 3 and (option.startswith(name) or name.startswith(option))]
+            if option.startswith("-"):
+                meant += alike[:1] or difflib.get_close_matches(option, known, 1, 0.75)
+        hint = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog.split()[0]}: error: {message}; see {self.prog} --help\n")
+        stop = "" if message.endswith("?") else ";"
+        self.exit(2, f"{self.prog.split()[0]}: error: {message}{stop} see {self.prog} --help\n")
 
 
 def argument(read: Callable[[str], T]) -> Callable[[str], T]:

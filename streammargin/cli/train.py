@@ -200,6 +200,9 @@ def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
     stem, ending = os.path.splitext(output)
     names_ = itertools.chain([output], (f"{stem}-{number_}{ending}" for number_ in itertools.count(2)))
     free = next(name for name in names_ if force or not os.path.exists(name))
+    if free != output:
+        text = f"another file {output} has appeared meanwhile; the model is written to {free}"
+        logging.getLogger("streammargin").warning(text, extra={"code": "output"})
     if outputs.path is None:
         model.save(free, force=force)
         return free

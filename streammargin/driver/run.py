@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class Run:
         reader: BlockReader,
         bias: float,
         limits: Limits,
+        costs: Sequence[float],
         validator: Validator | None,
         history: History,
         should_stop: Callable[[], str | None] | None = None,
@@ -45,7 +46,7 @@ class Run:
         scaling: Scaling | None = None,
     ) -> None:
         self.problem, self.solver, self.reader, self.column = problem, solver, reader, bias
-        self.limits, self.validator, self.history = limits, validator, history
+        self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
         self.bias = Midway(problem.count) if midway else None
         self.state = solver.start(problem)
@@ -288,7 +289,7 @@ class Run:
             known = p.valid_errors is not None and p.validated == p.number
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
             event = certificate_event(self.problem, trial, figures, wrong, error)
-            self.history.publish({"event": "certificate", "pass": p.number, **event})
+            self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event})
 
     def _hopeless(self, figures: Figures) -> bool:
         """Whether no weights are known that separate the rows, and none has a margin worth going on for."""

@@ -1,4 +1,4 @@
-"""Events for people: a bar on a terminal, plain lines otherwise, at most one a second."""
+"""Events for people: a bar on a terminal, otherwise plain lines, few of them however long a run takes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, TextIO
 
+from streammargin.wording import counted
+
 _EVERY = 1.0  # seconds between lines
+_LINES = 20  # of a run without a terminal
+_OTHERS = 8  # of these: how it starts, what it warns of, how it ends
+_DAYS = 2 * 86400.0  # seconds over which its lines of progress are spread, ever farther apart
+_SLOPE = 3  # passes that the slope of the estimates is taken over
 _FORESEEABLE = 100 * 3600.0  # seconds; a guess beyond is no guess
 
 
 def relative(value: float | None) -> str:
     """A gap for people."""
     return "-" if value is None else "inf" if math.isinf(value) else f"{value:.1e}"
+
+
+def share(value: float | None) -> str:
+    """A share of the rows for people."""
+    return "-" if value is None else f"{value:.4f}"
 
 
 def duration(seconds: float) -> str:
@@ -25,10 +37,21 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
-class Console:
-    """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimate (~) or exact gap, and time left.
+def _table(trials: list[dict[str, Any]], best: float | None) -> Iterator[str]:
+    """Each value of C with what was proven of it and its errors, a line each, the best one marked."""
+    if trials:
+        yield f"{'C':>10}  {'certified gap':<13}  {'training error':<14}  held-out error"
+    for one in trials:
+        gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
+        errors = [share(one["train_error"]), share(one["valid_error"])]
+        mark = "  best" if one["C"] == best else ""
+        yield f"{one['C']:>10g}  {gap:<13}  {errors[0]:<14}  {errors[1]:<14}{mark}".rstrip()
 
-    verbosity: -1 warnings only, 0 progress and summary, 1 every certificate as well.
+
+class Console:
+    """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
+
+    verbosity: -1 warnings only, 0 progress and summary, 1 every pass and certificate as well.
     """
 
     def __init__(self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None) -> None:
@@ -37,12 +60,14 @@ class Console:
         self.bar = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color = self.bar and "NO_COLOR" not in os.environ
         self.max_seconds = max_seconds
-        self._last = time.monotonic()
+        self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
         self._valid = ""
         self._passes: list[tuple[float, float]] = []
-        self._tol = 1e-3
+        self._params: dict[str, Any] = {}
+        self._room = _LINES - _OTHERS  # lines of progress
+        self._next = _EVERY
 
     def _line(self, text: str, passing: bool = False) -> None:
         if self.bar and passing:
@@ -72,7 +97,9 @@ class Console:
 
     def _on_run_start(self, event: dict[str, Any]) -> None:
         data, plan = event["data"], event["plan"]
-        self._tol = event["params"]["tol"]
+        self._params = event["params"]
+        if isinstance(self._params.get("C"), list):  # which get a table at the end
+            self._room = max(3, self._room - len(self._params["C"]) - 1)
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
         self._line(
             f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "
@@ -86,42 +113,63 @@ class Console:
         where = "at its end" if event["phase"] == "done" else f"in pass {event['pass']}, after {event['block']} blocks"
         self._line(f"goes on from {event['path']}, {where}")
 
-    def _on_progress(self, event: dict[str, Any]) -> None:
+    def _due(self) -> bool:
+        """Whether another line of progress is."""
         now = time.monotonic()
-        if now - self._last < (0.1 if self.bar else _EVERY):
+        if self.bar or self.verbosity > 0:
+            due = now - self._last >= (0.1 if self.bar else _EVERY)
+        else:
+            due = self._room > 0 and now - self._started >= self._next
+            if due:
+                self._next = (now - self._started) * max(2.0, (_DAYS / self._next) ** (1.0 / self._room))
+                self._room -= 1
+        if due:
+            self._last = now
+        return due
+
+    def _on_progress(self, event: dict[str, Any]) -> None:
+        if not self._due():
             return
-        self._last = now
         seconds = max(event["seconds"], 1e-9)
         speed = f"{event['rows'] / seconds:,.0f} rows/s"
         if event["bytes_read"]:
             speed += f" {event['bytes_read'] / seconds / 1e6:.0f} MB/s, waiting {event['wait_seconds'] / seconds:.0%}"
         done = event["block"] / event["blocks"]
         what = event["phase"] if event["phase"] in ("certificate", "bias") else f"pass {event['pass']}"
-        parts = [f"{what} {done:4.0%}", speed]
-        if event["estimate"] is not None:
-            parts.append(f"gap ~{relative(event['estimate'])}")
-        parts += [text for text in (self._gap, self._valid, self._left(event["elapsed"])) if text]
+        parts = [f"{what} {done:4.0%}", speed, *self._gaps(event["estimate"])]
+        parts += [text for text in (self._valid, self._left(event)) if text]
         self._line("  ".join(parts), passing=True)
 
-    def _left(self, elapsed: float) -> str:
-        """Time left, from the slope of the estimates over the last passes (marked ~), or of the clock."""
+    def _gaps(self, estimate: float | None) -> list[str]:
+        """What is believed, and what was proven last."""
+        parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]
+        return parts + ([f"certified {self._gap}"] if self._gap else [])
+
+    def _left(self, event: dict[str, Any]) -> str:
+        """Time left, marked ~: by the slope of the estimates over the last passes, or to the limit that is nearer."""
         guess = math.inf
-        if len(self._passes) >= 3:
-            (t0, g0), (t1, g1) = self._passes[-3], self._passes[-1]
+        if len(self._passes) >= _SLOPE:
+            (t0, g0), (t1, g1) = self._passes[-_SLOPE], self._passes[-1]
             if 0.0 < g1 < g0 and t1 > t0:
-                guess = (t1 - t0) * max(0.0, math.log(g1 / max(self._tol, 1e-300)) / math.log(g0 / g1))
+                tol = max(self._params.get("tol", 1e-3), 1e-300)
+                ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
+                guess = ahead - (time.monotonic() - t1)
+        most = self._params.get("passes", math.inf)
+        if len(self._passes) >= _SLOPE or most <= _SLOPE:  # of many passes, the tolerance will spare most
+            now = event["seconds"] * event["blocks"] / event["block"]
+            times = [when for when, _ in self._passes]
+            each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now
+            guess = min(guess, now - event["seconds"] + each * (most - event["pass"]))
         if self.max_seconds is not None:
-            guess = min(guess, self.max_seconds - elapsed)
+            guess = min(guess, self.max_seconds - event["elapsed"])
         return f"~{duration(max(0.0, guess))} left" if guess < _FORESEEABLE else ""
 
     def _on_pass_end(self, event: dict[str, Any]) -> None:
         self._passes = [*self._passes[-4:], (time.monotonic(), event["estimate"])]
-        now = time.monotonic()
-        if self.verbosity < 1 and (self.bar or now - self._last < _EVERY):
+        if self.verbosity < 1 and (self.bar or not self._due()):
             return
-        self._last = now
         speed = f"{event['rows'] / max(event['seconds'], 1e-9):,.0f} rows/s"
-        parts = [f"pass {event['pass']}", speed, f"gap ~{relative(event['estimate'])}", self._gap, self._valid]
+        parts = [f"pass {event['pass']}", speed, *self._gaps(event["estimate"]), self._valid]
         self._line("  ".join(part for part in parts if part))
 
     def _figures(self, event: dict[str, Any]) -> None:
@@ -145,8 +193,11 @@ class Console:
             if self._open:  # the error message gets a line of its own
                 self._line("")
             return
+        for line in _table(event.get("trials") or [], event.get("C")):
+            self._line(line)
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
-        parts = [f"{verdict} ({event['reason']}) after {event['passes']} passes in {duration(event['seconds'])}"]
+        passes = counted(event["passes"], "pass")
+        parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
         if event.get("C") is not None:  # of several: the figures are those of the model that is kept
             self._figures(event)
             parts.append(f"best C {event['C']:g}")

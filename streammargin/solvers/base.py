@@ -142,10 +142,13 @@ class Solver(ABC):
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, norm, C or option that this method does not serve."""
+        if problem.joint and not (problem.hard and self.joint):
+            raise UsageError(
+                "`multiclass=joint` is one hard margin of all classes: it knows `C=inf` alone, with `solver=auto`, "
+                "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
+            )
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=sdca`")
-        if problem.joint and not self.joint:
-            raise UsageError(f"{self.name} trains one class against the rest; for joint use `solver=dual-momentum`")
         if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
             raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use `solver=sdca` or asdca")
         if not self.requires and problem.loss != make_loss(self.default_loss):

@@ -285,14 +285,16 @@ class Job:
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
         return Run(
-            self.problem, self.method, reader, self.column, limits, self.validator, history, should_stop,
+            self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling,
         )  # fmt: skip
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
         """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
         problem, target, costs = self.problem, self.target, self.costs
-        trial, certificate = _best(problem, outcome)
+        trial = _best(problem, outcome)
+        certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
+        certificate = certificates[trial]
         chosen = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
         center, factor = (0.0, 1.0) if self.scaling is None else (self.scaling.center, self.scaling.factor)
@@ -313,23 +315,46 @@ class Job:
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
             "C": costs[trial] if len(costs) > 1 else None,
+            "trials": self._trials(certificates) if len(costs) > 1 and outcome.figures is not None else None,
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
             "smallest_margin": outcome.smallest_margin,
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
-            model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end
-        )
+            model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end,
+            better=self._better(),
+        )  # fmt: skip
+
+    def _certificate(self, outcome: Outcome, trial: int) -> dict[str, Any]:
+        """The exact figures of one value of C."""
+        if outcome.figures is None:
+            return Certificate().to_dict()
+        error = None if outcome.valid_errors is None else float(outcome.valid_errors[trial])
+        return certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error)
+
+    def _trials(self, certificates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What several values of C are compared by."""
+        names = ("gap", "margin_gap", "train_error", "valid_error")
+        return [
+            {"C": C, **{name: certificate[name] for name in names}}
+            for C, certificate in zip(self.costs, certificates, strict=True)
+        ]
+
+    def _better(self) -> bool:
+        """Whether `auto` would have taken another solver than the one that was named."""
+        if self.options.solver == AUTO:
+            return False
+        for name in candidates(self.problem):
+            with suppress(UsageError):
+                make_solver(name).check(self.problem)
+                return name != self.method.name
+        return False
 
 
-def _best(problem: Problem, outcome: Outcome) -> tuple[int, dict[str, Any]]:
-    """The value of C with the smallest held-out error (the smallest such C), and its exact figures."""
-    if outcome.figures is None:
-        return 0, Certificate().to_dict()
+def _best(problem: Problem, outcome: Outcome) -> int:
+    """The value of C with the smallest held-out error, the smallest such C; its number."""
     errors = outcome.valid_errors
-    trial = 0
-    if errors is not None and problem.trials > 1:
-        cost = problem.caps[:: problem.per_trial].max(axis=1)
-        trial = int(np.lexsort((cost, errors))[0])
-    error = None if errors is None else float(errors[trial])
-    return trial, certificate_event(problem, trial, outcome.figures, outcome.wrong, error)
+    if outcome.figures is None or errors is None or problem.trials == 1:
+        return 0
+    cost = problem.caps[:: problem.per_trial].max(axis=1)
+    return int(np.lexsort((cost, errors))[0])

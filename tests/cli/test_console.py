@@ -1,7 +1,9 @@
-"""What the console shows: time left, and lines that fit."""
+"""What the console shows: time left, lines that fit, few of them without a terminal, and a table of several C."""
 
+import io
 import os
 import pty
+import time
 
 import pytest
 
@@ -28,15 +30,70 @@ def shown(columns, max_seconds, monkeypatch):
 
 @pytest.mark.parametrize("columns", [0, 100])
 def test_a_line_is_whole_where_it_fits(columns, monkeypatch):
-    assert shown(columns, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  gap ~2.5e-01  ~2.0s left"
+    assert shown(columns, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  estimated gap ~2.5e-01  ~2.0s left"
 
 
 def test_a_narrow_terminal_gets_whole_parts(monkeypatch):
-    assert shown(45, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  gap ~2.5e-01"
+    assert shown(55, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  estimated gap ~2.5e-01"
     assert shown(30, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s"
 
 
 def test_a_time_beyond_reason_is_left_out(monkeypatch):
     assert shown(100, 99.0 * 3600, monkeypatch).endswith("98h59m left")
-    assert shown(100, 1538.0 * 3600, monkeypatch).endswith("gap ~2.5e-01")
-    assert shown(100, None, monkeypatch).endswith("gap ~2.5e-01")
+    assert shown(100, 1538.0 * 3600, monkeypatch).endswith("estimated gap ~2.5e-01")
+    assert shown(100, None, monkeypatch).endswith("estimated gap ~2.5e-01")
+
+
+class Clock:
+    """Stands for the clock of the console."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+
+def start(**params):
+    data = {"path": "a.h5", "rows": 1000, "features": 8, "nnz": 8000}
+    plan = {"blocks": 4, "block_rows": 250, "memory_bytes": 1 << 20}
+    return {"event": "run_start", "params": {"tol": 1e-3, "passes": 1000, **params}, "data": data, "plan": plan}
+
+
+def told(passes, monkeypatch, params=(), seconds=1.0, estimates=lambda number: 0.5, upto=None):
+    """The lines, without a terminal, of a run of so many passes of so many seconds."""
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    console = Console(stream=stream, max_seconds=dict(params).get("max_seconds"))
+    console(start(**dict(params)))
+    for number in range(1, (upto or passes) + 1):
+        for block in range(1, 5):
+            clock.now += seconds / 4
+            console(
+                {"event": "progress", "phase": "pass", "pass": number, "block": block, "blocks": 4, "rows": 250 * block,
+                 "seconds": seconds * block / 4, "bytes_read": 0, "wait_seconds": 0.0,
+                 "estimate": None if number == 1 else estimates(number - 1), "elapsed": clock.now}
+            )  # fmt: skip
+        console({"event": "pass_end", "pass": number, "rows": 1000, "seconds": seconds, "estimate": estimates(number)})
+    return stream.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("passes, seconds", [(3, 2.0), (1000, 1.0), (1000, 3600.0), (100_000, 0.01)])
+def test_without_a_terminal_there_are_few_lines_however_long_it_takes(passes, seconds, monkeypatch):
+    lines = told(passes, monkeypatch, seconds=seconds)
+    assert 2 < len(lines) <= 14  # and room for warnings and the end
+    assert len(told(passes, monkeypatch, {"C": [1.0] * 8}, seconds)) <= 6
+
+
+def test_time_left_counts_passes_and_seconds(monkeypatch):
+    slow = lambda number: 0.5 - 1e-4 * number  # noqa: E731  # by its slope it would take hours
+    unlimited = told(8, monkeypatch, estimates=slow)
+    assert "h" in unlimited[-1].rpartition("~")[2] or "m" in unlimited[-1].rpartition("~")[2]
+    # the last line comes after 7.75 s, of 10 and of 9
+    for limit, left in (({"passes": 10}, "2.2s"), ({"max_seconds": 9.0}, "1.2s")):
+        line = told(8, monkeypatch, limit, estimates=slow)[-1]
+        assert line.startswith("pass 8  75%") and line.endswith(f"~{left} left")
+
+
+def test_what_is_believed_and_what_is_proven_are_told_apart_by_words(monkeypatch):
+    Clock(monkeypatch)
+    console = Console(stream=io.StringIO())
+    console({"event": "certificate", "pass": 1, "gap": 0.4, "margin_gap": None, "residual": None, "valid_error": None})
+    assert console._gaps(0.02) == ["estimated gap ~2.0e-02", "certified gap 4.0e-01"]

@@ -39,10 +39,78 @@ def test_what_did_not_converge_is_told_as_python_spells_it(caplog):
         assert not caplog.records
         sm.train(*noisy(), passes=1, tol=1e-9)
     (record,) = caplog.records
-    assert "not converged after 1 passes" in record.getMessage() and "raise passes or tol" in record.getMessage()
+    assert "not converged after 1 pass:" in record.getMessage() and "raise passes or tol" in record.getMessage()
     assert "--" not in record.getMessage()
 
 
 def test_a_signal_is_no_news(caplog):
     result = sm.train(*noisy(), should_stop=lambda: "signal")
     assert result.reason == "signal" and not caplog.records
+
+
+def several(costs, caplog):
+    """The result of several values of C, and the codes and texts of what was warned of."""
+    X, y = noisy()
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train((X[:60], y[:60]), C=costs, valid=(X[60:], y[60:]))
+    return result, {record.code: record.getMessage() for record in caplog.records}
+
+
+def test_of_several_C_each_has_its_figures(caplog):
+    costs = [10.0, 0.01, 0.1]
+    result, _ = several(costs, caplog)
+    exact = [event for event in result.history if event["event"] == "certificate"]
+    for C, one in zip(costs, result.run_end["trials"], strict=True):
+        last = [event for event in exact if event["C"] == C][-1]
+        assert one["C"] == C and 0.0 <= one["gap"] <= 1e-3 and one["gap"] == last["gap"]
+        assert one["train_error"] == last["train_error"] and 0.0 <= one["valid_error"] <= 1.0
+    best = result.run_end["C"]
+    assert min(one["valid_error"] for one in result.run_end["trials"]) == result.certificate.valid_error
+    assert sm.train(*noisy()).run_end["trials"] is None and best == result.model.header["C"]
+
+
+def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
+    result, _ = several([0.001, 0.01, 0.1, 1.0, 10.0], caplog)
+    best = result.run_end["C"]
+    errors = {one["C"]: one["valid_error"] for one in result.run_end["trials"]}
+    worst = max(errors, key=errors.get)
+    assert errors[worst] > errors[best]
+    low, told = several(sorted([best, worst]), caplog)
+    assert low.run_end["C"] == best
+    size = "smallest" if best < worst else "largest"
+    assert told["edge"].startswith(f"the best C, {best:g}, is the {size} of those given")
+    inner = sorted([best / 1.0001, best, worst, 1e-7])
+    _, told = several(inner, caplog)
+    assert ("edge" in told) == (several(inner, caplog)[0].run_end["C"] in (inner[0], inner[-1]))
+
+
+@pytest.mark.parametrize(
+    "options, named, spared",
+    [
+        ({"C": 1e4, "passes": 2, "solver": "sdca"}, ["far from", "take a smaller C", "solver=\"auto\""], []),
+        ({"C": 1e4, "passes": 2, "solver": "newton", "tol": 1e-9}, ["take a smaller C"], ["solver="]),
+    ],
+)  # fmt: skip
+def test_the_advice_fits(options, named, spared, caplog):
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train(*noisy(), **options)
+    assert not result.converged
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert all(part in text for part in named) and not any(part in text for part in spared), text
+
+
+def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
+    options = {"C": 100.0, "passes": 3, "solver": "sdca"}
+    gap = sm.train(*noisy(), **options, tol=1e-12).certificate.gap
+    caplog.clear()
+    sm.train(*noisy(), **options, tol=gap / 2)
+    text = caplog.records[-1].getMessage()
+    assert "near the tolerance" in text and "raise passes" in text and "smaller" not in text
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca", "dual-momentum", "newton"])
+def test_joint_with_a_finite_C_says_that_it_knows_inf_alone(solver):
+    with pytest.raises(sm.UsageError, match=r"joint.* knows C=math.inf alone.*for a finite C leave it out"):
+        sm.train(*noisy(3), solver=solver, C=1.0, multiclass="joint")

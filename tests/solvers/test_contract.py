@@ -159,6 +159,6 @@ def fresh(run):
         source = scaling.scaled(scaling.source)
     reader = BlockReader(source, reader.bounds, 2)
     return driver.Run(
-        run.problem, type(run.solver)(), reader, run.column, run.limits, run.validator, run.history,
+        run.problem, type(run.solver)(), reader, run.column, run.limits, run.costs, run.validator, run.history,
         midway=run.bias is not None, scaling=scaling,
     )  # fmt: skip

@@ -9,16 +9,31 @@ from typing import NoReturn
 
 import numpy as np
 
+from data_tools.formats import Asked, Found, without_labels
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
 from streammargin.errors import DataError, UsageError
 
+TEXT, SUFFIXES = True, (".csv",)
 LABEL_NAMES = ("label", "class", "target", "y")
 _BLANKS = " \t\r\v\f"
 _MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 
 
-def read_csv(source: Text, label_column: str | None = None) -> Iterator[Batch]:
+def sniff(start: bytes) -> bool:
+    """Whether the first line looks like fields; svmlight's has colons."""
+    lines = (line.split(b"#")[0].strip() for line in start.splitlines())
+    line = next(filter(None, lines), b"")
+    return b":" not in line and any(mark in line for mark in (b",", b";", b"\t"))
+
+
+def read(text: Text, asked: Asked) -> Found:
+    """The rows of a table, without its labels."""
+    without_labels(asked)
+    return Found(rows_of(text, asked.label_column), False, None, np.dtype(np.float32))
+
+
+def rows_of(source: Text, label_column: str | None = None) -> Iterator[Batch]:
     """Dense batches (float64) with labels, numbers or text.
 
     label_column: a name of the header line, or a number from 0 (-1 is the last). By default the column
@@ -115,9 +130,9 @@ def _find(wanted: str | None, header: list[str] | None, width: int, path: str) -
         position = int(wanted)
     except ValueError:
         names = ", ".join(header) if header else "no header line"
-        raise UsageError(f"{path} has no column {wanted!r} for --label-column; it has {names}") from None
+        raise UsageError(f"{path} has no column {wanted!r} for `label_column`; it has {names}") from None
     if not -width <= position < width:
-        raise UsageError(f"--label-column {position} is outside the {width} columns of {path} (they count from 0)")
+        raise UsageError(f"`label_column={position}` is outside the {width} columns of {path} (they count from 0)")
     return position % width
 
 

@@ -74,29 +74,29 @@ def generate(
         nonzeros = min(nonzeros, features)
     row_bytes = (nonzeros * (item + 4) + 9) if sparse else features * item + 1
     if rows is not None and size is not None:
-        raise UsageError("give either --rows or --size, not both")
+        raise UsageError("give either `rows` or `size`, not both")
     count = rows if rows is not None else 10_000 if size is None else parse_size(size) // row_bytes
     if count < 1 or features < 1 or nonzeros < 1:
-        raise UsageError("rows, features and nonzeros must be at least 1 (and --size enough for one row)")
+        raise UsageError("`rows`, `features` and `nonzeros` must be at least 1 (and `size` enough for one row)")
     if not 2 <= classes <= MAX_CLASSES:
-        raise UsageError(f"classes must be at least 2 and at most {MAX_CLASSES}, not {classes}")
+        raise UsageError(f"`classes` must be at least 2 and at most {MAX_CLASSES}, not {classes}")
     if features >= 2**31:
-        raise UsageError(f"features must be at most {2**31 - 1}, not {features}")
+        raise UsageError(f"`features` must be at most {2**31 - 1}, not {features}")
     if row_bytes > _LARGEST_ROW:
         raise UsageError(
             f"a row of {format_size(row_bytes)} is too long, at most {format_size(_LARGEST_ROW)}; "
-            "lower --features, or make rows --sparse with fewer --nonzeros"
+            "lower `features`, or take `sparse=True` with fewer `nonzeros`"
         )
     separators, memory = features * (1 if classes == 2 else classes) * (8 + 8 + item), physical_memory()
     if separators > memory:
         raise UsageError(
             f"the separators of {features} features and {classes} classes take {format_size(separators)}, "
-            f"and this machine has {format_size(memory)} of memory; lower --features or --classes"
+            f"and this machine has {format_size(memory)} of memory; lower `features` or `classes`"
         )
     if not 0.0 <= noise <= 1.0:
-        raise UsageError(f"noise is a share of the rows between 0 and 1, not {noise}")
+        raise UsageError(f"`noise` is a share of the rows between 0 and 1, not {noise}")
     if separable is not None and not (0.0 < separable < np.inf and classes == 2):
-        raise UsageError("--separable takes a positive margin and two classes")
+        raise UsageError("`separable` takes a positive margin and two classes")
     check_seed(seed)
     check_output(output, force)
     check_space(output, count * (row_bytes + 7))  # the labels are stored in 8 bytes

@@ -18,7 +18,7 @@ BATCH_BYTES = 8 << 20
 def check_seed(seed: int) -> None:
     """Raise UsageError unless seed is a whole number >= 0."""
     if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise UsageError(f"seed must be a whole number and >= 0, not {seed!r}")
+        raise UsageError(f"`seed` must be a whole number and >= 0, not {seed!r}")
 
 
 class Batch(NamedTuple):

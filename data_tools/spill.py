@@ -82,5 +82,5 @@ def buckets_for(nbytes: int, memory: int, least: int = 1 << 20) -> int:
     least = max(least, -(-4 * nbytes // _MOST))
     if memory < least:
         need = -(-least // (1 << 20))
-        raise UsageError(f"a memory budget of {format_size(memory)} is too small here; use --memory {need}M or more")
+        raise UsageError(f"a memory budget of {format_size(memory)} is too small here; use `memory={need}M` or more")
     return max(1, -(-4 * nbytes // memory))

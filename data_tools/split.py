@@ -66,7 +66,7 @@ def split(
         check_apart({"the training part": train, "the test part": test}, source.files())
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
-            raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another --test-size")
+            raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another `test_size`")
         kind = (source.dtype, source.sparse, source.features)
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows

@@ -9,15 +9,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from data_tools.formats import Asked, Found, without_labels
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
 from streammargin.errors import DataError
 
+TEXT, SUFFIXES = True, ()
 _COMMENT = re.compile(rb"#[^\n]*")
 _SPACE, _COLON, _NEWLINE = b" :\n"
 
 
-def read_svmlight(source: Text, zero_based: bool = False, features: int | None = None) -> Iterator[Batch]:
+def sniff(start: bytes) -> bool:
+    """Whether this may be svmlight: any text may."""
+    return True
+
+
+def read(text: Text, asked: Asked) -> Found:
+    """The rows with their labels."""
+    without_labels(asked)
+    batches = rows_of(text, asked.zero_based, asked.features)
+    return Found(batches, True, asked.features, np.dtype(np.float32))
+
+
+def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Batch]:
     """Sparse batches (float64 values, indices from 0) with labels. Raises DataError naming the line."""
     for first_line, text in source.pieces():
         if b"#" in text:
@@ -126,10 +140,10 @@ def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tu
     if not np.isfinite(value):
         raise DataError(f"{where}: the value of index {index} is {right[:SHOWN]}; drop the row or replace the value")
     if index == 0 and not zero_based:
-        raise DataError(f"{where}: the index 0, but indices count from 1; if these count from 0, use --zero-based")
+        raise DataError(f"{where}: the index 0, but indices count from 1; if these count from 0, use `zero_based=True`")
     column = index if zero_based else index - 1
     if column < 0 or column >= 2**31 - 1:
         raise DataError(f"{where}: the index {index} is out of range; at most {2**31 - 1} columns are supported")
     if features is not None and column >= features:
-        raise DataError(f"{where}: the index {index} lies beyond the {features} columns of --features")
+        raise DataError(f"{where}: the index {index} lies beyond the {features} columns of `features`")
     return column, value

@@ -4,6 +4,9 @@ import bz2
 import gzip
 import lzma
 import os
+import subprocess
+import sys
+from types import ModuleType
 from unittest import mock
 
 import h5py
@@ -14,8 +17,9 @@ from conftest import call, write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_tools import svmlight
+from data_tools import formats, svmlight
 from data_tools.convert import convert
+from data_tools.rows import Batch
 from data_tools.textfile import PIECE, Text
 from streammargin.errors import DataError, InputMissingError, OutputError, UsageError
 
@@ -76,7 +80,7 @@ BAD_LINES = [
     ("1 2: 3", "line 2: '2:' is not index:value"),
     ("cat 1:1", "line 2: the label 'cat' is not a number"),
     ("1 1.5:2", "line 2: '1.5:2' is not index:value"),
-    ("1 0:2", "line 2: the index 0, but indices count from 1.*--zero-based"),
+    ("1 0:2", "line 2: the index 0, but indices count from 1.*zero_based=True"),
     ("1 -4:2", "line 2: the index -4 is out of range"),
     ("1 3:1 3:2", "line 2: the index 3 stands there twice"),
     ("1 3:1 2:1 3:2", "line 2: the index 3 stands there twice"),
@@ -115,13 +119,13 @@ def test_unsorted_entries_are_sorted_and_zero_based_is_an_option(tmp_path):
 
 def test_beyond_features_is_an_error(tmp_path):
     (tmp_path / "a").write_text("1 1:1\n-1 5:1\n")
-    with pytest.raises(DataError, match="line 2: the index 5 lies beyond the 4 columns of --features"):
+    with pytest.raises(DataError, match=r"line 2: the index 5 lies beyond the 4 columns of features$"):
         convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), features=4)
 
 
 def test_a_value_too_large_for_float32_is_an_error(tmp_path):
     (tmp_path / "a").write_text("1 1:1e39\n-1 1:1\n")
-    with pytest.raises(DataError, match="1e\\+39 is too large for float32; use --dtype float64"):
+    with pytest.raises(DataError, match='1e\\+39 is too large for float32; use dtype="float64"'):
         convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
     convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), dtype="float64")
 
@@ -161,7 +165,7 @@ def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
 def read_in_pieces(path, size):
     whole = Text.pieces
     with mock.patch.object(Text, "pieces", lambda text: whole(text, size)), Text(str(path)) as text:
-        yield from svmlight.read_svmlight(text)
+        yield from svmlight.rows_of(text, zero_based=False, features=None)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
@@ -220,7 +224,7 @@ def test_csv_that_does_not_parse(tmp_path, text, message):
 
 def test_csv_unknown_label_column(tmp_path):
     (tmp_path / "a.csv").write_text(CSV)
-    with pytest.raises(UsageError, match="no column 'weight' for --label-column; it has a, b, label"):
+    with pytest.raises(UsageError, match="no column 'weight' for label_column; it has a, b, label"):
         convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="weight")
 
 
@@ -351,15 +355,38 @@ def test_exit_codes(tmp_path, arguments, code):
         assert sorted(os.listdir(tmp_path)) == ["bad.txt", "good.txt"] and done.stderr.count("\n") == 1
 
 
+def test_the_shell_reads_flags_where_python_reads_keywords(tmp_path):
+    (tmp_path / "a.txt").write_text("1 0:1\n")
+    done = call("convert", "a.txt", "o.h5", module="data_tools", cwd=tmp_path)
+    assert done.stderr.endswith("if these count from 0, use --zero-based\n")
+    with pytest.raises(DataError, match=r"if these count from 0, use zero_based=True$"):
+        convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"))
+    with pytest.raises(UsageError, match="format must be one of hdf5, npz, csv, svmlight, not 'xml'"):
+        convert(str(tmp_path / "a.txt"), str(tmp_path / "o.h5"), format="xml")
+
+
+def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
+    """Input that begins with a word of its own, and has one row of one value."""
+
+    def read(text, asked):
+        row = Batch(np.array([[4.0]]), None, None, None, np.array([1]), None)
+        return formats.Found(iter([row]), False, None, np.dtype(np.float32))
+
+    module = ModuleType("own")
+    module.TEXT, module.SUFFIXES = False, ()
+    module.sniff, module.read = lambda start: start.startswith(b"OWN"), read
+    monkeypatch.setitem(sys.modules, "own", module)
+    monkeypatch.setitem(formats.FORMATS, "own", "own")
+    (tmp_path / "a").write_text("OWN")
+    assert convert(str(tmp_path / "a"), str(tmp_path / "a.h5")) == (1, 1, 1)
+
+
 def test_a_full_disk_leaves_nothing(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"{i % 2} {i + 1}:1.5\n" for i in range(200_000)))
     script = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
         "from data_tools.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    import subprocess
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-c", script, "convert", "a.txt", "o.h5"], cwd=tmp_path, capture_output=True, text=True
     )

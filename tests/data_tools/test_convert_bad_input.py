@@ -205,7 +205,7 @@ def test_broken_csc_groups_are_named(tmp_path):
 
 def test_too_small_a_budget_names_the_least(tmp_path):
     path = old_csc(tmp_path / "in.h5", random_matrix(3).tocsc())
-    with pytest.raises(UsageError, match="use --memory 1M or more"):
+    with pytest.raises(UsageError, match='use memory="1M" or more'):
         convert(path, str(tmp_path / "out.h5"), memory=1)
     convert(path, str(tmp_path / "out.h5"), memory="1M")
     path = write_h5(tmp_path / "dense.h5", np.eye(4))

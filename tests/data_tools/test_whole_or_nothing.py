@@ -118,7 +118,7 @@ def test_generate_looks_at_the_free_space_first(tmp_path):
         ({"features": 99999999999, "sparse": True}, "features must be at most 2147483647"),
         ({"features": 2**30}, "a row of 4G is too long"),
         ({"features": 2**30, "nonzeros": 2**30, "sparse": True}, "a row of 8G is too long"),
-        ({"features": 2**31 - 1, "classes": 32767, "sparse": True}, "lower --features or --classes"),
+        ({"features": 2**31 - 1, "classes": 32767, "sparse": True}, "lower features or classes"),
         ({"classes": 40_000}, "at most 32767"),
     ],
 )

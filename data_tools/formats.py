@@ -1,0 +1,129 @@
+"""What is asked of a reader of input, and what it answers: the module of a format has what `Format` names."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from data_tools.rows import Batch
+from data_tools.textfile import Text, plain_stem
+from streammargin.data.arrays import value_dtype
+from streammargin.data.kinds import kind_of
+from streammargin.data.labels import LabelCursor
+from streammargin.errors import DataError, UsageError
+
+# name of a format: its module; first bytes are looked at in this order, and text that is nothing else is svmlight
+FORMATS = {
+    "hdf5": "data_tools.hdf5file",
+    "npz": "data_tools.npz",
+    "csv": "data_tools.csvtext",
+    "svmlight": "data_tools.svmlight",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the input is to be read: options of `convert`; near: the output, beside which there is room for what must be
+    sorted within `memory` bytes; opened: closes what stays open while batches are read.
+    """
+
+    features: int | None
+    label_column: str | None
+    zero_based: bool
+    x: str | None
+    y: str | None
+    memory: int
+    near: str
+    opened: contextlib.ExitStack
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a reader yields, and what is known before it does; features: None where only the end will tell."""
+
+    batches: Iterator[Batch]
+    sparse: bool
+    features: int | None
+    dtype: Any
+
+
+class Format(Protocol):
+    """What the module of a format has. TEXT: it is read front to back, and may be compressed or a pipe."""
+
+    TEXT: bool
+    SUFFIXES: tuple[str, ...]
+
+    def sniff(self, start: bytes) -> bool:
+        """Whether input with these first bytes has this format."""
+
+    def read(self, text: Text, asked: Asked) -> Found:
+        """The rows of the input, which has the name of `text`. Raises DataError, UsageError."""
+
+
+def format_named(name: str) -> Format:
+    """The module of a format. Raises UsageError for an unknown name."""
+    if name not in FORMATS:
+        raise UsageError(f"`format` must be one of {', '.join(FORMATS)}, not {name!r}")
+    module: Any = importlib.import_module(FORMATS[name])
+    return module
+
+
+def format_of(text: Text) -> str:
+    """The name of the format, by the first bytes, then by the file's name. Raises DataError for what is no text either.
+
+    Nearly everything may be text, so that formats of text are looked at last.
+    """
+    formats = {name: format_named(name) for name in FORMATS}
+    path = plain_stem(text.name).lower()
+    for name, known in formats.items():
+        if not known.TEXT and known.sniff(text.start):
+            return name
+    for name, known in formats.items():
+        if path.endswith(known.SUFFIXES):
+            return name
+    found = kind_of(text.start)
+    if found is None and b"\0" in text.start:
+        found = "binary", "write its rows as CSV or svmlight text, or as HDF5"
+    if found is not None:
+        raise DataError(f"{text.name} is {found[0]}, not text; {found[1]}")
+    return next(name for name, known in formats.items() if known.TEXT and known.sniff(text.start))
+
+
+def without_labels(asked: Asked) -> None:
+    """UsageError where labels are named for a format that holds its own."""
+    if asked.y is not None:
+        raise UsageError("`y` names the labels of NPZ and HDF5 input; text holds its labels")
+
+
+def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:
+    """The batches with the labels called y, of another file or a dataset of `home`."""
+    if y is None:
+        yield from found
+        return
+    from streammargin.data.hdf5_labels import open_column
+
+    column, other = open_column(y, home, path)
+    if other is not None:
+        asked.opened.callback(other.close)
+    cursor = LabelCursor(column.chunks(1 << 16))
+    seen = 0
+    for batch in found:
+        seen += batch.rows
+        if seen > column.length:
+            raise DataError(f"{column.name} has {column.length} labels, fewer than {path} has rows")
+        yield batch._replace(labels=cursor.take(batch.rows))
+    if seen != column.length:
+        raise DataError(f"{column.name} has {column.length} labels but {path} has {seen} rows")
+
+
+def kept_dtype(stored: np.dtype, path: str) -> np.dtype:
+    """The type that values of a stored type are kept in. Raises DataError."""
+    try:
+        return value_dtype(stored)
+    except DataError as error:
+        raise DataError(f"{path}: {error.raw}") from None

@@ -1,0 +1,69 @@
+"""HDF5 in any layout that h5py can read: what can be streamed already, and matrices that are stored by columns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from data_tools.formats import Asked, Found, kept_dtype, with_labels
+from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
+from data_tools.rows import Batch, batches
+from data_tools.textfile import Text
+from streammargin.data.hdf5 import encoding_of
+from streammargin.data.hdf5_nodes import decoding, look_up
+from streammargin.data.hdf5_reader import stored_dtype
+from streammargin.data.open import open_source
+from streammargin.errors import DataError
+
+TEXT, SUFFIXES = False, (".h5", ".hdf5", ".h5ad")
+
+
+def sniff(start: bytes) -> bool:
+    """Whether this is an HDF5 file."""
+    return start.startswith(b"\x89HDF\r\n\x1a\n")
+
+
+def read(text: Text, asked: Asked) -> Found:
+    """The rows as a source reads them, or those of a matrix by columns, sorted."""
+    path, x, y = text.name, asked.x, asked.y
+    by_column = False
+    with contextlib.suppress(OSError), h5py.File(path, "r") as probe:  # open_source says what is wrong with a file
+        group = probe.get(x or "X")
+        by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
+    if by_column:
+        file = asked.opened.enter_context(h5py.File(path, "r"))
+        stored, width, found = _csc_group(file[x or "X"], path, asked.memory, asked.near)
+        name = y or ("y" if "y" in file else None)
+        return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path))
+    source = asked.opened.enter_context(open_source(path, x=x, y=y))
+    return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype)
+
+
+def _csc_group(group: Any, path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator[Batch]]:
+    """A csc_matrix group of an HDF5 file as batches of rows."""
+    with decoding(path):
+        shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+        rows, columns = check_shape(shape, f"{path}: {group.name}")
+        parts = {name: look_up(group, name, path) for name in ("data", "indices", "indptr")}
+        for name, part in parts.items():
+            if not isinstance(part, h5py.Dataset) or part.ndim != 1:
+                raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")
+            check_kind(name, stored_dtype(part, f"{path}: {name}"), path)
+        lengths = {name: int(part.shape[0]) for name, part in parts.items()}
+        check_lengths(lengths, columns, path)
+    place = {"data": 0, "indices": 0, "indptr": 0}
+
+    def take(name: str, count: int) -> np.ndarray:
+        start = place[name]
+        place[name] += count
+        with decoding(f"{path}: {name}"):
+            found = parts[name][start : start + count]
+        if len(found) != count:
+            raise DataError(f"{path}: {name} ends early; write the file again")
+        return found
+
+    return parts["data"].dtype, columns, by_columns(take, lengths["data"], rows, columns, path, memory, near)

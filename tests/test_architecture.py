@@ -112,7 +112,9 @@ def test_only_the_loop_runs_passes():
     for path in ROOT.rglob("*.py"):
         calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
-        if path != ROOT / "driver" / "run.py" and path.parent.name != "solvers":
+        if path.parent.name == "solvers":  # which call each other's
+            continue
+        if path != ROOT / "driver" / "run.py":
             assert not names & {"begin_pass", "run_block", "end_pass", "begin_certificate", "end_certificate"}, path
         if path != ROOT / "driver" / "learner.py":  # rows that pass by once have a loop of their own
             assert "stream_block" not in names, path

@@ -59,12 +59,12 @@ class Method(WholePass):
 
     def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1
-        lines = 1 if problem.joint else K
+        groups = _groups(problem)
         return super().layout(problem) | {
             "g": Array((K, width)),
-            "figures": Array((lines, kernel.FIGURES)),
-            "length": Array((lines,), fill=STEPS),
-            "mass": Array((lines, 0), grows=True),
+            "figures": Array((groups, kernel.FIGURES)),
+            "length": Array((groups,), fill=STEPS),
+            "mass": Array((groups, 0), grows=True),
             "order": Array((0,), np.int64, grows=True),
             "frozen": Array((K, width)),
             "smallest": Array((K,)),
@@ -78,16 +78,15 @@ class Method(WholePass):
         }
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        width = problem.count if problem.joint else 1
+        width = problem.count // _groups(problem)
         copy = size if rows < problem.rows else 0  # the block and the rows kept, joined
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
         return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
         a = state.arrays
-        lines = a["figures"].shape[0]
         if number == 1:
-            a["mass"] = np.zeros((lines, blocks))
+            a["mass"] = np.zeros((_groups(problem), blocks))
         order = permutation(blocks, problem.seed, number)
         if number % FULL != 1 and blocks > 1:
             shares = np.zeros(blocks)
@@ -117,15 +116,14 @@ class Method(WholePass):
         momentum = problem.options.get("schedule") != "proven"
         R = self.largest_norm(state)
         steps_here = STEPS if a["mass"].shape[1] == 1 else BLOCK_STEPS
-        pairs = problem.present * (problem.count - 1 if problem.joint else 1)
-        for k in [0] if problem.joint else active:
+        terms = problem.objective.terms(problem.present)
+        for k, group in problem.objective.groups(active):
             figures, w, g = a["figures"][k], a["w"], a["g"]
             if not momentum and figures[kernel.STEPS] >= a["length"][k]:
-                chosen = slice(None) if problem.joint else k
-                w[chosen], g[chosen] = 0.0, 0.0
+                w[group], g[group] = 0.0, 0.0
                 figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
                 a["length"][k] *= 2
-            rate = 1.0 if momentum else math.sqrt(math.log(max(2, pairs)) / a["length"][k])
+            rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / a["length"][k])
             rows = block, RowNumbers(0, ids), problem.labels, inverted
             steps = R, rate, momentum, random.random(steps_here), self._outside(a["mass"][k], number)
             if problem.joint:
@@ -158,20 +156,16 @@ class Method(WholePass):
         if problem.weights.size:
             there &= problem.weights[ids] > 0.0
         own = codes[:, None] == problem.positive
-        if problem.joint:
-            rest = np.where(own, -math.inf, scores).max(axis=1)
-            margins = math.sqrt(0.5) * (np.where(own, scores, -math.inf).max(axis=1) - rest)[None]
-        else:
-            margins = np.where(own, scores, -scores).T[active]
-        margins = np.where(there, margins, math.inf)
+        groups = [k for k, _ in problem.objective.groups(active)]
+        margins = np.where(there, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if there.any() else np.zeros(ids.size)
         room = min(_most_kept(problem), ids.size)
         chosen = np.sort(np.argpartition(heaviest, room - 1)[:room])
         left = np.ones(ids.size, bool)
         left[chosen] = False
         left[own_rows:] = False
-        for line, margin in zip([0] if problem.joint else active, margins, strict=True):
-            a["mass"][line, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
+        for k, margin in zip(groups, margins, strict=True):
+            a["mass"][k, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
         state.kept["rows"] = Kept(ids[chosen], store.take(block, chosen))
 
     def _outside(self, mass: np.ndarray, number: int) -> float:
@@ -188,7 +182,7 @@ class Method(WholePass):
             total = np.broadcast_to(a["figures"][:, mass], (problem.count,))
             known = total > 0.0
             bounds[known] = np.minimum(bounds[known], self.sizes(problem, a[name])[known] / total[known])
-        return bounds * self.largest_norm(state) * (math.sqrt(2.0) if problem.joint else 1.0)
+        return bounds * self.largest_norm(state) * problem.objective.unit
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
@@ -197,12 +191,12 @@ class Method(WholePass):
         sizes = self.sizes(problem, a["w"])
         estimate = np.zeros(problem.count)
         hopeless = self.smallest_margin(problem, state)
+        # seen before the steps of the pass, so they lag behind
+        smallest = np.broadcast_to(a["figures"][:, kernel.SMALLEST], (problem.count,)) * self.largest_norm(state)
         for k in active:
             if a["best_upper"][k] < hopeless or a["row_norms"][norms.EMPTY] > 0.0:
                 continue  # an exact figure will say so
-            smallest = a["figures"][0 if problem.joint else k, kernel.SMALLEST] * self.largest_norm(state)
-            lower = smallest * (math.sqrt(2.0) if problem.joint else 1.0) / sizes[k] if sizes[k] > 0.0 else -math.inf
-            # seen before the steps of the pass, so it lags behind
+            lower = smallest[k] * problem.objective.unit / sizes[k] if sizes[k] > 0.0 else -math.inf
             estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k])
         return PassReport(estimate, 0)
 
@@ -222,12 +216,16 @@ class Method(WholePass):
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
         a = state.arrays
-        smallest, mistakes, wrong = a["smallest"], a["mistakes"], a["wrong"].copy()
-        if problem.joint:  # each class saw its own rows
-            smallest[:], mistakes[:] = smallest.min(), mistakes.sum()
+        objective, wrong = problem.objective, a["wrong"].copy()
+        smallest, mistakes = objective.margins(a["smallest"]), objective.mistakes(a["mistakes"])
         report = self.report(problem, state, a["frozen"].copy(), smallest, a["best_upper"], mistakes, wrong)
         assert report.certificate is not None
         return report.certificate, wrong
+
+
+def _groups(problem: Problem) -> int:
+    """Vectors of weights that steps move: all classes of a joint margin are one."""
+    return len(problem.objective.groups(np.arange(problem.count)))
 
 
 def _row_bytes(problem: Problem) -> int:

@@ -231,13 +231,13 @@ class Solver(ABC):
         """The weights (K, d+1) float64 that the last exact figures belong to."""
         return state.arrays["best"].astype(np.float64, copy=False)
 
-    @abstractmethod
     def mean_norm(self, problem: Problem, state: State) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
+        return 0.0
 
-    @abstractmethod
     def rounding(self, problem: Problem, state: State) -> float:
         """What the bound on a margin of 0 may come to by rounding alone: one no larger proves that none is above 0."""
+        return 0.0
 
     def smallest_margin(self, problem: Problem, state: State) -> float:
         """The margin below which the hard margin is given up: tol times the mean row norm, or what is 0 to rounding."""

@@ -74,7 +74,7 @@ class DualAscent(CertifiedBySweep):
             wrong = np.isinf(L)
             if state.arrays["alpha"].dtype == np.float32:  # duals of the size 1/L are no float32 either
                 wrong |= L > FLOAT32_CURVATURE
-                if problem.hard:
+                if problem.objective.infeasible:
                     wrong |= (L > 0.0) & (L < 1.0 / FLOAT32_CURVATURE)
             if not wrong.any():
                 continue

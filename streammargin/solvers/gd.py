@@ -11,7 +11,6 @@ from streammargin.solvers.base import Problem, State
 from streammargin.solvers.gradient_pass import SoftmaxPass
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
-from streammargin.specs.losses.logistic import Logistic
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
@@ -22,16 +21,16 @@ SAFETY = 1.1  # it comes from below; a step below 2 / L still descends, so that 
 class Method(SoftmaxPass):
     """w <- w - (1/L) (gradient of the mean loss).
 
-    Logistic loss: L = ||A||^2 / (4 n), the largest curvature that these rows give it anywhere, ||A||^2 by a power
-    iteration in the prologue, times a safety factor. Exponential loss: its curvature has no bound, and L = 1 is that
-    of rows of norm at most 1 where the risk is no more than at w = 0, whatever the data.
+    A loss of bounded curvature c: L = c ||A||^2 / n, the largest that these rows give it anywhere, ||A||^2 by a power
+    iteration in the prologue, times a safety factor (logistic: c = 1/4). A loss without a bound: L is that of rows of
+    norm at most 1 where the risk is no more than at w = 0, whatever the data (exponential: L = 1).
 
-    State, logistic loss: direction and product (d+1,) of the power iteration.
+    State, with a bound: direction and product (d+1,) of the power iteration.
     """
 
     name = "gd"
     summary = "gradient descent, one read a step"
-    requires = (*SoftmaxPass.requires, "curvature_bound")
+    requires = (*SoftmaxPass.requires, "curvature_bound", "curvature_at_start")
 
     def layout(self, problem: Problem) -> Layout:
         layout = super().layout(problem)
@@ -59,19 +58,17 @@ class Method(SoftmaxPass):
         self, problem: Problem, state: State, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
         # the gradient is -A^T q times the mean of the slopes phi'
-        curvature = problem.loss.curvature_bound() * self._spread(problem, state, rows)
+        curvature = problem.loss.curvature_at_start() * self._spread(problem, state, rows)
         return total * math.exp(level) / (rows * curvature), total
 
     def _spread(self, problem: Problem, state: State, rows: float) -> float:
         """||A||^2 / n for rows of norm at most 1, or 1, which it never passes."""
         if not _bounded(problem):
             return 1.0
-        square = lp_norm(state.arrays["product"], 2.0) / self.largest_norm(state)
-        if problem.joint:  # sum_k (e_own - e_k) (e_own - e_k)^T / 2 has the largest eigenvalue K / 2
-            square *= problem.count / 2.0
+        square = lp_norm(state.arrays["product"], 2.0) / self.largest_norm(state) * problem.objective.spread
         return min(1.0, SAFETY * square / rows) or 1.0
 
 
 def _bounded(problem: Problem) -> bool:
     """Whether the curvature of the loss has a bound everywhere."""
-    return isinstance(problem.loss, Logistic)
+    return math.isfinite(problem.loss.curvature_bound())

@@ -76,7 +76,8 @@ class GradientPass(WholePass):
         a = state.arrays
         shown = self.shown(state) * a["scale"][:, None]
         figures = self.shown_figures(state)
-        smallest = problem.objective.margins(figures[:, kernel.SMALLEST] * a["scale"])
+        objective = problem.objective
+        smallest = objective.margins(figures[:, kernel.SMALLEST] * a["scale"] * objective.unit)
         mistakes = figures[:, kernel.MISTAKES].astype(np.int64)
         upper = np.full(problem.count, math.inf)
         if self.complete(problem, state):
@@ -115,7 +116,7 @@ class SoftmaxPass(GradientPass):
 
     The gradient is A^T q', q' = softmax(-A w) for the exponential loss. Every step adds a multiple of it to the
     weights (and to the velocity), so that their length over the mass of the multiples bounds the margin.
-    For a joint problem A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own, and all classes are one vector.
+    A is the objective's: for a joint margin that of pseudo-rows, and all classes are one vector.
     """
 
     default_loss = "exponential"
@@ -139,10 +140,10 @@ class SoftmaxPass(GradientPass):
     def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:
         a = state.arrays
         R = self.largest_norm(state)
-        rows = float(a["row_norms"][norms.ROWS]) * (problem.count - 1 if problem.joint else 1)
+        objective = problem.objective
+        rows = objective.terms(float(a["row_norms"][norms.ROWS]))
         upper = np.full(problem.count, math.inf)
-        for k in active[:1] if problem.joint else active:
-            group = slice(None) if problem.joint else slice(k, k + 1)
+        for k, group in objective.groups(active):
             total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step(problem, state, rows, total, value, level)
             pull, w, mass = a["pull"][group].reshape(-1), a["w"][group].reshape(-1), total / divisor
@@ -160,7 +161,7 @@ class SoftmaxPass(GradientPass):
             if not self.momentum:
                 a["mass"][k] += step * mass
                 bounds.append(self._ratio(length, a["mass"][k]))
-            upper[group] = (min(bounds) + ROUNDING) * R * (math.sqrt(2.0) if problem.joint else 1.0)
+            upper[group] = (min(bounds) + ROUNDING) * R * objective.unit
         return upper
 
     def _ratio(self, length: float, mass: float) -> float:

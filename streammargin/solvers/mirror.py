@@ -10,13 +10,13 @@ from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.primal import Primal
+from streammargin.solvers.hard_primal import HardPrimal
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.steps import MirrorDescent
 
 
-class Method(Primal):
+class Method(HardPrimal):
     """theta += gamma (1 - a_i.w)_+ a_i with gamma = (p-1) / R_q^2, R_q the largest ||a_i||_q.
 
     A prologue pass finds R_q; in a stream it is the largest norm so far, the current batch included.
@@ -25,7 +25,6 @@ class Method(Primal):
     name = "mirror"
     summary = "primal stochastic mirror descent"
     prologue = 1
-    default_C = math.inf
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
         self.measure(problem, state, block, first)

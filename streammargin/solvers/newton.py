@@ -286,12 +286,6 @@ class Method(CertifiedBySweep):
         method, problem = _other(problem, state)
         return method.end_certificate(problem, state)
 
-    def mean_norm(self, problem: Problem, state: State) -> float:
-        return 0.0  # of the hard margin only
-
-    def rounding(self, problem: Problem, state: State) -> float:
-        return 0.0
-
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         if state.numbers["phase"] == "steps":
             return state.arrays["w"].copy()

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from streammargin.kernels import primal as kernel
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.primal import PLAIN, Primal
+from streammargin.solvers.hard_primal import PLAIN, HardPrimal
 from streammargin.specs.blocks import Block
 from streammargin.specs.steps import Perceptron
 
 
-class Method(Primal):
+class Method(HardPrimal):
     """theta += a_i on a mistake, a_i.w <= 0. At most R_q^2 / ((p-1) g*^2) mistakes on rows of margin g*."""
 
     name = "perceptron"
     summary = "lp-norm perceptron"
-    default_C = math.inf
 
     def rule(self, problem: Problem, state: State) -> Perceptron:
         return Perceptron(1.0)

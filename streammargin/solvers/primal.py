@@ -7,24 +7,16 @@ from abc import abstractmethod
 
 import numpy as np
 
-from streammargin.errors import out_of_range
 from streammargin.kernels import primal as kernel
-from streammargin.kernels import row_norms as norms
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.dual_ascent import group_of
-from streammargin.solvers.hull import EPS, hull_bound, hull_layout, hull_rounding, mean_rounding
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
 from streammargin.specs.rows import numbered_from
 from streammargin.specs.steps import Rule
-
-# row norms within these bounds have squares that are far from the ends of a float64
-PLAIN = (1e-50, 1e50)
-# a pass moves theta by little: what is left of rounding after the subtraction may be this, relative to the largest row
-CANCELLED = 1e-9
 
 
 class Primal(CertifiedBySweep, StreamSolver):
@@ -38,7 +30,7 @@ class Primal(CertifiedBySweep, StreamSolver):
 
     def layout(self, problem: Problem) -> Layout:
         K, width = problem.count, problem.features + 1
-        layout = {
+        return {
             "theta": Array((K, width)),
             "powers": Array((K, width if problem.p != 2.0 else 0)),
             "power_sum": Array((K,)),
@@ -46,30 +38,13 @@ class Primal(CertifiedBySweep, StreamSolver):
             "mean": Array((K, width if problem.options.get("average") else 0)),
             "carried": Array((K, kernel.CARRIED)),
             "figures": Array((K, kernel.FIGURES)),
-            "row_norms": Array((norms.ROW_FIGURES,)),
             **self.certificates(problem, np.dtype(np.float64)),
         }
-        if problem.hard:
-            # theta and its mass when the pass began, and the least length of a mean of a pass
-            layout |= {"left": Array((K, width)), "left_total": Array((K,)), "nearest": Array((K,), fill=math.inf)}
-            layout |= hull_layout(problem)
-        return layout
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
         state.numbers["base"] = 0.0  # until a row is seen
         return state
-
-    def measure(self, problem: Problem, state: State, block: Block, first: int) -> None:
-        """Take the rows of a block into the figures of the row norms, before anything is learned from them."""
-        figures = state.arrays["row_norms"]
-        norms.row_norms(block, numbered_from(first), problem.labels, problem.q, figures)
-        largest = float(figures[norms.LARGEST])
-        if not math.isfinite(largest):
-            raise out_of_range()
-        if state.numbers["base"] == 0.0 and largest > 0.0:
-            plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
-            state.numbers["base"] = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))
 
     def base(self, state: State) -> float:
         """The unit of the rows."""
@@ -88,9 +63,6 @@ class Primal(CertifiedBySweep, StreamSolver):
         a = state.arrays
         a["figures"][:] = 0.0
         a["figures"][:, kernel.MIN_MARGIN] = math.inf
-        if problem.hard:
-            np.multiply(a["theta"], a["unit"][:, None], out=a["left"])
-            a["left_total"][:] = a["carried"][:, kernel.TOTAL]
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         group = group_of(block)
@@ -101,10 +73,7 @@ class Primal(CertifiedBySweep, StreamSolver):
         """Learn from each row of the block once, in order, and count the mistakes made on the way.
 
         The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
-        The figures of the row norms (step sizes, rows of norm 0) are those of all rows up to this block's last.
         """
-        if problem.hard:
-            self.measure(problem, state, block, 0)
         state.arrays["figures"][:] = 0.0
         self._learn(problem, state, np.arange(problem.count), block, 0, np.zeros(1, np.int64), block.rows())
         return int(state.arrays["figures"][:, kernel.MISTAKES].sum())
@@ -124,27 +93,8 @@ class Primal(CertifiedBySweep, StreamSolver):
         """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step."""
         a = state.arrays
         total = float(a["carried"][k, kernel.TOTAL])
-        if self.has_empty_row(problem, state):
-            return 0.0
         size = lp_norm(a["theta"][k], problem.q) * float(a["unit"][k])
-        bound = size / total * self.base(state) if total > 0.0 else math.inf
-        return min(bound, float(a["nearest"][k])) if problem.hard else bound
-
-    def _mean_of_the_pass(self, problem: Problem, state: State, k: int) -> None:
-        """The mean of the rows that this pass stepped along is a point of their hull: it may bound the margin better.
-
-        Late passes step along the rows that matter; where nothing separates them, these all but cancel.
-        """
-        a = state.arrays
-        mass = float(a["carried"][k, kernel.TOTAL] - a["left_total"][k])
-        largest = float(a["row_norms"][norms.LARGEST]) / self.base(state)
-        if not mass > 0.0:
-            return
-        theta = a["theta"][k] * a["unit"][k]
-        rounding = (a["figures"][k, kernel.UPDATES] + 1.0) * EPS * lp_norm(theta, problem.q) / mass
-        if rounding <= CANCELLED * largest:
-            bound = hull_bound(problem, state, k, 1.0 / mass, theta - a["left"][k], largest) + CANCELLED * largest
-            a["nearest"][k] = min(a["nearest"][k], bound * self.base(state))
+        return size / total * self.base(state) if total > 0.0 else math.inf
 
     def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
         upper = self.margin_bound(problem, state, k)
@@ -176,8 +126,6 @@ class Primal(CertifiedBySweep, StreamSolver):
         figures = state.arrays["figures"]
         estimate = np.zeros(problem.count)
         for k in active:
-            if problem.hard:
-                self._mean_of_the_pass(problem, state, k)
             estimate[k] = self.estimate(problem, state, k)
         still = self.rests(problem) and not figures[active, kernel.UPDATES].any()
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()), still=still)
@@ -186,25 +134,6 @@ class Primal(CertifiedBySweep, StreamSolver):
         """Whether the weights stay as they are while there are no updates."""
         return not problem.options.get("average")
 
+    @abstractmethod
     def estimate(self, problem: Problem, state: State, k: int) -> float:
         """The relative (margin) gap that problem k is believed to have after a pass; 0 once it is believed done."""
-        upper = self.margin_bound(problem, state, k)
-        if upper < self.smallest_margin(problem, state):
-            return 0.0
-        size = lp_norm(self._current(problem, state, k), problem.p)
-        if not (size > 0.0 and 0.0 < upper < math.inf):
-            return math.inf
-        lower = float(state.arrays["figures"][k, kernel.MIN_MARGIN]) / size * self.base(state)
-        return max(0.0, 1.0 - lower / upper)
-
-    def mean_norm(self, problem: Problem, state: State) -> float:
-        figures = state.arrays["row_norms"]
-        return float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
-
-    def rounding(self, problem: Problem, state: State) -> float:
-        largest = float(state.arrays["row_norms"][norms.LARGEST])
-        steps = float(state.numbers["pass"]) * problem.present
-        return mean_rounding(steps, largest) + (hull_rounding(state) + CANCELLED) * largest
-
-    def has_empty_row(self, problem: Problem, state: State) -> bool:
-        return bool(state.arrays["row_norms"][norms.EMPTY] > 0.0)

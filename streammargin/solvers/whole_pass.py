@@ -66,8 +66,8 @@ class WholePass(Solver):
 
     def rounding(self, problem: Problem, state: State) -> float:
         # the rows of a pass, and what joins its sum to those before
-        terms = problem.present * (problem.count - 1 if problem.joint else 1) + 4 * state.numbers["pass"]
-        size = float(state.arrays["row_norms"][norms.LARGEST]) * (math.sqrt(2.0) if problem.joint else 1.0)
+        terms = problem.objective.terms(problem.present) + 4 * state.numbers["pass"]
+        size = float(state.arrays["row_norms"][norms.LARGEST]) * problem.objective.unit
         return mean_rounding(terms, size) + (hull_rounding(state) + self.carried_rounding) * size
 
     def largest_norm(self, state: State) -> float:

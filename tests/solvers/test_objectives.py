@@ -69,7 +69,14 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
     lengths = joint.lengths(np.linalg.norm(W, axis=1))
     scores = X @ W.T
     apart = [s[c] - max(np.delete(s, c)) for s, c in zip(scores, own, strict=True)]
-    assert joint.margins(np.full(3, margins.min())) / lengths == pytest.approx(np.min(apart) / np.linalg.norm(W))
+    smallest = joint.margins(joint.unit * np.array([margins.min(), 5.0, 6.0]))
+    assert smallest / lengths == pytest.approx([np.min(apart) / np.linalg.norm(W)] * 3)
+    assert joint.terms(9) == len(rows) and joint.mistakes(np.array([1, 0, 4])).tolist() == [5, 5, 5]
+    assert joint.groups(np.arange(3)) == [(0, slice(None))]
+    of_rows = joint.margins_of_rows(scores, own[:, None] == np.arange(3))
+    np.testing.assert_allclose(of_rows, [margins.reshape(9, 2).min(axis=1)])
+    spread = np.linalg.norm(rows, 2) ** 2 / np.linalg.norm(X, 2) ** 2
+    assert 0.5 * joint.spread < spread <= joint.spread
     figures = joint.figures(W[0], Candidate(math.inf, 0.5, 0), joint.dual(0.6), 0.6)
     assert 3 * figures.primal == pytest.approx(0.5 / 0.25) and 3 * figures.dual == pytest.approx(0.5 / 0.36)
     assert figures.margin_gap == pytest.approx(0.1 / 0.6)

@@ -137,3 +137,18 @@ def test_bad_names_and_widths_are_refused():
     for width in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="width"):
             make_loss("smooth_hinge", width)
+
+
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"interpolate"}))
+def test_curvature_is_bounded_as_the_loss_says(name):
+    loss, u, h = make_loss(name, 0.3), np.linspace(-5, 5, 2001), 1e-3
+    phi = [np.array([loss.primal(x, 1.0) for x in u + shift]) for shift in (-h, 0.0, h)]
+    curvature = (phi[0] - 2 * phi[1] + phi[2]) / h**2
+    bound = loss.curvature_bound()
+    if math.isfinite(bound):
+        assert 0.99 * bound < curvature.max() <= bound * (1 + 1e-6)
+    else:  # a kink, or growth without end
+        assert curvature.max() > 100
+    if hasattr(loss, "curvature_at_start"):  # of pairs of rows whose mean risk is that of w = 0 at most
+        mean = (phi[1][:, None] + phi[1]) / 2 <= loss.primal(0.0, 1.0)
+        assert np.max(((curvature[:, None] + curvature) / 2)[mean]) <= loss.curvature_at_start() * (1 + 1e-6)

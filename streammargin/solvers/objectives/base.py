@@ -66,7 +66,8 @@ class Objective(ABC):
     a constant column that is not penalised: both leave the last entry of w and of A^T alpha out, and `bounds` has
         the constraint that the last entry of A^T alpha be 0;
     several outputs W (d, k) with targets (n, k): K lines of w that are one problem, as the classes of a joint margin
-        are: what is one number for all of them is made in `lengths` and `margins`;
+        are: `groups` says which lines are one vector, and what is one number for all of them is made in `lengths`,
+        `margins` and `mistakes`;
     regression with a finite C: a soft margin whose loss is a function of the residual (Labels.margin) and whose duals
         are signed: the sums are the same.
     """
@@ -75,6 +76,7 @@ class Objective(ABC):
     together: bool
     signed: ClassVar[bool] = False  # the duals have both signs
     infeasible: ClassVar[bool] = False  # there may be no solution, and a small bound of the margin is what says so
+    unit: ClassVar[float] = 1.0  # margins are those of the rows of A times this
 
     @property
     def q(self) -> float:
@@ -90,13 +92,37 @@ class Objective(ABC):
         """R*(theta) of theta = A^T alpha (d+1,)."""
         return 0.5 * lp_norm(theta, self.q) ** 2
 
+    def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
+        """Lines of w (K, d+1) that are one vector: the number of each such group, and its lines; of problems active."""
+        return [(k, slice(k, k + 1)) for k in active.tolist()]
+
+    def terms(self, rows: float) -> float:
+        """Rows of A, from those of the data."""
+        return rows
+
+    @property
+    def spread(self) -> float:
+        """||A||^2 at most, relative to that of the rows of the data."""
+        return 1.0
+
     def lengths(self, sizes: np.ndarray) -> np.ndarray:
         """What the margins of the K problems are divided by, from the lengths (K,) of their weights."""
         return sizes
 
     def margins(self, smallest: np.ndarray) -> np.ndarray:
-        """The smallest margins of the K problems, from those of their rows (K,)."""
+        """The smallest margins of the K problems, from those that each saw (K,)."""
         return smallest
+
+    def mistakes(self, seen: np.ndarray) -> np.ndarray:
+        """Rows missed by the K problems, from those that each saw (K,)."""
+        return seen
+
+    def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Margins (groups, m) of rows of A, the smallest of each row of the data; scores (m, K).
+
+        own (m, K) bool: whether the row is of the class that problem k has on its positive side.
+        """
+        return np.where(own, scores, -scores).T
 
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:

@@ -69,18 +69,36 @@ class HardMargin(Objective):
 class JointMargin(HardMargin):
     """One margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: K lines of weights are one vector.
 
-    Rows are the pseudo-rows x_i (e_own - e_k) / sqrt 2, of which the margins here are those times sqrt 2; the primal
-    and the dual of the whole are summed up from the classes' shares.
+    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own; the primal and the dual of the whole are summed up from
+    the classes' shares.
     """
 
     classes: int
+    unit: ClassVar[float] = math.sqrt(2.0)
 
     @property
     def shares(self) -> int:
         return self.classes
 
+    def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
+        return [(0, slice(None))] if active.size else []
+
+    def terms(self, rows: float) -> float:
+        return rows * (self.classes - 1)
+
+    @property
+    def spread(self) -> float:
+        return self.classes / 2.0  # the largest eigenvalue of sum_k (e_own - e_k) (e_own - e_k)^T / 2
+
     def lengths(self, sizes: np.ndarray) -> np.ndarray:
         return np.full(sizes.shape, lp_norm(sizes, 2.0))
 
     def margins(self, smallest: np.ndarray) -> np.ndarray:
-        return np.full(smallest.shape, math.sqrt(2.0) * smallest.min())
+        return np.full(smallest.shape, smallest.min())
+
+    def mistakes(self, seen: np.ndarray) -> np.ndarray:
+        return np.full(seen.shape, seen.sum())  # each class saw its own rows
+
+    def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        rest = np.where(own, -math.inf, scores).max(axis=1)
+        return math.sqrt(0.5) * (np.where(own, scores, -math.inf).max(axis=1) - rest)[None]

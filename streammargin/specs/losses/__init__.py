@@ -25,7 +25,8 @@ s = -u, sums of phi and phi' that neither overflow nor vanish, because a running
     divisor(total, value, level)  phi'(psi) exp(-level) at phi(psi) = sum of phi (dual acceleration paper, eq. (2.1),
                              (2.2)), from the sums of share and value
     steepness(rows)          rho, the smoothness of psi for the largest score (section 5.1)
-    curvature_bound()        bound of phi'' (exponential: of the mean loss on the way down from w = 0), inf for a kink
+    curvature_bound()        bound of phi'', inf where it has none
+    curvature_at_start()     bound of the mean of phi'' over the rows where their risk is at most that of w = 0
 """
 
 from __future__ import annotations

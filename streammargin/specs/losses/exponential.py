@@ -11,7 +11,7 @@ LARGEST = 709.0  # exp of more is not a float64
 class Exponential(NamedTuple):
     """phi(u) = exp(-u); psi of eq. (2.1) is the log-sum-exp, and its gradient the softmax."""
 
-    bound_at_start: float  # of phi'' while the risk is at most that of w = 0
+    bound_at_start: float  # of the mean of phi'' = phi while the risk is at most that of w = 0
 
     def has_hard_margin(self):
         return True
@@ -35,6 +35,9 @@ class Exponential(NamedTuple):
         return 1.0
 
     def curvature_bound(self):
+        return math.inf
+
+    def curvature_at_start(self):
         return self.bound_at_start
 
 

@@ -106,5 +106,8 @@ class Logistic(NamedTuple):
     def curvature_bound(self):
         return 0.25
 
+    def curvature_at_start(self):
+        return 0.25
+
 
 LOSSES = {"logistic": lambda width: Logistic(1e-12)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
+OBS = "obs"  # anndata's table of what is known of each row
+MOST = 20  # names in a message
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
 
 
@@ -106,20 +109,56 @@ def _is_text(dataset: h5py.Dataset) -> bool:
     return h5py.check_string_dtype(dataset.dtype) is not None
 
 
+def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:
+    """The column called NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
+
+    files: those that are read on the way there.
+    """
+    for full in (name, f"{OBS}/{name}"):
+        read = list(files)
+        node = look_up(home, full, path, read)
+        if node is not None:
+            return Column(node, f"{path}: {full}", read)
+        table, _, field = full.rpartition("/")
+        node = look_up(home, table, path, read) if table else None
+        if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
+            categories = look_up(home, f"uns/{field}_categories", path, read)
+            return Column(Field(node, field), f"{path}: {full}", read, categories)
+    return None
+
+
+def _choice(home: h5py.Group, noun: str, path: str) -> str:
+    """What there is to name, for messages: all names, and those of what could be such a column."""
+    names = [name for name in home if _is_column(home, name, path)]
+    obs = look_up(home, OBS, path)
+    if isinstance(obs, h5py.Group):
+        index = obs.attrs.get("_index")
+        names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
+    elif isinstance(obs, h5py.Dataset):
+        names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
+    more = ", ..." if len(names) > MOST else ""
+    return f"it has {children(home)}" + (f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else "")
+
+
+def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
+    """Whether it looks like a value for each row; nothing is read of it."""
+    node = None
+    if isinstance(name, str):  # bytes: not UTF-8
+        with contextlib.suppress(StreamMarginError):  # a link that leads nowhere
+            node = look_up(home, name, path)
+    if isinstance(node, h5py.Group):
+        return {"codes", "categories"} <= set(node) or {"values", "mask"} <= set(node)
+    return isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim == 1 and node.dtype.names is None
+
+
 def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
     """The column called NAME in the file of the rows, or FILE:NAME, or FILE.npy; and what to close after it.
 
     what: LABELS or WEIGHTS, for messages. Raises InputMissingError for a missing file, DataError for a missing dataset.
     """
-    files: list[str] = []
-    node = look_up(home, name, path, files)
-    if node is not None:
-        return Column(node, f"{path}: {name}", files), None
-    table, _, field = name.rpartition("/")
-    node = look_up(home, table, path, files) if table else None
-    if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
-        categories = look_up(home, f"uns/{field}_categories", path, files)
-        return Column(Field(node, field), f"{path}: {name}", files, categories), None
+    column = _within(home, name, path)
+    if column is not None:
+        return column, None
     noun, option = what
     if name.endswith(".npy"):
         check_input(name)
@@ -135,16 +174,17 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
             raise DataError(
                 f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
             ) from error
-        files.append(file_name)
         try:
-            node = look_up(other, inner, file_name, files) if inner else None
-            if node is None:
-                raise DataError(f"{file_name} has no dataset {inner}; it has {children(other)}; name one as FILE:NAME")
-            return Column(node, f"{file_name}: {inner}", files), other
+            column = _within(other, inner, file_name, [file_name]) if inner else None
+            if column is None:
+                raise DataError(
+                    f"{file_name} has no dataset {inner}; {_choice(other, noun, file_name)}; name one as FILE:NAME"
+                )
+            return column, other
         except BaseException:
             other.close()
             raise
     raise DataError(
-        f"{path} has no dataset {name} of {noun}; it has {children(home)}; "
+        f"{path} has no dataset {name} of {noun}; {_choice(home, noun, path)}; "
         f"name one with `{option}=NAME` or `{option}=FILE:NAME`"
     )

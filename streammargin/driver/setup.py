@@ -14,7 +14,8 @@ from streammargin.errors import DataError, UsageError
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
-MOST_REAL_CLASSES = 100  # more labels like 0.37 are hardly classes
+MOST_NUMBERS = 100  # more labels like 0.37, or 1 and 5 without 3, are hardly classes
+FEW_ROWS = 50  # nor are that many whole numbers with fewer rows each
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,11 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
         new_code = np.full(len(classes), -1, np.int16)
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
-    if classes.dtype.kind == "f" and len(classes) > MOST_REAL_CLASSES and np.any(classes != np.trunc(classes)):
+    elif positive is None and (what := _hardly_classes(classes, source.rows)):
         raise DataError(
-            f"{source.name}: its labels are {len(classes)} different real numbers, hardly classes; name others with "
-            "`y`, or predict the numbers with `loss=interpolate`"
+            f"{source.name}: its labels are {len(classes)} different {what}, hardly classes; name others with `y`, "
+            "predict the numbers with `loss=interpolate`, or, if classes they are, list them in `classes` or write "
+            "them as text"
         )
     if positive is not None:
         chosen = find_label(positive, classes, source.name)
@@ -74,6 +76,19 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
             " (another dataset of labels can be named with `y`)"
         )
     return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))
+
+
+def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
+    """What labels (k,), sorted, are that look like amounts rather than classes: many numbers, and not 1, 2, 3, ...
+
+    Whole numbers without a gap may be classes, where these have rows enough to learn from.
+    """
+    if classes.dtype.kind not in "iuf" or len(classes) <= MOST_NUMBERS:
+        return None
+    if np.any(classes != np.trunc(classes)):
+        return "real numbers"
+    gaps = float(classes[-1]) - float(classes[0]) >= len(classes)
+    return "whole numbers" if gaps or rows < FEW_ROWS * len(classes) else None
 
 
 def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarray]:

@@ -125,3 +125,25 @@ def test_labels_of_a_table_in_one_dataset(tmp_path):
     for y, words in (("obs", "is a table of index, kind, batch; name one column"), ("obs/size", "has no dataset")):
         with open_source(path, y=y) as source, pytest.raises(sm.DataError, match=words):
             all_labels(source)
+
+
+def test_a_bare_name_is_a_column_of_obs_where_nothing_else_has_it(h5ad):
+    path = h5ad(cells(random_sparse(CELLS, GENES)), "bare")
+    for name in (path + ":kind", "kind"):
+        with open_source(path, y=name) as source:
+            assert all_labels(source).tolist() == KIND
+    with h5py.File(path, "r+") as file:
+        file["kind"] = np.arange(CELLS) % 2
+    with open_source(path, y="kind") as source:
+        assert all_labels(source).tolist() == [0, 1] * (CELLS // 2)
+
+
+def test_what_could_be_labels_is_listed(h5ad):
+    path = h5ad(cells(random_sparse(CELLS, GENES)), "listed")
+    with h5py.File(path, "r+") as file:
+        file["extra"], file["table"] = np.zeros(CELLS), np.zeros((CELLS, 2))
+        file["lost"] = h5py.SoftLink("/nowhere")
+    listed = "extra, " + ", ".join(f"obs/{name}" for name in sorted(cells(np.eye(CELLS, GENES)).obs))
+    for y in ("cell_type", f"{path}:cell_type"):
+        with open_source(path, y=y) as source, pytest.raises(sm.DataError, match=f"labels could be {listed}; name one"):
+            all_labels(source)

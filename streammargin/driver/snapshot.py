@@ -115,6 +115,8 @@ def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kep
         raise ValueError("it keeps rows that there are not")
     numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
     order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
+    if not order.size:  # the reader must not keep rows whose scale is still to be found
+        return {}
     found: dict[str, Kept] = {}
     for number, (first, _, block) in zip(order, reader.stream(order), strict=True):
         for name, ids in wanted.items():

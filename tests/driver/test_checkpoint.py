@@ -61,6 +61,18 @@ def test_stopped_again_and_again_it_ends_as_if_it_never_was(solver, tmp_path):
     assert bits(again) == bits(result) and not reads  # at once
 
 
+@pytest.mark.parametrize("form", ("dense", "csr"))
+def test_stopped_before_the_scale_of_rows_in_memory_is_known(form, tmp_path):
+    X, y = noisy()
+    scaled = X * np.geomspace(1.0, 1e3, X.shape[1])
+    options = {"scale": "maxabs", "passes": 5, "tol": 1e-9, "C": 1.0}
+    folder = str(tmp_path / "checkpoints")
+    stopped = sm.train(as_form(scaled, form), y, checkpoint=folder, should_stop=stop_after(0), **options)
+    assert stopped.reason == "signal" and stopped.resumable
+    resumed = sm.train(as_form(scaled, form), y, checkpoint=folder, resume=True, **options)
+    assert bits(resumed) == bits(sm.train(as_form(scaled, form), y, **options))
+
+
 def test_slots_in_turn_while_it_runs(tmp_path):
     folder = str(tmp_path)
     result = train("sdca", folder, checkpoint_seconds=1e-9, passes=200)

@@ -69,14 +69,17 @@ def ways(folder):
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
+    for classes in (2, 3):  # rows kept between two reads
+        memory = least_memory(data[False, classes], more=3, solver="newton", tol=1e-15)
+        yield [data[False, classes], "--tol", "1e-15", "--passes", "6", "--solver", "newton", "--memory", memory]
 
 
-def least_memory(path, **options):
-    """A MiB above the least budget, which the message about a smaller one names."""
+def least_memory(path, more=1, **options):
+    """So many MiB above the least budget, which the message about a smaller one names."""
     try:
         sm.train(path, memory=1, **options)
     except sm.UsageError as error:
-        return f"{int(str(error).split('needs ')[1].split('M;')[0]) + 1}M"
+        return f"{int(str(error).split('needs ')[1].split('M;')[0]) + more}M"
     raise AssertionError("a budget of one byte was enough")
 
 

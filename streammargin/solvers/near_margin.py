@@ -22,6 +22,7 @@ from streammargin.specs.blocks import Block, nbytes
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 
 SHARE = 0.75  # of what the vectors leave of the budget, for rows kept; the rest for buffers
+BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
 LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
 A_ROW = 64  # bytes beside its values: number, class, weight, dual, margin, product, and what is sorted
@@ -204,8 +205,8 @@ def row_bytes(problem: Problem) -> float:
 def room(problem: Problem) -> int:
     """Bytes for rows kept: a share of what the vectors leave of the budget, and no more than all rows take."""
     K, width = problem.count, problem.features + 1
-    vectors = problem.rows * (8 * K + 4) + 8 * width * (width + 6 + 8 * K)
-    return max(0, min(int(SHARE * (problem.budget - vectors)), int(problem.rows * row_bytes(problem))))
+    left = problem.budget - problem.rows * (8 * K + 4) - 8 * width * (width + 6 + 8 * K)
+    return max(0, min(int(SHARE * left), left - BUFFERS, int(problem.rows * row_bytes(problem))))
 
 
 def capacity(problem: Problem) -> float:

@@ -107,7 +107,7 @@ class Method(CertifiedBySweep):
     def start(self, problem: Problem) -> State:
         if _starts(problem):
             state = START_METHOD.start(problem)
-            state.numbers["phase"] = "start"
+            state.numbers.update(phase="start", started=False)
             return state
         if _keeps(problem):
             state = NEAR_MARGIN.start(problem)
@@ -122,6 +122,8 @@ class Method(CertifiedBySweep):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
+        if state.numbers["phase"] == "start" and state.numbers["started"]:
+            self._leave_start(problem, state)
         if state.numbers["phase"] != "steps":
             method, problem = _other(problem, state)
             method.begin_pass(problem, state, number)
@@ -205,8 +207,9 @@ class Method(CertifiedBySweep):
         if state.numbers["phase"] == "start":
             report = START_METHOD.end_pass(problem, state, active)
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
-            if number >= START and not (estimate <= START_NEAR * problem.tol and number < START_MOST):
-                self._leave_start(problem, state)
+            # it is left with the next pass: this one may still be certified
+            near = estimate <= START_NEAR * problem.tol and number < START_MOST
+            state.numbers["started"] = number >= START and not near
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off

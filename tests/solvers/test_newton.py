@@ -43,6 +43,14 @@ def test_objective_equals_the_interior_point_optimum(loss, C, form, weighting):
         check_certificate(result, problem, exact, result.model.coef_[0], TOL)
 
 
+def test_it_can_end_after_any_pass():
+    X, y = noisy()
+    for passes in range(1, 20):
+        result = train(X, y, passes=passes, tol=1e-15)
+        problem, w = binary(X, y), result.model.coef_[0]
+        assert result.passes == passes and result.certificate.primal == pytest.approx(problem.primal(w), rel=1e-10)
+
+
 def overlapping(rows=400, features=10, seed=1):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, features))

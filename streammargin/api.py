@@ -25,7 +25,7 @@ def train(
     *,
     x: str | None = None,
     sample_weight: Any = None,
-    solver: Any = "sdca",
+    solver: Any = "auto",
     loss: Any = None,
     width: float = 1.0,
     epsilon: float = 0.0,

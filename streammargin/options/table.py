@@ -68,7 +68,7 @@ class Options:
     """What was asked for, checked. None: the default that the help names. Raises UsageError, which names the option."""
 
     # fmt: off
-    solver: Any = option("sdca", Listed(list(names())), "problem", ANYWHERE,
+    solver: Any = option("auto", Listed(list(names())), "problem", ANYWHERE,
         "the method; auto: by C, norm and multiclass, and the model names the one taken")
     loss: Any = option(None, Listed(sorted(LOSSES)), "problem", HINGES, "of the margin, y x.w (default: the "
         "solver's, hinge for most); or interpolate: labels are numbers y, and w the smallest with |x.w - y| <= epsilon")

@@ -284,7 +284,9 @@ def test_model_that_is_none(capsys, blobs_file, tmp_path):
 
 
 def test_not_separable(capsys, blobs_file, tmp_path):
-    assert main(["train", blobs_file, "-c", "inf", "-o", "m.npz"]) == 0
+    assert main(["train", blobs_file, "-c", "inf", "-o", "auto.npz"]) == 0
+    assert "(not_separable)" in capsys.readouterr().err
+    assert main(["train", blobs_file, "-c", "inf", "--solver", "sdca", "-o", "m.npz"]) == 0
     error = capsys.readouterr().err
     assert "(small_margin)" in error and "finite --C" in error and "lower --tol" in error
     assert re.search(r"a margin above [\d.e-]+, which is below [\d.e-]+, --tol times the mean row norm", error)

@@ -60,7 +60,7 @@ def test_the_events(trained, tmp_path):
 def test_log_on_stdout_and_infinity(blobs_file, tmp_path):
     done = call("train", blobs_file, "-c", "inf", "-o", "m.npz", "--log-json", "-", "-q", cwd=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines[0]["params"]["C"] == "inf" and lines[-1]["reason"] == "small_margin" and not lines[-1]["converged"]
+    assert lines[0]["params"]["C"] == "inf" and lines[-1]["reason"] == "not_separable" and not lines[-1]["converged"]
 
 
 def test_default_output_and_force(blobs_file, tmp_path):

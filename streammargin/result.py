@@ -105,7 +105,7 @@ def advice(result: TrainResult) -> str:
     return (
         f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}, "
         f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
-        f"{' or '.join([*others, f'raise {limit}', '`tol`'])}"
+        f"{', '.join([*others, f'raise {limit}'])} or `tol`"
     )
 
 

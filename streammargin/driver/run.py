@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,6 +14,7 @@ from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import BIAS, CERTIFICATE, DONE, PASS, PROLOGUE, SCALING, Progress
+from streammargin.driver.ranges import Ranges
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
@@ -21,6 +23,9 @@ from streammargin.kernels.jit import compile_seconds
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.figures import Figures
 from streammargin.specs.blocks import Block
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
 
 
 class Run:
@@ -49,6 +54,7 @@ class Run:
         self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
         self.bias = Midway(problem.count) if midway else None
+        self.ranges = Ranges(problem) if scaling is None else None  # until the first pass is over
         self.state = solver.start(problem)
         none = np.zeros(problem.count, bool)
         self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol))
@@ -221,6 +227,8 @@ class Run:
         p.order = self.solver.order(self.problem, self.state, p.number, len(self.reader.bounds) - 1)
 
     def _learn(self, first: int, block: Block) -> None:
+        if self.ranges is not None:
+            self.ranges.add(first, block)
         self.solver.run_block(self.problem, self.state, self.active, block, first)
 
     def _end_pass(self) -> None:
@@ -236,6 +244,10 @@ class Run:
                 "kept_rows": report.kept_rows, "reads": self.reader.counts.bytes_read / max(1, self.problem.size),
             }
         )  # fmt: skip
+        if self.ranges is not None:
+            remark, self.ranges = self.ranges.remark(), None
+            if remark is not None:
+                LOG.warning(Message(remark), extra={"code": "scale"})
         whole = p.position == len(p.order)
         if report.certificate is not None:
             if whole:

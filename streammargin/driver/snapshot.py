@@ -42,6 +42,8 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     plain["progress"] = progress
     if run.scaling is not None:
         arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
+    if run.ranges is not None:
+        arrays["ranges"] = run.ranges.largest
     if run.bias is not None:
         arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
     return plain, arrays
@@ -66,6 +68,10 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.bias is not None:
         for name, array in vars(run.bias).items():
             _fill(array, arrays[f"bias/{name}"], name)
+    if run.ranges is not None and "ranges" in arrays:
+        _fill(run.ranges.largest, arrays["ranges"], "ranges")
+    else:
+        run.ranges = None
     state.numbers = plain["numbers"]
     state.arrays = _under("state/", arrays)
     check_layout(run.solver.layout_now(problem, state), state.arrays)

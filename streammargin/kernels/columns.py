@@ -1,4 +1,4 @@
-"""Column statistics of a block, for scaling."""
+"""Column statistics of a block, for scaling and for the advice to scale."""
 
 from __future__ import annotations
 
@@ -42,6 +42,30 @@ def sparse_columns(data, indices, indptr, codes, weights, largest, total, square
 
 
 @kernel
+def dense_ranges(X, codes, weights, start, step, largest):
+    """largest = max |x| by column, over the rows start, start + step, ... that are present."""
+    weighted = weights.size > 0
+    for i in range(start, X.shape[0], step):
+        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
+            continue
+        x = X[i]
+        for j in range(x.size):
+            largest[j] = max(largest[j], abs(x[j]))
+
+
+@kernel
+def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
+    """The same over stored values."""
+    weighted = weights.size > 0
+    for i in range(start, indptr.size - 1, step):
+        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            largest[j] = max(largest[j], abs(data[k]))
+
+
+@kernel
 def scale_dense(X, center, factor):
     """X = (X - center) * factor, in place."""
     for i in range(X.shape[0]):
@@ -59,9 +83,12 @@ def scale_sparse(data, indices, factor):
 def warm(sample: Sample) -> None:
     block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
     shift, largest, total, squares = np.zeros((4, 2))
+    ranges = np.zeros(2, sample.dtype)
     if isinstance(block, DenseBlock):
         dense_columns(block.X.copy(), codes, none, shift, largest, total, squares)
+        dense_ranges(block.X.copy(), codes, none, 0, 1, ranges)
         scale_dense(block.X.copy(), shift, np.ones(2))
     else:
         sparse_columns(block.data, block.indices, block.indptr, codes, none, largest, total, squares)
+        sparse_ranges(block.data, block.indices, block.indptr, codes, none, 0, 1, ranges)
         scale_sparse(block.data.copy(), block.indices, np.ones(2))

@@ -1,0 +1,80 @@
+"""Columns whose ranges differ much bring the advice to scale: once, and where it helps."""
+
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.driver.ranges import ROWS, Ranges
+from streammargin.specs.blocks import CSRBlock, DenseBlock
+
+
+def warned(caplog, *data, **options):
+    """The texts of the advice to scale in a training."""
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        sm.train(*data, **{"passes": 3, **options})
+    return [record.getMessage() for record in caplog.records if record.code == "scale"]
+
+
+def rows(factor, n=120):
+    """Rows whose column 2 is so many times as large as the others."""
+    random = np.random.default_rng(1)
+    X = random.uniform(-1.0, 1.0, (n, 4)) + 0.5
+    y = X[:, 0] + random.standard_normal(n) > 0.5
+    X[:, 2] *= factor
+    return X, y
+
+
+@pytest.mark.parametrize("solver", ["sdca", "newton", "asdca", "pegasos", "active-set", "gd"])
+@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_matrix, "file", "sparse file"])
+def test_ranges_that_differ_by_more_than_a_thousand_are_said_once(form, solver, caplog, tmp_path):
+    X, y = rows(1e5)
+    if isinstance(form, str):
+        path = write_h5(tmp_path / "a.h5", sp.csr_matrix(X) if form == "sparse file" else X, y.astype(int))
+        found = warned(caplog, path, solver=solver)
+    else:
+        found = warned(caplog, form(X), y, solver=solver)
+    assert len(found) == 1 and "column 2 reaches 1.5e+05" in found[0] and 'try scale="maxabs"' in found[0]
+
+
+def test_nothing_is_said_where_it_was_given_or_the_ranges_are_alike(caplog):
+    assert not warned(caplog, *rows(1e5), scale="maxabs")
+    assert not warned(caplog, *rows(1e5), scale="std")
+    for factor in (1.0, 100.0, 1e-2, 0.0):
+        assert not warned(caplog, *rows(factor))
+    X, y = rows(1.0)
+    assert not warned(caplog, 1e-9 * X, y)
+    assert not warned(caplog, 0.0 * X, y)
+
+
+def test_absent_rows_say_nothing(caplog):
+    X, y = rows(1.0)
+    X[7, 1] = 1e9
+    assert warned(caplog, X, y)
+    weight = np.ones(len(y))
+    weight[7] = 0.0
+    assert not warned(caplog, X, y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("size", [7, 77, 30_000])
+def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size):
+    n = 2 * ROWS + 10
+    X = np.ones((n, 3))
+    X[3 * 4000, 0], X[3 * 4000 + 1, 1], X[-1, 2] = 1e9, 1e9, 1e4  # of three rows the first is looked at
+    X[n - 1 - (n - 1) % 3, 2] = 7.0
+    problem = SimpleNamespace(
+        rows=n, features=3, dtype=X.dtype, codes=np.zeros(n, np.int16), weights=np.empty(0)
+    )  # fmt: skip
+    ranges = Ranges(problem)
+    sparse = Ranges(problem)
+    for first in reversed(range(0, n, size)):
+        rows = X[first : first + size]
+        ranges.add(first, DenseBlock(rows, 0.0))
+        A = sp.csr_matrix(rows)
+        sparse.add(first, CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0))
+    assert ranges.largest.tolist() == sparse.largest.tolist() == [1e9, 1.0, 7.0]

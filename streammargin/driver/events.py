@@ -14,13 +14,31 @@ KEPT = 10_000
 RESIDENT_SECONDS = 0.02
 
 
+class _Resident:
+    """Resident memory of this process, at most RESIDENT_SECONDS old: asking costs as much as a short pass."""
+
+    def __init__(self) -> None:
+        self._bytes: int | None = None
+        self._asked = -math.inf
+
+    def read(self) -> int | None:
+        now = time.monotonic()
+        if now - self._asked > RESIDENT_SECONDS:
+            self._asked = now
+            try:
+                with open("/proc/self/statm", encoding="ascii") as file:
+                    self._bytes = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            except (OSError, ValueError, IndexError):
+                self._bytes = None
+        return self._bytes
+
+
+_resident = _Resident()
+
+
 def resident_bytes() -> int | None:
-    """Resident memory of this process, or None where the system does not tell."""
-    try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None
+    """Resident memory of this process of a moment ago, or None where the system does not tell."""
+    return _resident.read()
 
 
 class History:
@@ -31,15 +49,6 @@ class History:
         self.events: list[dict[str, Any]] = []
         self._stride = 1
         self._seen = 0
-        self._resident: int | None = None
-        self._asked = -math.inf
-
-    def resident_bytes(self) -> int | None:
-        """Resident memory of this process, at most RESIDENT_SECONDS old: asking costs as much as a short pass."""
-        now = time.monotonic()
-        if now - self._asked > RESIDENT_SECONDS:
-            self._resident, self._asked = resident_bytes(), now
-        return self._resident
 
     def progress(self, event: dict[str, Any]) -> None:
         """Tell the listeners without keeping the event."""

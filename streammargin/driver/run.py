@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streammargin.answers.linear import LinearAnswer
-from streammargin.driver.events import History
+from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.prefetch import BlockReader
@@ -240,7 +240,7 @@ class Run:
             {
                 "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,
                 "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
-                "mistakes": report.mistakes, "rss_bytes": self.history.resident_bytes(), "estimate": p.estimate,
+                "mistakes": report.mistakes, "rss_bytes": resident_bytes(), "estimate": p.estimate,
                 "kept_rows": report.kept_rows, "reads": self.reader.counts.bytes_read / max(1, self.problem.size),
             }
         )  # fmt: skip

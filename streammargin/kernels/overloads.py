@@ -60,10 +60,14 @@ def _overload_add_outer_products(rows, t, H, first):
 
 
 _exposed: set[str] = set()
+_known: set[type] = set()
 
 
 def expose(cls: type) -> None:
     """Make the public methods of a named tuple callable inside kernels, by their order of parameters."""
+    if cls in _known:
+        return
+    _known.add(cls)
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if not name.startswith("_") and name not in _exposed:
             _exposed.add(name)

@@ -316,11 +316,8 @@ def _draw(problem: Problem, k: int, positive: bool) -> np.ndarray:
     random = np.random.default_rng((problem.seed, k, int(positive)))
     keys, ids = np.empty(0), np.empty(0, np.int64)
     for first in range(0, problem.rows, PIECE):
-        codes = problem.codes[first : first + PIECE]
-        there = (codes == problem.positive[k]) if positive else (codes >= 0) & (codes != problem.positive[k])
-        if problem.weights.size:
-            there &= problem.weights[first : first + PIECE] > 0.0
-        here = np.flatnonzero(there)
+        piece = slice(first, first + PIECE)
+        here = np.flatnonzero(problem.there(piece) & ((problem.codes[piece] == problem.positive[k]) == positive))
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
         if keys.size > most:
             chosen = np.argpartition(keys, most)[:most]

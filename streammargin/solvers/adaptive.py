@@ -151,11 +151,8 @@ class Method(WholePass):
         scores = np.empty((ids.size, problem.count))
         decide_block(block, a["w"], 0, scores)
         scores /= self.largest_norm(state)
-        codes = problem.codes[ids]
-        there = codes >= 0
-        if problem.weights.size:
-            there &= problem.weights[ids] > 0.0
-        own = codes[:, None] == problem.positive
+        there = problem.there(ids)
+        own = problem.codes[ids][:, None] == problem.positive
         groups = [k for k, _ in problem.objective.groups(active)]
         margins = np.where(there, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if there.any() else np.zeros(ids.size)

@@ -61,10 +61,7 @@ class Method(DualAscent):
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
-        present = problem.codes >= 0
-        if problem.weights.size:
-            present &= problem.weights > 0.0
-        counts = np.bincount(problem.codes[present], minlength=problem.caps.shape[1])
+        counts = np.bincount(problem.codes[problem.there(slice(None))], minlength=problem.caps.shape[1])
         state.arrays["steps"][:] = np.maximum((problem.caps > 0.0) @ counts.astype(np.float64), 1.0)
         for k in range(problem.count):
             self._set_off(state, k)
@@ -89,7 +86,7 @@ class Method(DualAscent):
             share = a["pace"][k, kernel.LAST] ** 2
             gain, total = dual_sums(problem.labels, problem.loss, k, a["alpha"][k], a["momentum"][k], share)
             dual = gain - 0.5 * size * size
-            gap, slack = figures[k, [kernel.GAP, kernel.MIN_MARGIN]].tolist()
+            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
             self._pace(problem, state, k, estimate[k], dual)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))

@@ -78,10 +78,15 @@ class Problem:
         """K, the number of binary problems."""
         return len(self.positive)
 
-    @property
+    @cached_property
     def labels(self) -> Labels:
         """What each row counts for, as kernels take it."""
         return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
+
+    def there(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Which of these rows are present (bool)."""
+        there = self.codes[rows] >= 0
+        return there & (self.weights[rows] > 0.0) if self.weights.size else there
 
     @cached_property
     def objective(self) -> Objective:
@@ -103,7 +108,7 @@ class Problem:
         """The dual exponent p / (p - 1)."""
         return float(self.norm.q)
 
-    @property
+    @cached_property
     def hard(self) -> bool:
         """True for the hard margin, C = inf."""
         return math.isinf(float(self.caps.max()))

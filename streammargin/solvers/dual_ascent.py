@@ -130,9 +130,6 @@ class DualAscent(CertifiedBySweep):
     def _find_empty_row(self, problem: Problem, state: State) -> bool:
         for start in range(0, problem.rows, PIECE):
             piece = slice(start, start + PIECE)
-            empty = (state.arrays["curvature"][piece] == 0.0) & (problem.codes[piece] >= 0)
-            if problem.weights.size:
-                empty &= problem.weights[piece] > 0.0
-            if empty.any():
+            if np.any((state.arrays["curvature"][piece] == 0.0) & problem.there(piece)):
                 return True
         return False

@@ -88,7 +88,7 @@ class NearMargin(CertifiedBySweep):
 
     def _wanted(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
         near = state.arrays["key"][rows] <= state.numbers["limit"]
-        return (near | self._sampled(problem, state, rows)) & (problem.codes[rows] >= 0)
+        return (near | self._sampled(problem, state, rows)) & problem.there(rows)
 
     def _sampled(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
@@ -170,12 +170,6 @@ class NearMargin(CertifiedBySweep):
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         raise AssertionError("its passes certify themselves")
-
-    def mean_norm(self, problem: Problem, state: State) -> float:
-        return 0.0  # of the hard margin only
-
-    def rounding(self, problem: Problem, state: State) -> float:
-        return 0.0
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()

@@ -84,7 +84,7 @@ class Method(DualAscent):
                 dual, total = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = total = float(alpha.sum(dtype=np.float64))
-            gap, slack = figures[k, [kernel.GAP, kernel.MIN_MARGIN]].tolist()
+            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, total, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP

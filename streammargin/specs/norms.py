@@ -102,6 +102,8 @@ _PIECE = 8192  # BLAS gives longer vectors to several threads
 
 def _square(theta: np.ndarray) -> float:
     """sum_j theta_j^2 to the precision of its type: twice as fast as einsum."""
+    if theta.size <= _PIECE:
+        return float(np.dot(theta, theta))
     pieces = (theta[start : start + _PIECE] for start in range(0, theta.size, _PIECE))
     return sum(float(np.dot(piece, piece)) for piece in pieces)
 

@@ -21,9 +21,12 @@ class RowNumbers(NamedTuple):
         return self.listed[i] if self.listed.size > 0 else self.first + i
 
 
+_NONE = np.empty(0, np.int64)
+
+
 def numbered_from(first: int) -> RowNumbers:
     """The numbers of consecutive rows."""
-    return RowNumbers(first, np.empty(0, np.int64))
+    return RowNumbers(first, _NONE)
 
 
 class Labels(NamedTuple):

@@ -10,11 +10,13 @@ from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.data.arrays import ArraySource
 from streammargin.driver import run as driver
 from streammargin.driver import snapshot
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import DONE
 from streammargin.driver.scaling import Scaling
+from streammargin.solvers.base import Solver
 from streammargin.solvers.registry import names
 from streammargin.specs.blocks import values_of
 
@@ -59,23 +61,36 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=map(identifier, WAYS))
 
 @pytest.fixture
 def trained(monkeypatch):
-    """Train a way with another loop around its steps; the result and the steps."""
+    """Train a way, perhaps with another loop around its steps; with the result come what ran and what was read.
 
-    def train(way, form, loop):
+    blocks: their number or bounds, 0 for rows in memory.
+    """
+
+    def train(way, form, loop=None, data=None, blocks=5, sample_weight=None):
+        ran, sweeps = [], []
+
         def looped(run, between):
+            ran.append(run)
+            begin = run.solver.begin_certificate
+            run.solver.begin_certificate = lambda *given: (sweeps.append(1), begin(*given))
             with np.errstate(all="ignore"):
-                return loop(run).outcome()
+                return (loop or to_the_end)(run).outcome()
 
         name, kind, options = way
         X, y = data_of(kind)
+        if isinstance(options.get("C"), list):
+            options = {**options, "valid": (as_form(X, form, X.dtype)[::3], y[::3])}
+        X, y = (X, y) if data is None else data
+        bounds = np.linspace(0, len(y), blocks + 1).astype(int) if isinstance(blocks, int) else blocks
         rows = as_form(X, form, X.dtype)
-        data = CountingSource(rows, y, bounds=np.linspace(0, len(y), 6).astype(int))
+        in_memory = ArraySource(rows, y, sample_weight)
+        source = in_memory if blocks == 0 else CountingSource(rows, y, bounds, sample_weight)
         if kind == "large":
             monkeypatch.setattr("streammargin.solvers.active_set.LIMIT", 100)
-        if isinstance(options.get("C"), list):
-            options = {**options, "valid": (rows[::3], y[::3])}
         monkeypatch.setattr("streammargin.training.job.run", looped)
-        return sm.train(data, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
+        result = sm.train(source, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
+        result.ran, result.source, result.sweeps = ran[0], source, len(sweeps)
+        return result
 
     return train
 
@@ -85,6 +100,12 @@ def steps(run):
     while run.progress.phase != DONE:
         run.advance(run.met())
         yield run
+
+
+def to_the_end(run):
+    for _ in steps(run):
+        pass
+    return run
 
 
 @every_way
@@ -113,11 +134,13 @@ def through_bytes(plain, arrays):
     return json.loads(json.dumps(plain)), {name: saved[f"a{i}"] for i, name in enumerate(arrays)}
 
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+CLOCKS = {
+    "seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "data",
+}  # fmt: skip
 
 
 def bits(result):
-    """Weights, figures and events, but for the time they took."""
+    """Weights, figures and events, but for the time they took and what the source is."""
     events = [{key: value for key, value in event.items() if key not in CLOCKS} for event in result.history]
     return result.model.coef_.tobytes(), result.model.intercept_.tobytes(), json.dumps(events)
 
@@ -127,11 +150,6 @@ def bits(result):
 def test_a_training_that_is_saved_and_loaded_after_every_block_ends_in_the_same_bits(trained, way, form):
     """In fresh objects each time, so that nothing can lie anywhere else."""
     phases = []
-
-    def straight(run):
-        for _ in steps(run):
-            pass
-        return run
 
     def interrupted(run):
         while run.progress.phase != DONE:
@@ -143,7 +161,7 @@ def test_a_training_that_is_saved_and_loaded_after_every_block_ends_in_the_same_
             snapshot.restore(run, *saved)
         return run
 
-    assert bits(trained(way, form, interrupted)) == bits(trained(way, form, straight))
+    assert bits(trained(way, form, interrupted)) == bits(trained(way, form))
     assert len(set(phases)) > 1
 
 
@@ -162,3 +180,80 @@ def fresh(run):
         run.problem, type(run.solver)(), reader, run.column, run.limits, run.costs, run.validator, run.history,
         midway=run.bias is not None, scaling=scaling,
     )  # fmt: skip
+
+
+# the plan says in which order these visit rows, and so which way they go; the others make their steps between passes
+ROW_BY_ROW = ("sdca", "asdca", "mirror", "perceptron", "pegasos", "adaptive")
+
+
+def goes_one_way(way):
+    return way[0] not in ROW_BY_ROW and not way[2].get("stochastic")
+
+
+def assert_one_way(results):
+    first, *others = (weights_of(result) for result in results)
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=1e-6, atol=1e-9 * np.abs(first).max())
+
+
+def weights_of(result):
+    """Weights and constants; of a hard margin the direction alone: rounding decides which length of it was best."""
+    w = np.column_stack([result.model.coef_, result.model.intercept_])
+    return w / (np.linalg.norm(w) or 1.0) if result.ran.problem.hard else w
+
+
+def assert_they_agree(results):
+    """No certificate of one training, of the same rows, C and class, lies beyond the bounds of another."""
+    proven = {}
+    for result in results:
+        certificates = [event for event in result.history if event["event"] == "certificate"]
+        for number, event in enumerate(certificates):
+            for k, figures in enumerate(event["per_class"]):
+                proven.setdefault((number % result.ran.problem.trials, k), []).append(figures)
+    for found in proven.values():
+        lower = max(figures["margin_lower"] for figures in found) if found[0]["margin_lower"] is not None else 0.0
+        if lower > 0.0:
+            assert lower <= min(figures["margin_upper"] for figures in found) * (1 + 1e-9)
+        if found[0]["residual"] is None:
+            assert max(figures["dual"] for figures in found) <= min(figures["primal"] for figures in found) * (1 + 1e-9)
+    return len(proven)
+
+
+@every_way
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
+    """Nor the way of a method that steps between passes, but for the order of its sums."""
+    n = len(data_of(way[1])[1])
+    results = [trained(way, form, blocks=blocks) for blocks in (2, 5, (0, 1, n // 3, n // 3 + 1, n), 0)]
+    assert assert_they_agree(results)
+    if goes_one_way(way):
+        assert_one_way(results[:3] if way[0] == "newton" else results)  # which begins with sdca on rows in memory
+    for result in results[:3]:
+        run, solver = result.ran, result.ran.solver
+        if not result.sweeps:  # a read proves its own weights
+            kinds = [event["event"] for event in result.history]
+            assert kinds.count("certificate") == result.passes * run.problem.trials
+        if type(solver).order is not Solver.order:
+            continue  # it chooses the blocks of a pass
+        beside = (run.scaling is not None) + (run.bias is not None)
+        reads = solver.prologue_passes(run.problem) + result.passes + result.sweeps + beside
+        assert set(result.source.reads.values()) == {reads}
+
+
+@every_way
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_a_row_of_weight_0_may_be_any_and_is_absent(trained, way, form):
+    """Other weights mean nothing to a hard margin, nor to interpolation."""
+    X, y = data_of(way[1])
+    present = np.arange(len(y)) % 4 != 1
+    weights = np.where(present, 1.0 + np.arange(len(y)) % 3, 0.0)
+    other, labels = X.copy(), y.copy()
+    other[~present] *= -100
+    labels[~present] = y[0]
+    given = trained(way, form, sample_weight=weights)
+    assert bits(trained(way, form, data=(other, labels), sample_weight=weights)) == bits(given)
+    costs = None if given.ran.problem.objective.infeasible or way[1] == "numbers" else weights[present]
+    left = trained(way, form, data=(X[present], y[present]), sample_weight=costs)
+    assert assert_they_agree([given, left])
+    if goes_one_way(way):
+        assert_one_way([given, left])

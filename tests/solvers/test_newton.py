@@ -149,14 +149,6 @@ def test_each_read_is_its_own_certificate(loss, most):
     assert len(certificates) == result.passes
 
 
-@pytest.mark.parametrize("blocks", [2, 7])
-def test_the_plan_changes_nothing_but_the_order_of_sums(blocks):
-    X, y = overlapping(500, 8)
-    one, _ = in_blocks(X, y, 3, loss="logistic", tol=1e-8)
-    other, _ = in_blocks(X, y, blocks, loss="logistic", tol=1e-8)
-    assert other.passes == one.passes and other.model.coef_ == pytest.approx(one.model.coef_, rel=1e-9)
-
-
 def test_twice_the_same_bits():
     X, y = overlapping()
     one, two = (train(X, y, bias=1.0).model for _ in range(2))

@@ -1,6 +1,4 @@
-"""One read an iteration, whatever the rows are cut into; absent rows and weights; passes that are broken off."""
-
-from itertools import pairwise
+"""Forms and precisions; classes left out; classes that are done; passes that are broken off."""
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from streammargin.solvers.registry import make_solver
 from streammargin.specs.blocks import DenseBlock
 
 METHODS = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron")
-PLANS = {"rows": range(61), "two": (0, 30, 60), "uneven": (0, 1, 8, 9, 40, 59, 60)}
 FIGURES = ("margin_lower", "margin_upper", "mistakes", "primal")
 
 
@@ -25,35 +22,6 @@ def three_classes(rows=60):
     X, _ = noisy(rows, 6)
     X[np.all(X == 0, axis=1)] = 1
     return X, np.arange(rows) % 3
-
-
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("solver", METHODS)
-def test_every_plan_gives_the_same_answer_in_one_read_an_iteration(solver, form, plan):
-    X, y = separable()
-    source = CountingSource(as_form(X, form), y, PLANS[plan])
-    cut = sm.train(source, solver=solver, passes=20, tol=1e-9)
-    whole = sm.train((X, y), solver=solver, passes=20, tol=1e-9)
-    assert cut.reason == whole.reason == "passes"
-    # sums in another order are equal to rounding
-    assert cut.model.coef_ == pytest.approx(whole.model.coef_, rel=1e-8, abs=1e-10)
-    assert figures(cut) == pytest.approx(figures(whole), rel=1e-8)
-    assert source.reads == dict.fromkeys(pairwise(PLANS[plan]), cut.passes + make_solver(solver).prologue)
-    assert sum(e["event"] == "certificate" for e in cut.history) == cut.passes
-
-
-@pytest.mark.parametrize("multiclass", ["ovr", "joint"])
-@pytest.mark.parametrize("plan", PLANS)
-def test_plans_of_several_classes(plan, multiclass):
-    X, y = three_classes()
-    options = {"solver": "dual-momentum", "multiclass": multiclass, "passes": 30, "tol": 1e-3}
-    source = CountingSource(as_form(X, "csr"), y, PLANS[plan])
-    cut, whole = sm.train(source, **options), sm.train((X, y), **options)
-    assert cut.model.coef_ == pytest.approx(whole.model.coef_, rel=1e-8, abs=1e-10)
-    assert figures(cut) == pytest.approx(figures(whole), rel=1e-8)
-    assert source.reads == dict.fromkeys(pairwise(PLANS[plan]), cut.passes + 1)
-    assert cut.certificate["mistakes"] == np.sum(cut.model.predict(X) != y)
 
 
 @pytest.mark.parametrize("solver", METHODS)
@@ -71,18 +39,6 @@ def test_forms_and_precisions_agree(form, solver):
     w = np.append(double.model.coef_[0], double.model.intercept_[0] / 0.5)
     A = signed(np.column_stack([X, np.full(len(X), 0.5)]), y)
     assert (A @ w).min() / np.linalg.norm(w) == pytest.approx(double.certificate["margin_lower"], rel=1e-9)
-
-
-@pytest.mark.parametrize("solver", METHODS)
-def test_rows_of_weight_0_are_absent_and_other_weights_do_not_matter(solver):
-    X, y = separable()
-    weights = np.random.default_rng(3).choice([0.0, 0.1, 7.0], 60)
-    X[weights == 0] *= -100  # rows that would matter
-    options = {"solver": solver, "passes": 15, "tol": 1e-9}
-    given = sm.train((X, y), sample_weight=weights, class_weight={1: 3.0}, **options)
-    left = sm.train((X[weights > 0], y[weights > 0]), **options)
-    assert given.model.coef_ == pytest.approx(left.model.coef_, rel=1e-8, abs=1e-10)
-    assert figures(given) == pytest.approx(figures(left), rel=1e-8)
 
 
 @pytest.mark.parametrize("multiclass", ["ovr", "joint"])

@@ -65,6 +65,7 @@ class TrainResult:
     better: bool = field(repr=False, default=False)
 
 
+SHOWN = 20  # labels in a message
 FAR = 10.0  # times the tolerance: passes alone will hardly bring a gap there
 
 
@@ -74,6 +75,14 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
         return
     if not result.converged:
         yield "not_converged", advice(result)
+    missing = result.run_end.get("never_predicted")
+    if missing:
+        asked = result.model.header
+        mends = ["`class_weight=balanced`"] if asked["class_weight"] is None else []
+        mends += [] if math.isinf(asked["C"]) else ["a larger `C`"]
+        listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
+        help = f"; {' or '.join(mends)} may mend that" if mends else ""
+        yield "never_predicted", f"never predicted: {counted(len(missing), 'class')}, {listed}{help}"
     edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
     if edge is not None:
         yield "edge", edge

@@ -27,7 +27,7 @@ ALLOWED = {  # by folder, and by single file
     "driver": {"driver", "options", "answers", "data", "solvers", "kernels", "specs"} | BASE,
     "model": {"model", "answers", "data", "driver", "kernels", "specs"} | BASE,
     "sinks": {"sinks", "driver"} | BASE,
-    "training": {"training", "options", "driver", "data", "solvers", "specs", "model", "result"} | BASE,
+    "training": {"training", "options", "driver", "answers", "data", "solvers", "specs", "model", "result"} | BASE,
     "estimators": {"estimators", "options", "driver", "data", "training", "model", "result"} | BASE,
     "cli": {"cli", "api", "options", "result", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"}
     | BASE,

@@ -40,5 +40,6 @@ def run(options: argparse.Namespace) -> int:
     if figures["margin"] is not None:
         print(f"margin    {figures['margin']:.6g} (smallest)")
     for part in figures["per_class"]:
-        print(f"class {part['label']}: {part['correct']} of {part['rows']} right")
+        never = "" if part["predicted"] else ", never predicted"
+        print(f"class {part['label']}: {part['correct']} of {part['rows']} right{never}")
     return 0

@@ -1,6 +1,8 @@
-"""Held-out error, by class, streamed."""
+"""Held-out errors, and what is predicted at all, streamed."""
 
 from __future__ import annotations
+
+import contextlib
 
 import numpy as np
 
@@ -8,6 +10,27 @@ from streammargin.answers.base import Answer
 from streammargin.data.base import Source
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
+
+PIECE = 1 << 12  # rows that are scored together
+
+
+def predicted(reader: BlockReader, answer: Answer, codes: np.ndarray) -> np.ndarray:
+    """Which classes are the answer to any row: (k,) bool for k outputs, (2,) for one.
+
+    codes (n,): the rows that count are those of 0 and above. Ends when every class was seen.
+    """
+    seen = np.zeros(max(2, answer.outputs), bool)
+    with contextlib.closing(reader.stream(np.arange(len(reader.bounds) - 1))) as blocks:  # type: ignore[type-var]
+        for start, stop, block in blocks:
+            for low in range(0, stop - start, PIECE):
+                scores = np.empty((min(PIECE, stop - start - low), answer.outputs))
+                answer.score(block, low, scores)
+                best = np.argmax(scores, axis=1) if answer.outputs > 1 else (scores[:, 0] > 0.0).astype(np.intp)
+                first = start + low
+                seen[best[codes[first : first + len(best)] >= 0]] = True
+                if seen.all():
+                    return seen
+    return seen
 
 
 class Validator:

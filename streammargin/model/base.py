@@ -108,7 +108,7 @@ class Model(ABC):
         known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
         mistakes, total, smallest = 0, 0.0, np.inf
         counts = np.zeros(len(self.classes_), np.int64)
-        correct = np.zeros(len(self.classes_), np.int64)
+        correct, guessed = np.zeros((2, len(self.classes_)), np.int64)
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
@@ -137,6 +137,7 @@ class Model(ABC):
                 mistakes += int(np.count_nonzero(guess != codes))
                 total += 0.0 if loss is None else float(total_loss(loss, margins))
                 counts += np.bincount(codes, minlength=len(counts))
+                guessed += np.bincount(guess, minlength=len(counts))
                 correct += np.bincount(codes[guess == codes], minlength=len(counts))
             rows = source.rows
         size = self.answer.length(float(self.header.get("p", 2.0)))
@@ -149,8 +150,8 @@ class Model(ABC):
             "loss": None if loss is None else total / rows,
             "margin": smallest / size if binary and size > 0.0 else None,
             "per_class": [
-                {"label": str(label), "rows": int(n), "correct": int(c)}
-                for label, n, c in zip(self.classes_.tolist(), counts, correct, strict=True)
+                {"label": str(label), "rows": int(n), "correct": int(c), "predicted": int(g)}
+                for label, n, c, g in zip(self.classes_.tolist(), counts, correct, guessed, strict=True)
             ],
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import streammargin
+from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.open import opened
 from streammargin.driver.checkpoint import Checkpoint
@@ -33,7 +34,7 @@ from streammargin.driver.setup import (
     make_numbers,
     make_target,
 )
-from streammargin.driver.validate import Validator
+from streammargin.driver.validate import Validator, predicted
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
@@ -68,7 +69,8 @@ def train_rows(
         if checkpoint is not None:
             checkpoint.finish(training)
         seconds = time.perf_counter() - started
-    result = job.result(outcome, seconds, history)
+        unpredicted = job.unpredicted(outcome, training.reader)
+    result = job.result(outcome, seconds, history, unpredicted)
     result.resumable = checkpoint is not None and checkpoint.written and outcome.reason in ("signal", "seconds")
     return result
 
@@ -289,13 +291,40 @@ class Job:
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling,
         )  # fmt: skip
 
-    def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
+    def _chosen(self, outcome: Outcome) -> tuple[int, slice]:
+        """The number of the value of C that did best, and its problems."""
+        trial, size = _best(self.problem, outcome), self.problem.per_trial
+        return trial, slice(trial * size, (trial + 1) * size)
+
+    def unpredicted(self, outcome: Outcome, reader: BlockReader) -> list[str] | None:
+        """The classes that the model never predicts, on the rows where these are in memory, or else held-out ones.
+
+        None where that is not known. Nothing is looked at while the mistakes are fewer than the rows of any class.
+        """
+        problem, trial, chosen = self.problem, *self._chosen(outcome)
+        mistakes = self._certificate(outcome, trial)["mistakes"]
+        if mistakes is None or self.target.rest is not None:
+            return None
+        there = class_mass(problem.codes, problem.weights, len(self.target.classes), rows=True)
+        if mistakes < there[there > 0].min():
+            return []
+        codes = problem.codes
+        if not self.plan.resident:
+            if self.validator is None:
+                return None
+            reader, codes = self.validator.reader, self.validator.codes
+        answer = LinearAnswer(outcome.w[chosen], self.column)
+        if outcome.midway is not None:
+            answer = LinearAnswer(np.column_stack([answer.w[:, :-1], outcome.midway[chosen]]), 1.0)
+        seen = predicted(reader, answer, codes)
+        return [str(label) for label in self.target.classes[(there > 0) & ~seen].tolist()]
+
+    def result(self, outcome: Outcome, seconds: float, history: History, unpredicted: list[str] | None) -> TrainResult:
         """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
         problem, target, costs = self.problem, self.target, self.costs
-        trial = _best(problem, outcome)
+        trial, chosen = self._chosen(outcome)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate = certificates[trial]
-        chosen = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
         center, factor = (0.0, 1.0) if self.scaling is None else (self.scaling.center, self.scaling.factor)
         coef = outcome.w[chosen, :-1] * factor
@@ -317,7 +346,7 @@ class Job:
             "C": costs[trial] if len(costs) > 1 else None,
             "trials": self._trials(certificates) if len(costs) > 1 and outcome.figures is not None else None,
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
-            "smallest_margin": outcome.smallest_margin,
+            "smallest_margin": outcome.smallest_margin, "never_predicted": unpredicted,
         }  # fmt: skip
         history.publish(end)
         return TrainResult(

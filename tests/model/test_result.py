@@ -5,6 +5,8 @@ import logging
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from conftest import write_h5
 
 import streammargin as sm
 
@@ -114,3 +116,53 @@ def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
 def test_joint_with_a_finite_C_says_that_it_knows_inf_alone(solver):
     with pytest.raises(sm.UsageError, match=r"joint.* knows C=math.inf alone.*for a finite C leave it out"):
         sm.train(*noisy(3), solver=solver, C=1.0, multiclass="joint")
+
+
+def rare(classes, n=400):
+    """Rows of 3 columns that say nothing of their classes; the last ones are rare."""
+    random = np.random.default_rng(2)
+    y = np.minimum(random.integers(0, 40, n), 39 - random.integers(0, 2, n)) // (40 // classes)
+    y = np.where(random.random(n) < 0.9, y % 2 if classes > 2 else 0, y)
+    return random.standard_normal((n, 3)), np.array([f"class {k}" for k in y])
+
+
+@pytest.mark.parametrize("form", ["arrays", "float32", "csr", "file", "held out"])
+@pytest.mark.parametrize("classes", [2, 8])
+def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_path):
+    X, y = rare(classes)
+    options = {}
+    data = (X, y)
+    if form in ("file", "held out"):
+        data = write_h5(tmp_path / "a.h5", X, y.astype("S"))
+        X = X.astype(np.float64)
+    if form == "held out":
+        options = {"valid": (X[:100], y[:100])}
+    elif form == "csr":
+        data = (sp.csr_matrix(X), y)
+    elif form == "float32":
+        data = (X.astype(np.float32), y)
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train(data, C=0.01, **options)
+    never = sorted(set(y) - set(result.model.predict(X)))
+    assert never and result.run_end["never_predicted"] == never
+    (text,) = [record.getMessage() for record in caplog.records if record.code == "never_predicted"]
+    count = "1 class" if len(never) == 1 else f"{len(never)} classes"
+    assert text == f'never predicted: {count}, {", ".join(never)}; class_weight="balanced" or a larger C may mend that'
+    figures = result.model.evaluate((X, y))["per_class"]
+    assert [one["label"] for one in figures if not one["predicted"]] == never
+
+
+def test_rows_out_of_core_are_not_read_again_for_it(tmp_path):
+    X, y = rare(8, 40_000)
+    path = write_h5(tmp_path / "a.h5", np.tile(X, 20), y.astype("S"))
+    options = {"C": 1e-6, "solver": "sdca", "memory": "20M", "passes": 2}
+    alone = sm.train(path, **options)
+    assert alone.history[0]["plan"]["blocks"] > 1 and alone.run_end["never_predicted"] is None
+    held = sm.train(path, **options, valid=(np.tile(X[:300], 20), y[:300]))
+    assert held.run_end["never_predicted"] == sorted(set(y) - set(held.model.predict(np.tile(X[:300], 20))))
+
+
+def test_classes_that_are_all_predicted_are_no_news(caplog):
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = sm.train(*noisy(3), class_weight="balanced")
+    assert result.run_end["never_predicted"] == [] and not caplog.records

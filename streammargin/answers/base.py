@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -10,7 +11,16 @@ from streammargin.specs.blocks import Block
 
 
 class Answer(Protocol):
-    """Scores of rows of d features: K numbers each."""
+    """Scores of rows of d features: K numbers each.
+
+    ARRAYS: names of what a model file keeps of it.
+    """
+
+    ARRAYS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def restored(cls, arrays: Sequence[np.ndarray]) -> Answer:
+        """The answer of the arrays in a file, in the order of ARRAYS. Raises ValueError saying why they are none."""
 
     @property
     def outputs(self) -> int:
@@ -27,4 +37,4 @@ class Answer(Protocol):
         """The norm of output 0 that a margin is divided by, with the exponent p of the regulariser."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What a model file keeps of it, by name."""
+        """What `restored` makes it of again, by name."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import numpy as np
 
 from streammargin.specs.blocks import Block
@@ -11,8 +14,25 @@ from streammargin.specs.norms import lp_norm
 class LinearAnswer:
     """Weights w (K, d+1) float64; the last one belongs to a constant column of value `bias`, 0 for none."""
 
+    ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
+
     def __init__(self, w: np.ndarray, bias: float) -> None:
         self.w, self.bias = w, bias
+
+    @classmethod
+    def restored(cls, arrays: Sequence[np.ndarray]) -> LinearAnswer:
+        coef, intercept = arrays
+        if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in arrays):
+            raise ValueError(
+                f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
+            )
+        if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
+            raise ValueError(
+                f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
+            )
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError("its weights are not all finite")
+        return cls(np.column_stack([coef, intercept]).astype(np.float64), 1.0)
 
     @property
     def outputs(self) -> int:

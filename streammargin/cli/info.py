@@ -75,15 +75,16 @@ def _shortened(parts: list[str]) -> str:
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:
     from streammargin.model.io import export_liblinear, load_model
+    from streammargin.model.linear import LinearModel
 
     model = load_model(options.path[0])
     if options.liblinear:
         export_liblinear(model, options.liblinear, options.force)
     return {
         "kind": "model",
-        "features": model.coef_.shape[1],
+        "features": model.answer.features,
         "classes": [str(label) for label in model.classes_.tolist()],
-        "nonzeros": int((model.coef_ != 0.0).sum()),
+        **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
     }
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from streammargin.answers.base import Answer
+from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
 from streammargin.data.open import opened
@@ -20,20 +20,20 @@ from streammargin.specs.losses import is_own, make_loss
 _BUDGET = 96 << 20
 
 
-class Model(ABC):
+class Model:
     """Labels (or, of a regressor, numbers) by the scores of an answer.
 
     classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
     """
 
-    classes_: np.ndarray
-    header: dict[str, Any]
+    def __init__(self, answer: Answer, classes: np.ndarray, header: dict[str, Any]) -> None:
+        self._answer, self.classes_, self.header = answer, np.asarray(classes), header
 
     @property
-    @abstractmethod
     def answer(self) -> Answer:
         """What gives the scores: one for two classes (above 0 is classes_[1]) and of a regressor, else k."""
+        return self._answer
 
     @property
     def numeric(self) -> bool:
@@ -171,4 +171,6 @@ class Model(ABC):
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
-        write_model(os.fspath(path), {**self.answer.arrays(), "classes": self.classes_}, self.header, force)
+        answer = self.answer
+        arrays = {**answer.arrays(), "classes": self.classes_}
+        write_model(os.fspath(path), kind_of(answer), arrays, self.header, force)

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.answers.linear import LinearAnswer
 from streammargin.data.labels import text_fault
 from streammargin.errors import DataError, UsageError
 from streammargin.files import replacing
+from streammargin.model.base import Model
 from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
 from streammargin.specs.losses import LOSSES, is_own
@@ -19,59 +21,60 @@ from streammargin.specs.losses import LOSSES, is_own
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
 
-def load_model(path: str | os.PathLike) -> LinearModel:
-    """The model in a file that `LinearModel.save` wrote. Raises InputMissingError, DataError."""
+def load_model(path: str | os.PathLike) -> Model:
+    """The model in a file that `Model.save` wrote. Raises InputMissingError, DataError."""
     path = os.fspath(path)
-    (coef, intercept, classes), header = read_model(path, ("coef", "intercept", "classes"))
-    fault = _array_fault(coef, intercept, classes) or _header_fault(header)
-    if fault:
-        raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup")
-    return LinearModel(coef, intercept, classes, header)
+    kind, (*arrays, classes), header = read_model(path, "classes")
+    try:
+        answer = kind.restored(arrays)
+        _check_classes(classes, answer.outputs)
+        _check_header(header)
+    except ValueError as fault:
+        raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
+    if isinstance(answer, LinearAnswer):  # with its weights as scikit-learn shows them
+        return LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header)
+    return Model(answer, classes, header)
 
 
-def _array_fault(coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray) -> str | None:
-    """What makes these arrays no model, if anything does."""
-    if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in (coef, intercept)):
-        return f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
-    if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
-        return f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
+def _check_classes(classes: np.ndarray, outputs: int) -> None:
+    """ValueError where these are no labels for so many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
-        return f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
+        raise ValueError(
+            f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
+        )
     if classes.dtype.kind == "U" and text_fault(classes) >= 0:
-        return "a name of its classes is no text"
-    expected = len(classes) if len(classes) > 2 else 1  # two classes have one row, a regressor has no class
-    if len(coef) != expected or len(classes) == 1:
-        return f"it has {len(coef)} rows of weights for {len(classes)} classes"
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        return "its weights are not all finite"
+        raise ValueError("a name of its classes is no text")
+    expected = len(classes) if len(classes) > 2 else 1  # two classes have one score, a regressor has no class
+    if outputs != expected or len(classes) == 1:
+        raise ValueError(f"it gives {outputs} scores for {len(classes)} classes")
     if len(set(classes.tolist())) != len(classes) or (classes.dtype.kind == "f" and not np.isfinite(classes).all()):
-        return "its classes are not all different and finite"
-    return None
+        raise ValueError("its classes are not all different and finite")
 
 
-def _header_fault(header: dict[str, Any]) -> str | None:
-    """What of the header could not be used, if anything: only what prediction and evaluation ask for."""
+def _check_header(header: dict[str, Any]) -> None:
+    """ValueError for what could not be used: only what prediction and evaluation ask for."""
     loss = header.get("loss", "hinge")
     if not isinstance(loss, str) or (loss not in LOSSES and not is_own(loss)):
-        return f"its loss is {loss!r}"
+        raise ValueError(f"its loss is {loss!r}")
     for key, default in (("p", 2.0), ("width", 1.0), ("epsilon", 0.0)):
         value = header.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= sys.float_info.max:
-            return f"its {key} is {str(value)[:40]}"
+            raise ValueError(f"its {key} is {str(value)[:40]}")
     if not 1.0 < header.get("p", 2.0) <= 2.0:
-        return f"its p is {header['p']!r}"
+        raise ValueError(f"its p is {header['p']!r}")
     if header.get("width", 1.0) == 0.0 or not isinstance(header.get("positive"), (str, int, float, type(None))):
-        return f"its width is {header.get('width')!r} and its positive class {header.get('positive')!r}"
+        raise ValueError(f"its width is {header.get('width')!r} and its positive class {header.get('positive')!r}")
     if not isinstance(header.get("certificate", {}), dict):
-        return "its certificate is no table"
-    return None
+        raise ValueError("its certificate is no table")
 
 
-def export_liblinear(model: LinearModel, path: str, force: bool = False) -> None:
+def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     """Write liblinear's text model file. Labels must be integers, as liblinear's are.
 
-    Raises UsageError for other labels or a loss that liblinear has not, OutputError, ReadWriteError.
+    Raises UsageError for other labels, an answer or a loss that liblinear has not, OutputError, ReadWriteError.
     """
+    if not isinstance(model, LinearModel):
+        raise UsageError("liblinear's models are linear; this one is not, so it cannot be exported")
     loss = model.header.get("loss", "hinge")
     if loss not in _LIBLINEAR_TYPE:
         raise UsageError(f"liblinear has no loss {loss}; it has {', '.join(_LIBLINEAR_TYPE)}")

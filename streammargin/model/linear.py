@@ -22,8 +22,7 @@ class LinearModel(Model):
     def __init__(self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any]) -> None:
         self.coef_ = np.ascontiguousarray(coef, np.float64)
         self.intercept_ = np.ascontiguousarray(intercept, np.float64)
-        self.classes_ = np.asarray(classes)
-        self.header = header
+        super().__init__(self.answer, classes, header)
 
     @property
     def answer(self) -> LinearAnswer:

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
+from streammargin.answers.table import KINDS
 from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.model.base import Model
 from streammargin.model.io import export_liblinear, load_model
 from streammargin.model.linear import LinearModel
 
@@ -210,3 +212,53 @@ def test_pickles_are_never_opened(model, tmp_path):
         with pytest.raises(DataError, match="is not a model"):
             load_model(path)
     assert not (tmp_path / "sprung").exists()
+
+
+class Nearest:
+    """Minus the distances to centres (k, d): an answer that is not linear."""
+
+    ARRAYS = ("centres",)
+
+    def __init__(self, centres):
+        self.centres, (self.outputs, self.features) = centres, centres.shape
+
+    @classmethod
+    def restored(cls, arrays):
+        if not np.isfinite(arrays[0]).all():
+            raise ValueError("its centres are not all finite")
+        return cls(arrays[0])
+
+    def score(self, block, first, scores):
+        rows = block.X[first : first + len(scores)]
+        scores[:] = -np.linalg.norm(rows[:, None] - self.centres, axis=2)
+
+    def length(self, p):
+        return 1.0
+
+    def arrays(self):
+        return {"centres": self.centres}
+
+
+def test_another_kind_of_answer_is_a_class_and_a_line_of_the_table(tmp_path, monkeypatch):
+    centres = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    monkeypatch.setitem(KINDS, "nearest", Nearest)
+    Model(Nearest(centres), np.array([7, 8, 9]), {}).save(tmp_path / "m.npz")
+    model = sm.load_model(tmp_path / "m.npz")
+    assert np.array_equal(model.answer.centres, centres)
+    X = centres[[2, 0, 1, 1]] + 0.3
+    assert model.predict(X).tolist() == [9, 7, 8, 8]
+    assert model.evaluate((X, np.array([9, 7, 8, 7])))["mistakes"] == 1
+    assert sm.load_model(tmp_path / "m.npz").header == {}
+    with pytest.raises(UsageError, match="this one is not"):
+        export_liblinear(model, str(tmp_path / "m.txt"))
+    Model(Nearest(np.full((3, 2), np.inf)), np.array([7, 8, 9]), {}).save(tmp_path / "n.npz")
+    with pytest.raises(DataError, match="damaged model: its centres are not all finite"):
+        sm.load_model(tmp_path / "n.npz")
+    monkeypatch.delitem(KINDS, "nearest")
+    with pytest.raises(DataError, match="kind 'nearest', unknown here"):
+        sm.load_model(tmp_path / "m.npz")
+
+
+def test_a_file_without_a_kind_is_linear(model, tmp_path):
+    write_parts(tmp_path / "m.npz", model)
+    assert np.array_equal(sm.load_model(tmp_path / "m.npz").coef_, model.coef_)

@@ -78,11 +78,12 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     missing = result.run_end.get("never_predicted")
     if missing:
         asked = result.model.header
-        mends = ["`class_weight=balanced`"] if asked["class_weight"] is None else []
-        mends += [] if math.isinf(asked["C"]) else ["a larger `C`"]
+        mends = [] if math.isinf(asked["C"]) else ["a larger `C`"]
+        if mends and asked["class_weight"] is None:
+            mends.insert(0, "`class_weight=balanced`")
         listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
         help = f"; {' or '.join(mends)} may mend that" if mends else ""
-        yield "never_predicted", f"never predicted: {counted(len(missing), 'class')}, {listed}{help}"
+        yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
     edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
     if edge is not None:
         yield "edge", edge

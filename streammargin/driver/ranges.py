@@ -8,7 +8,7 @@ from streammargin.kernels.columns import dense_ranges, sparse_ranges
 from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block, DenseBlock
 
-ROWS = 10_000  # looked at, evenly spread: of large data hardly any, so that the pass is as fast as the next
+ROWS = 2_000  # looked at, evenly spread: of large data hardly any, so that the pass is as fast as the next
 MUCH = 1e3  # times the smallest range
 
 

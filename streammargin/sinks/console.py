@@ -135,7 +135,7 @@ class Console:
         if event["bytes_read"]:
             speed += f" {event['bytes_read'] / seconds / 1e6:.0f} MB/s, waiting {event['wait_seconds'] / seconds:.0%}"
         done = event["block"] / event["blocks"]
-        what = event["phase"] if event["phase"] in ("certificate", "bias") else f"pass {event['pass']}"
+        what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
         parts = [f"{what} {done:4.0%}", speed, *self._gaps(event["estimate"])]
         parts += [text for text in (self._valid, self._left(event)) if text]
         self._line("  ".join(parts), passing=True)

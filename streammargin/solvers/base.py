@@ -153,7 +153,7 @@ class Solver(ABC):
                 "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
             )
         if math.isinf(self.default_C) and not problem.hard:
-            raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=sdca`")
+            raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
             raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use `solver=sdca` or asdca")
         if not self.requires and problem.loss != make_loss(self.default_loss):

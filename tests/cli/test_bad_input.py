@@ -185,6 +185,9 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--class-weight", "heavy"], ["LABEL=WEIGHT"]),
         (["--class-weight", "1=-2"], ["must be a positive number"]),
         (["--loss", "logistic", "-c", "inf"], ["hard margin"]),
+        (["-C", "1"], ["unrecognized arguments: -C 1; did you mean -c? see streammargin train --help"]),
+        (["--tolerance=3", "--valied", "a"], ["did you mean --tol or --valid? see streammargin train --help"]),
+        (["--frobnicate"], ["unrecognized arguments: --frobnicate; see streammargin train --help"]),
         (["--seed", "-1"], ["seed must be"]),
         (["--passes", "1.5"], ["--passes: '1.5' is not a whole number"]),
         (["--memory", "9" * 400], ["size must be positive and less than"]),
@@ -249,6 +252,22 @@ def test_a_log_is_replaced_only_by_force(trains_not, blobs_file, tmp_path):
     assert (tmp_path / "log").read_text() == "precious"
     assert main(["train", blobs_file, "-q", "--log-json", "log", "--force"]) == 0
     assert "run_end" in (tmp_path / "log").read_text()
+
+
+def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, monkeypatch, capsys):
+    import streammargin.api
+
+    train = streammargin.api.train
+
+    def beside_another(*data, **options):
+        (tmp_path / "m.npz").write_text("precious")
+        return train(*data, **options)
+
+    monkeypatch.setattr("streammargin.api.train", beside_another)
+    assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log"]) == 0
+    told = "another file m.npz has appeared meanwhile; the model is written to m-2.npz"
+    assert capsys.readouterr().err == f"warning: {told}\n" and told in (tmp_path / "log").read_text()
+    assert (tmp_path / "m.npz").read_text() == "precious" and (tmp_path / "m-2.npz").exists()
 
 
 def test_log_that_cannot_be(trains_not, blobs_file):

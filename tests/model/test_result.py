@@ -147,7 +147,7 @@ def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_p
     assert never and result.run_end["never_predicted"] == never
     (text,) = [record.getMessage() for record in caplog.records if record.code == "never_predicted"]
     count = "1 class" if len(never) == 1 else f"{len(never)} classes"
-    assert text == f'never predicted: {count}, {", ".join(never)}; class_weight="balanced" or a larger C may mend that'
+    assert text == f'never predicted: {count} ({", ".join(never)}); class_weight="balanced" or a larger C may mend that'
     figures = result.model.evaluate((X, y))["per_class"]
     assert [one["label"] for one in figures if not one["predicted"]] == never
 

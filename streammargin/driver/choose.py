@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from streammargin.errors import UsageError
 from streammargin.kernels.overloads import expose
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import make_solver
 
+Fitted = TypeVar("Fitted")
+
 
 def choose(
     names: Sequence[str | Solver],
     problem_for: Callable[[Solver], Problem],
-    fit: Callable[[Solver, Problem], Problem],
-) -> tuple[Solver, Problem]:
-    """The solver, and the problem as it takes it. Raises the last one's UsageError where none of them will do.
+    fit: Callable[[Solver, Problem], Fitted],
+) -> tuple[Solver, Fitted]:
+    """The solver, and what `fit` makes of its problem. Raises the last one's UsageError where none of them will do.
 
     problem_for: with the solver's own loss and C where these were left out; fit says how it is planned, or raises
     UsageError for a budget that is too small. With a budget of 0 a method leaves out what it may do without, so that

@@ -141,26 +141,26 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
                 return inside, plan
         return outside, attempt(outside)
 
-    def fit(method: Solver, problem: Problem) -> Problem:
-        return plan_of(source, method, problem, own)[0]
+    def fit(method: Solver, problem: Problem) -> tuple[Problem, Plan]:
+        return plan_of(source, method, problem, own)
 
     # before anything large is read or allocated
     names = candidates(asked) if options.solver == AUTO else [options.solver]
-    method, problem = choose(names, problem_for, fit)
+    method, (problem, plan) = choose(names, problem_for, fit)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
-    counted = method.memory(problem) + own
     working: Source = source
-    scaling = None
-    if options.scale != "none":
-        scaling = Scaling(source, options.scale, problem.codes, problem.weights, budget - counted)
-        working = scaling.scaled(source)
-    validator = None
-    if held_out is not None:
-        rows = held_out if scaling is None else scaling.scaled(held_out)
-        codes = encode(held_out, target)
-        validator = Validator(rows, codes, problem.positive, problem.trials, (budget - counted) // 4)
-        own += validator.memory_bytes
-    problem, plan = plan_of(working, method, problem, own)
+    scaling, validator = None, None
+    if options.scale != "none" or held_out is not None:
+        left = budget - method.memory(problem) - own
+        if options.scale != "none":
+            scaling = Scaling(source, options.scale, problem.codes, problem.weights, left)
+            working = scaling.scaled(source)
+        if held_out is not None:
+            rows = held_out if scaling is None else scaling.scaled(held_out)
+            codes = encode(held_out, target)
+            validator = Validator(rows, codes, problem.positive, problem.trials, left // 4)
+            own += validator.memory_bytes
+        problem, plan = plan_of(working, method, problem, own)
     column = options.column(costs)
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:

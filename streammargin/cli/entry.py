@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streammargin.cli import last_resort
+
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
@@ -29,6 +31,7 @@ def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
     try:
         catch_signals()
         repair_streams()
+        watch(program)
         code = load()()
         sys.stdout.flush()  # what --help wrote, say
         return code
@@ -52,6 +55,17 @@ def interrupted(program: str) -> int:
     with contextlib.suppress(OSError):
         print(f"{program}: {what}", file=sys.stderr, flush=True)
     return 128 + number
+
+
+def watch(program: str) -> None:
+    """See to it that a signal ends the process even where Python does not get to its handlers (last_resort.py)."""
+
+    def end(number: int) -> None:
+        global caught
+        caught = caught or number
+        os._exit(interrupted(program))
+
+    last_resort.start([int(number) for number in SIGNALS], AGAIN, end)
 
 
 def catch_signals() -> None:

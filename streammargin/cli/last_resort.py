@@ -1,0 +1,90 @@
+"""The last resort of a signal: a library that does not come back to Python is ended with the process.
+
+Python runs a handler between two instructions of the main thread, which never come where a library hangs there. But
+at once, whatever Python does, a signal writes its number to a pipe (signal.set_wakeup_fd). A thread reads that pipe,
+and looks at what becomes of the main thread: that serves while the library has let go of the interpreter's lock. Where
+it has not (HDF5 when it reads an attribute), no line of Python runs, and the kernel has to do it: the pipe raises
+another signal when it is written to, whose handler is the C library's own alarm(), and so SIGALRM ends the process
+after as many seconds as that signal's number is, unless the thread takes it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 30.0  # seconds for a call of a library to return
+CARRIER = int(getattr(signal, "SIGIO", 0))  # 29 on Linux, 23 on macOS: seconds until the alarm
+# these compute for as long as a pass takes, and return
+COMPUTING = ("streammargin.solvers", "streammargin.answers", "streammargin.kernels", "numba", "llvmlite")
+
+
+def start(numbers: Collection[int], again: float, end: Callable[[int], None]) -> None:
+    """Call end(number), which does not return, for signals that came to nothing, and for a second one.
+
+    again: seconds within which another signal is the same request. Only the main thread may call this.
+    """
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+    _raise_alarm(out)
+    main = threading.get_ident()
+    thread = threading.Thread(target=_watch, args=(out, numbers, again, end, main), name="last resort", daemon=True)
+    thread.start()
+
+
+def _raise_alarm(pipe: int) -> None:
+    """Have the kernel set an alarm when the pipe is written to, where the system can."""
+    if fcntl is None or not CARRIER or not hasattr(os, "O_ASYNC"):
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes, libc.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+        libc.signal(CARRIER, ctypes.cast(libc.alarm, ctypes.c_void_p))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        if hasattr(fcntl, "F_SETSIG"):
+            fcntl.fcntl(pipe, fcntl.F_SETSIG, CARRIER)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _watch(pipe: int, numbers: Collection[int], again: float, end: Callable[[int], None], main: int) -> None:
+    while True:
+        number = os.read(pipe, 1)[0]
+        if number not in numbers:
+            continue
+        since, before = time.monotonic(), _place(main)
+        while time.monotonic() - since < PATIENCE:
+            signal.alarm(0)  # this thread runs, so that the alarm is not needed
+            if _written(pipe, 0.1) and os.read(pipe, 1)[0] in numbers and time.monotonic() - since > again:
+                end(number)
+            before = before if before == _place(main) else None
+        if before is not None:
+            end(number)
+
+
+def _place(thread: int) -> Any:
+    """Where a thread is; None where it computes, or is no more."""
+    frame = sys._current_frames().get(thread)
+    if frame is None or str(frame.f_globals.get("__name__")).startswith(COMPUTING):
+        return None
+    return id(frame), frame.f_lasti
+
+
+def _written(pipe: int, seconds: float) -> bool:
+    """Whether there is something to read, or comes within this time."""
+    import select
+
+    return bool(select.select([pipe], [], [], seconds)[0])

@@ -1,0 +1,83 @@
+"""A signal ends the process even where a library never comes back to Python."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+COMMAND = """
+import sys
+import streammargin.cli.last_resort as last_resort
+from streammargin.cli.entry import guarded
+last_resort.PATIENCE, last_resort.CARRIER = float(sys.argv[1]), int(sys.argv[2])
+def work():
+    print("at work", flush=True)
+    HANG
+    return 0
+sys.exit(guarded("streammargin", lambda: work))
+"""
+# calls that take very long: one lets go of the interpreter's lock, one does not
+LOOSE, HELD = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)", "sum(range(10**17))"
+
+
+def started(hang, patience=2.0, carrier=5):
+    command = [sys.executable, "-c", COMMAND.replace("HANG", hang), str(patience), str(carrier)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    time.sleep(0.5)
+    return process
+
+
+@pytest.mark.parametrize("number, code, what", [("SIGTERM", 143, "terminated"), ("SIGINT", 130, "interrupted")])
+def test_a_library_that_hangs_is_ended_with_the_process(number, code, what):
+    with started(LOOSE) as process:
+        process.send_signal(getattr(signal, number))
+        assert process.wait(60) == code and process.stderr.read() == f"streammargin: {what}\n"
+
+
+def test_a_second_signal_ends_it_at_once():
+    with started(LOOSE, patience=600.0) as process:
+        process.terminate()
+        time.sleep(1.5)
+        process.terminate()
+        assert process.wait(60) == 143
+
+
+def test_so_is_one_that_keeps_the_lock_of_the_interpreter():
+    with started(HELD, patience=600.0) as process:
+        process.terminate()
+        assert process.wait(60) == -signal.SIGALRM
+
+
+@pytest.mark.parametrize("what", ["f['X'].attrs['kind']", "f['y'][:]"])
+def test_a_damaged_heap_of_texts(tmp_path, what):
+    """HDF5 loops over an object of the heap whose size is wrong, with the lock where it reads an attribute."""
+    path = tmp_path / "heap.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("X").attrs["kind"] = "csr_matrix"
+        file["y"] = np.array([f"class {i % 3}" for i in range(60)], dtype=h5py.string_dtype())
+    raw = bytearray(path.read_bytes())
+    heap = raw.index(b"GCOL")
+    raw[heap + 24 : heap + 26] = b"\xf2\x08"
+    path.write_bytes(raw)
+    hang = f"import h5py; f = h5py.File({str(path)!r}); {what}"
+    with started(hang) as process:
+        process.terminate()
+        assert process.wait(60) in (143, -signal.SIGALRM, -signal.SIGSEGV, 74)  # another HDF5 may see the damage
+
+
+def test_what_computes_is_left_to_finish():
+    """A pass over rows in memory may take minutes; the handler is run after it."""
+    hang = (
+        "sys.modules['streammargin.solvers.long'] = module = type(sys)('streammargin.solvers.long'); "
+        'exec(\'import hashlib\\ndef compute(): hashlib.pbkdf2_hmac("sha256", b"", b"", 12_000_000)\', '
+        "module.__dict__); module.compute()"
+    )
+    with started(hang, patience=0.2) as process:
+        begun = time.monotonic()
+        process.terminate()
+        assert process.wait(120) == 143 and time.monotonic() - begun > 1.0

@@ -23,8 +23,8 @@ from streammargin.specs.rows import Labels, numbered_from
 sums = np.zeros((1, SUMS))
 block = DenseBlock(np.full((2, 2), 0.25), 0.0)
 labels = Labels(np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)), np.empty(0), np.empty(0))
-certify_block(block, numbered_from(0), labels, make_loss("hinge", 1.0), 1, np.ones((1, 3)), np.empty((1, 0)),
-              np.zeros((1, 2), np.uint8), np.zeros((1, 3)), sums, np.zeros(1, np.int64))
+certify_block(block, numbered_from(0), labels, make_loss("hinge", 1.0), 1, np.ones((1, 3)), np.zeros(1),
+              np.empty((1, 0)), np.zeros((1, 2), np.uint8), np.zeros((1, 3)), sums, np.zeros(1, np.int64))
 stats = certify_block.stats
 print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
 """

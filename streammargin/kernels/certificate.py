@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
+from streammargin.kernels.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.row_norms import row_norm
 from streammargin.kernels.samples import Sample, counts, weights
 
-# columns of the sums, one row per problem
-PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, SUMS = 0, 1, 2, 3, 4, 5, 6
+# columns of the sums, one row per problem; those from CARRY on belong to the first three
+PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, ROUNDING, CARRY = range(11)
+SUMS = CARRY + 3
+
+
+def new_sums(problems):
+    """Sums (problems, SUMS) before a sweep."""
+    sums = np.zeros((problems, SUMS))
+    sums[:, MIN_MARGIN] = sums[:, SURELY] = np.inf
+    return sums
+
+
+@register_jitable
+def add(sums, column, term):
+    """sums[column] += term."""
+    sums[column], sums[CARRY + column] = carried_sum(sums[column], sums[CARRY + column], term)
 
 
 @kernel
-def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, sums, wrong):
+def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, theta, sums, wrong):
     """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
-    w (K, d+1) the weights to certify; alpha (K, n), or (K, 0) for a method without duals; sleep (K, n),
-    or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) float64
-    (MIN_MARGIN starts at inf: the smallest margin, or minus the largest violation of a target; SUMMED is the size of
-    what the objective's sums are made of, which their rounding is relative to).
+    w (K, d+1) the weights to certify; blur (K,) eps times their norms; alpha (K, n), or (K, 0) for a method without
+    duals; sleep (K, n), or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) from
+    `new_sums`: PRIMAL, and ROUNDING, what it may grow by at the worst margins that rounding leaves open; MIN_MARGIN the
+    smallest margin, or minus the largest violation of a target, SURELY the same at the worst; SUMMED the size of what
+    DUAL is made of; PULLED sum |alpha_i| ||a_i||_2; LONGEST max ||a_i||_2.
     trials is the number of values of C; problem k belongs to trial k // (K // trials), and
     wrong[trial] counts the rows whose class is not the one with the largest score.
     Rows whose dual is not where a step would leave it are woken up.
@@ -33,6 +51,7 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
         if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
+        size = row_norm(block, i, 2.0)
         for k in range(w.shape[0]):
             score = block.exact_dot(i, w[k])
             scores[k] = score
@@ -40,18 +59,25 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
             if not cap > 0.0:
                 continue
             u = labels.margin(k, row, score)
-            slack = loss.slack(u)
-            sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], slack)
+            rounding = margin_rounding(block.entries(i) + 1, size, blur[k])
+            sums[k, LONGEST] = max(sums[k, LONGEST], size)
+            sums[k, MIN_MARGIN] = min(sums[k, MIN_MARGIN], loss.slack(u))
+            sums[k, SURELY] = min(sums[k, SURELY], loss.slack(u - rounding))
             if labels.wrong(k, row, u):
                 sums[k, MISTAKES] += 1.0
             if np.isfinite(cap):
-                sums[k, PRIMAL] += loss.primal(u, cap)
-                sums[k, SUMMED] += cap * (1.0 + abs(u))
+                value = loss.primal(u, cap)
+                add(sums[k], PRIMAL, value)
+                sums[k, ROUNDING] += loss_rounding(loss, u, rounding, cap, value)
             if has_alpha:
                 a = loss.feasible(np.float64(alpha[k, row]), cap)
                 if a != 0.0:
-                    sums[k, DUAL] += loss.dual(a, cap) + a * labels.target(row)
-                    sums[k, SUM_ALPHA] += a
+                    dual, met = loss.dual(a, cap), a * labels.target(row)
+                    add(sums[k], DUAL, dual + met)
+                    add(sums[k], SUM_ALPHA, a)
+                    # with a term that `dual` may be the difference of
+                    sums[k, SUMMED] += abs(dual) + abs(met) + 2.0 * abs(a)
+                    sums[k, PULLED] += abs(a) * size
                     block.add(i, labels.sign(k, row) * a, theta[k])
                 # it sleeps at a bound: whether a step would leave that does not depend on the curvature
                 if sleeps and sleep[k, row] > 15 and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
@@ -69,6 +95,6 @@ def certify_block(block, numbers, labels, loss, trials, w, alpha, sleep, theta, 
 def warm(sample: Sample) -> None:
     for loss, _, dtype in sample.dual_steps():
         certify_block(
-            *sample.rows, loss, 1, weights(dtype), np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), weights(),
-            np.zeros((1, SUMS)), counts(),
+            *sample.rows, loss, 1, weights(dtype), np.zeros(1), np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8),
+            weights(), new_sums(1), counts(),
         )  # fmt: skip

@@ -15,24 +15,29 @@ import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
+from streammargin.kernels.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.row_norms import row_norm
 from streammargin.kernels.samples import ONE, Sample, counts, weights
 from streammargin.specs.blocks import TOGETHER, add_outer_products
 
-# columns of the sums, one row per problem; GAP: sum of the losses' gaps; FREE: rows with a slope
-PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMS = 0, 1, 2, 3, 4, 5
+# columns of the sums, one row per problem; GAP: sum of the losses' gaps; FREE: rows with a slope; SUMMED, PULLED and
+# ROUNDING as in certificate.py; those from CARRY on belong to the first two
+PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
+SUMS = CARRY + 2
 CHUNK = 512  # rows whose share of H is added together
 
 
 @kernel
 def newton_sums(
-    block, numbers, labels, loss, problems, trials, softness, w, alpha, keep, margins, products, keys, image, H, sums,
-    wrong,
+    block, numbers, labels, loss, problems, trials, softness, w, blur, alpha, keep, margins, products, keys, image, H,
+    sums, wrong,
 ):  # fmt: skip
     """Adds what the rows of the block say of the weights w, which are frozen.
 
     problems  numbers k of the problems looked at; trials: values of C, problem k belongs to k // (K // trials)
-    softness  (K,); w (K, d+1); alpha (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
+    softness  (K,); w (K, d+1); blur (K,) eps times the norms of w
+    alpha     (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
     margins   (K, n) out: a_i.w; products (K, n) out: by how much that changed; either may be (K, 0)
     keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
               distance from where the loss bends; of several problems the least
@@ -45,13 +50,16 @@ def newton_sums(
     scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
     picked = np.empty(CHUNK, np.int64)
     factors = np.empty(CHUNK)
+    sizes = np.empty(CHUNK)
     few = np.zeros((TOGETHER, w.shape[1]))
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
+        for i in range(start, stop):
+            sizes[i - start] = row_norm(block, i, 2.0)
         for k in problems:
             w_k = w[k]
             image_k = image[k]
-            primal, dual, gap = 0.0, 0.0, 0.0
+            primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             count = 0
             for i in range(start, stop):
                 row = numbers.row(i)
@@ -66,8 +74,14 @@ def newton_sums(
                     margins[k, row] = u
                 L = softness[k] / cap
                 a = loss.step(alpha[k, row] if alpha.shape[1] > 0 else 0.0, u, L, cap)
-                primal += loss.primal(u, cap)
-                dual += loss.dual(a, cap)
+                size = sizes[i - start]
+                value = loss.primal(u, cap)
+                primal += value
+                slipped += loss_rounding(loss, u, margin_rounding(block.entries(i) + 1, size, blur[k]), cap, value)
+                share = loss.dual(a, cap)
+                dual += share
+                summed += abs(share) + 2.0 * abs(a)
+                pulled += abs(a) * size
                 gap += loss.gap(a, u, cap)
                 if labels.wrong(k, row, u):
                     sums[k, MISTAKES] += 1.0
@@ -84,9 +98,12 @@ def newton_sums(
                     picked[count] = i
                     factors[count] = slope
                     count += 1
-            sums[k, PRIMAL] += primal
-            sums[k, DUAL] += dual
+            sums[k, PRIMAL], sums[k, CARRY] = carried_sum(sums[k, PRIMAL], sums[k, CARRY], primal)
+            sums[k, DUAL], sums[k, CARRY + 1] = carried_sum(sums[k, DUAL], sums[k, CARRY + 1], dual)
             sums[k, GAP] += gap
+            sums[k, SUMMED] += summed
+            sums[k, PULLED] += pulled
+            sums[k, ROUNDING] += slipped
             sums[k, FREE] += count
             if H.shape[0] > 0:
                 block.add_gram(picked[:count], factors[:count], few, H[k])
@@ -211,8 +228,8 @@ def warm(sample: Sample) -> None:
     pair = np.zeros((1, 2))
     for loss in sample.losses("slope"):
         newton_sums(
-            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), pair, False, pair.copy(), pair[:, :0],
-            np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)), counts(),
+            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), pair, False, pair.copy(),
+            pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)), counts(),
         )  # fmt: skip
         slope_along(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])

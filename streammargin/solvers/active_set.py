@@ -87,7 +87,7 @@ class Method(WholePass):
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
-        state.numbers.update(ascent=False, full=False, entries=0)
+        state.numbers.update(ascent=False, full=False, entries=0, combined=0)
         return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -182,6 +182,9 @@ class Method(WholePass):
             problem = replace(problem, tol=min(problem.tol, EXACT))
         return super().smallest_margin(problem, state)
 
+    def terms(self, problem: Problem, state: State) -> float:
+        return state.numbers["combined"]
+
     def _worst(self, state: State, k: int) -> int:
         """The row with the smallest margin; -1 in the first pass, which has none."""
         a = state.arrays
@@ -217,6 +220,7 @@ class Method(WholePass):
         a = state.arrays
         rows, signs, u = state.kept[f"rows {k}"].rows, a[f"signs {k}"], a[f"u {k}"]
         R = self.largest_norm(state)
+        state.numbers["combined"] = max(state.numbers["combined"], u.size)
         gram = np.empty((u.size, u.size))
         kernel.gram_matrix(rows, signs, R, gram)
         kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
@@ -256,7 +260,8 @@ class Method(WholePass):
                 ascent.arrays["theta"][k] = a["w"][k]
         kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
         state.arrays = {**ascent.arrays, **{name: a[name].copy() for name in kept}}  # that ascent writes
-        state.numbers = {**ascent.numbers, "pass": state.numbers["pass"], "ascent": True}
+        numbers = {name: state.numbers[name] for name in ("pass", "combined")}
+        state.numbers = {**ascent.numbers, **numbers, "ascent": True}
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         ASCENT.begin_certificate(_double(problem), state, active)

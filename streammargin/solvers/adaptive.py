@@ -171,8 +171,12 @@ class Method(WholePass):
         top = others.max(initial=-math.inf)
         return top + math.log(float(np.exp(others - top).sum())) - STALE if math.isfinite(top) else -math.inf
 
+    def terms(self, problem: Problem, state: State) -> float:
+        # a step adds a row to g and g to w
+        return 4.0 * float(state.arrays["figures"][:, kernel.STEPS].max())
+
     def _upper(self, problem: Problem, state: State) -> np.ndarray:
-        """Bounds (K,) of the margin, from the lengths of w and g over the sums of their weights."""
+        """Lengths (K,) of means of rows: w and g over the sums of their weights."""
         a = state.arrays
         bounds = np.full(problem.count, math.inf)
         for name, mass in (("w", kernel.MASS_W), ("g", kernel.MASS_G)):
@@ -183,7 +187,7 @@ class Method(WholePass):
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
-        upper = self._upper(problem, state)
+        upper = self.rounded_up(problem, state, self._upper(problem, state))
         a["best_upper"][active] = np.minimum(a["best_upper"][active], upper[active])
         sizes = self.sizes(problem, a["w"])
         estimate = np.zeros(problem.count)

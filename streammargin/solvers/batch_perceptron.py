@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.kernels import whole_pass as kernel
 from streammargin.kernels.vectors import mix
 from streammargin.solvers.base import Problem, State
-from streammargin.solvers.gradient_pass import ROUNDING, GradientPass
+from streammargin.solvers.gradient_pass import GradientPass
 from streammargin.solvers.hull import hull_bound, hull_layout
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
@@ -65,7 +65,7 @@ class Method(GradientPass):
         for k in active:
             row, rows, w = a["pull"][k], a["rows"][k], a["w"][k]
             size = lp_norm(rows, 2.0, mix(1.0, rows, 1.0 / R, row)) / (t + 1.0)
-            upper[k] = (size + ROUNDING) * R
+            upper[k] = size * R
             length = lp_norm(w, 2.0, mix(1.0, w, 1.0 / (R * math.sqrt(t + 1.0)), row))
             if length > 1.0:
                 w /= length

@@ -20,10 +20,10 @@ def best_layout(problem: Problem, dtype: type | np.dtype = np.float64) -> Layout
         "best": Array((K, problem.features + 1), dtype),
         "best_primal": Array((K,), fill=math.inf),
         "best_mistakes": Array((K,), np.int64),
+        "best_rounding": Array((K,)),
         "best_dual": Array((K,), fill=-math.inf),
         "best_lower": Array((K,), fill=-math.inf),
         "best_upper": Array((K,), fill=math.inf),
-        "best_summed": Array((K,)),
     }
 
 
@@ -47,7 +47,7 @@ def keep_weights(problem: Problem, state: State, w: np.ndarray, found: Sequence[
         return
     for k, new in enumerate(found):
         if new is not None and better[k]:
-            a["best_primal"][k], a["best_lower"][k], a["best_mistakes"][k], a["best_summed"][k] = new
+            a["best_primal"][k], a["best_lower"][k], a["best_mistakes"][k], a["best_rounding"][k] = new
         else:
             w[k] = a["best"][k]
     a["best"] = w
@@ -65,6 +65,6 @@ def best_figures(problem: Problem, state: State) -> list[Figures]:
 def _best(state: State, k: int) -> tuple[Candidate, float]:
     a = state.arrays
     known = Candidate(
-        float(a["best_primal"][k]), float(a["best_lower"][k]), int(a["best_mistakes"][k]), float(a["best_summed"][k])
+        float(a["best_primal"][k]), float(a["best_lower"][k]), int(a["best_mistakes"][k]), float(a["best_rounding"][k])
     )
     return known, float(a["best_dual"][k])

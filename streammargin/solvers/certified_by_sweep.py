@@ -12,6 +12,7 @@ from streammargin.solvers.base import Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Sums
+from streammargin.solvers.rounding import blur
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
@@ -30,8 +31,11 @@ class CertifiedBySweep(Solver):
         """alpha (K, n) on the C scale and sleep counters (K, n) uint8, or both (K, 0) for a method without duals."""
         return np.zeros((problem.count, 0), state.arrays["best"].dtype), np.zeros((problem.count, 0), np.uint8)
 
-    def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
-        """A lower bound of the objective and an upper bound of the margin that the method knows without duals."""
+    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
+        """A lower bound of the objective and an upper bound of the margin that the method knows without duals.
+
+        longest: the largest Euclidean norm of the rows.
+        """
         return -math.inf, math.inf
 
     def rebuilt(self, problem: Problem, state: State, k: int, theta: np.ndarray) -> None:
@@ -43,6 +47,7 @@ class CertifiedBySweep(Solver):
         return {
             **best_layout(problem, dtype),
             "frozen": Array((K, width), dtype),
+            "blur": Array((K,)),
             "rebuilt": Array((K, width)),
             "sums": Array((K, sums.SUMS)),
             "wrong": Array((problem.trials,), np.int64),
@@ -58,16 +63,17 @@ class CertifiedBySweep(Solver):
         a["frozen"][:] = a["best"]
         for k in active:
             a["frozen"][k] = self.frozen(problem, state, k)
-        for name in ("rebuilt", "sums", "wrong"):
+        a["blur"] = blur(a["frozen"])
+        a["sums"] = sums.new_sums(problem.count)
+        for name in ("rebuilt", "wrong"):
             a[name][:] = 0
-        a["sums"][:, sums.MIN_MARGIN] = math.inf
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         a = state.arrays
         alpha, sleep = self.duals(problem, state)
         sums.certify_block(
-            block, numbered_from(first), problem.labels, problem.loss, problem.trials, a["frozen"], alpha, sleep,
-            a["rebuilt"], a["sums"], a["wrong"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, a["frozen"], a["blur"], alpha,
+            sleep, a["rebuilt"], a["sums"], a["wrong"],
         )  # fmt: skip
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
@@ -75,11 +81,13 @@ class CertifiedBySweep(Solver):
         has_duals = self.duals(problem, state)[0].shape[1] > 0
         found, dual, upper = [], np.empty(K), np.empty(K)
         for k in range(K):
-            total = Sums(*a["sums"][k].tolist())
-            dual[k], upper[k] = self.bounds(problem, state, k)
+            total = Sums(*a["sums"][k, : sums.CARRY].tolist())._replace(rows=problem.present)
+            dual[k], upper[k] = self.bounds(problem, state, k, total.longest)
             if has_duals:
                 below, above = objective.bounds(a["rebuilt"][k], total)
                 dual[k], upper[k] = max(dual[k], below), min(upper[k], above)
+                if total.alpha > 0.0:
+                    state.numbers["blur"] = max(state.numbers.get("blur", 0.0), total.blur / total.alpha)
                 self.rebuilt(problem, state, k, a["rebuilt"][k])
             found.append(objective.candidate(a["frozen"][k], total))
         if objective.infeasible and self.has_empty_row(problem, state):

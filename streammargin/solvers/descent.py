@@ -83,13 +83,14 @@ def solve(
     margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)
     image, H, totals = np.zeros((1, size)), np.zeros((1, size, size)), np.zeros((1, kernel.SUMS))
     first, none, keys, wrong = np.array([0]), margins[:, :0], np.empty(0, np.float32), np.zeros(1, np.int64)
+    no_blur = np.zeros(1)  # nothing is certified here
     for step in range(STEPS):
         for sums in (image, H, totals):
             sums[:] = 0.0
         for numbers, block in parts:
             kernel.newton_sums(
-                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], alpha[None], False, margins,
-                none, keys, image, H, totals, wrong,
+                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], no_blur, alpha[None], False,
+                margins, none, keys, image, H, totals, wrong,
             )  # fmt: skip
         gradient = w - offset - image[0]
         away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]

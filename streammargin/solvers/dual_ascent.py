@@ -11,8 +11,8 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.hull import mean_rounding
 from streammargin.solvers.objectives.base import Running
+from streammargin.solvers.rounding import mean_rounding
 from streammargin.specs.blocks import Block, values_of
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
@@ -118,7 +118,8 @@ class DualAscent(CertifiedBySweep):
 
     def rounding(self, problem: Problem, state: State) -> float:
         self.mean_norm(problem, state)
-        return mean_rounding(problem.present, state.numbers.get("largest", 0.0))
+        # of the length itself, and what was added to it
+        return mean_rounding(problem.present, state.numbers.get("largest", 0.0)) + state.numbers.get("blur", 0.0)
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         if not self._visited_all(problem, state):

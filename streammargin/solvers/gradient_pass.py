@@ -20,8 +20,6 @@ from streammargin.specs.rows import numbered_from
 
 # a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
 REACH = 40.0
-# sums in float64 leave the bounds uncertain by this, relative to the largest norm of the rows
-ROUNDING = 1e-14
 
 
 class GradientPass(WholePass):
@@ -32,7 +30,6 @@ class GradientPass(WholePass):
     several classes are compared.
     """
 
-    carried_rounding = ROUNDING
     norm_range = (1e-200, 1e200)  # products of the norms with the sums must be numbers
 
     def layout(self, problem: Problem) -> Layout:
@@ -59,7 +56,7 @@ class GradientPass(WholePass):
         super().begin_pass(problem, state, number)
         a = state.arrays
         if number == 1:
-            a["best_upper"] = self.advance(problem, state, np.arange(problem.count), 0)
+            a["best_upper"] = self.rounded_up(problem, state, self.advance(problem, state, np.arange(problem.count), 0))
         a["scale"] = self._to_length_1(problem, state)
         a["pull"][:] = 0.0
         a["figures"][:] = kernel.new_figures(problem.count)
@@ -108,7 +105,7 @@ class GradientPass(WholePass):
 
     @abstractmethod
     def advance(self, problem: Problem, state: State, active: np.ndarray, t: int) -> np.ndarray:
-        """Move the weights to w_(t+1); returns upper bounds (K,) on the margins, inf where nothing is known."""
+        """Move the weights to w_(t+1); returns lengths (K,) of means of rows, inf where nothing is known."""
 
 
 class SoftmaxPass(GradientPass):
@@ -161,7 +158,7 @@ class SoftmaxPass(GradientPass):
             if not self.momentum:
                 a["mass"][k] += step * mass
                 bounds.append(self._ratio(length, a["mass"][k]))
-            upper[group] = (min(bounds) + ROUNDING) * R * objective.unit
+            upper[group] = min(bounds) * R * objective.unit
         return upper
 
     def _ratio(self, length: float, mass: float) -> float:

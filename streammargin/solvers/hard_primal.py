@@ -10,8 +10,9 @@ from streammargin.errors import out_of_range
 from streammargin.kernels import primal as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.solvers.base import PassReport, Problem, State
-from streammargin.solvers.hull import EPS, hull_bound, hull_layout, hull_rounding, mean_rounding
+from streammargin.solvers.hull import hull_bound, hull_layout, hull_rounding
 from streammargin.solvers.primal import Primal
+from streammargin.solvers.rounding import EPS, mean_rounding
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm
@@ -63,6 +64,9 @@ class HardPrimal(Primal):
         self.measure(problem, state, block, 0)
         return super().stream_block(problem, state, block)
 
+    def longest(self, state: State) -> float:
+        return float(state.arrays["row_norms"][norms.LARGEST])
+
     def margin_bound(self, problem: Problem, state: State, k: int) -> float:
         if self.has_empty_row(problem, state):
             return 0.0
@@ -106,7 +110,7 @@ class HardPrimal(Primal):
     def rounding(self, problem: Problem, state: State) -> float:
         largest = float(state.arrays["row_norms"][norms.LARGEST])
         steps = float(state.numbers["pass"]) * problem.present
-        return mean_rounding(steps, largest) + (hull_rounding(state) + CANCELLED) * largest
+        return 2.0 * mean_rounding(steps, largest) + (hull_rounding(state) + CANCELLED) * largest
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
         return bool(state.arrays["row_norms"][norms.EMPTY] > 0.0)

@@ -49,4 +49,4 @@ class HingePass(WholePass):
 
     @abstractmethod
     def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
-        """The next weights, after a whole pass; returns an upper bound of each margin (K,), inf for none."""
+        """The next weights, after a whole pass; returns lengths (K,) of means of rows, inf for none."""

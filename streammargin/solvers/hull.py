@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 
 from streammargin.kernels.vectors import mix, towards
 from streammargin.solvers.base import Problem, State
+from streammargin.solvers.rounding import EPS
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.norms import lp_norm
-
-EPS = float(np.finfo(np.float64).eps)
-
-
-def mean_rounding(terms: float, largest: float) -> float:
-    """How far rounding moves the length of a mean of so many rows, none longer than `largest`; above 0.
-
-    A sum of m products is off by m u / (1 - m u) of the sum of their sizes at most, u = eps / 2 (Higham, Accuracy and
-    Stability of Numerical Algorithms, 2002, eq. (3.5)), coordinate by coordinate and so in every norm; the other half
-    of eps is for the multiples, their sum and the norm.
-    """
-    return max((terms + 2.0) * EPS * largest, sys.float_info.min)
 
 
 def hull_rounding(state: State) -> float:

@@ -17,8 +17,10 @@ from streammargin.solvers.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.descent import raise_bound, solve
 from streammargin.solvers.objectives.base import Candidate
+from streammargin.solvers.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
 from streammargin.solvers.state import Array, Layout, Room, State
 from streammargin.specs.blocks import Block, nbytes
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 
 SHARE = 0.75  # of what the vectors leave of the budget, for rows kept; the rest for buffers
@@ -31,6 +33,7 @@ FIRST_GAP = 3e-3  # relative, of the sample that the weights start from
 WITHIN = (
     1e-4  # the problem of the rows kept is solved to this part of the tolerance: the bound of all rows feels the rest
 )
+CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
 
 
 class NearMargin(CertifiedBySweep):
@@ -51,6 +54,7 @@ class NearMargin(CertifiedBySweep):
             "image": Array((K, width)),
             "bound": Array((K, width)),
             "gain": Array((K,)),
+            "slip": Array((K,)),
             "softness": Array((K,), fill=SOFTNESS),
             "totals": Array((K, kernel.SUMS)),
             "marks": Array((K,), fill=math.inf),
@@ -78,7 +82,8 @@ class NearMargin(CertifiedBySweep):
         none = np.zeros((problem.count, 0))
         kernel.newton_sums(
             block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            a["alpha"], not starting, none, none, a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"], a["wrong"],
+            blur(a["w"]), a["alpha"], not starting, none, none, a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"],
+            a["wrong"],
         )  # fmt: skip
         rows = np.arange(first, first + block.rows())
         self._keep(problem, state, block, first, rows[self._wanted(problem, state, rows)])
@@ -182,11 +187,19 @@ def keep_sums(problem: Problem, state: State, active: np.ndarray) -> None:
     dual = np.full(problem.count, -math.inf)
     for k in active:
         total, w, bound = a["totals"][k], a["w"][k], a["bound"][k]
-        primal = float(total[kernel.PRIMAL]) + 0.5 * float(w @ w)
-        found[k] = Candidate(primal, -math.inf, int(total[kernel.MISTAKES]))
-        a["gain"][k] = raise_bound(bound, a["gain"][k], a["image"][k], total[kernel.DUAL])
+        losses = float(total[kernel.PRIMAL])
+        rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
+        found[k] = problem.objective.weighed(w, losses, rounding, total[kernel.MISTAKES])
+        gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
+        # two steps to a mean of images and of gains, each off by a few roundings of its larger end
+        largest, size = max(abs(a["gain"][k]), abs(gain)), max(lp_norm(bound, 2.0), lp_norm(a["image"][k], 2.0))
+        a["gain"][k] = raise_bound(bound, a["gain"][k], a["image"][k], gain)
         a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
-        dual[k] = a["gain"][k] - 0.5 * float(bound @ bound)
+        pulled = mean_rounding(problem.present, float(total[kernel.PULLED]))
+        a["slip"][k] = max(a["slip"][k], pulled) + TERM * size
+        length = lp_norm(bound, 2.0) + float(a["slip"][k])
+        square = length * length * (1.0 + norm_rounding(bound.size))
+        dual[k] = a["gain"][k] - TERM * largest - 0.5 * square
     keep_bounds(state, dual, np.full(problem.count, math.inf))
     keep_weights(problem, state, a["w"].copy(), found)
 

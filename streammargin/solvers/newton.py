@@ -16,6 +16,7 @@ from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.descent import descend, direction, search
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
+from streammargin.solvers.rounding import blur
 from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
@@ -51,7 +52,8 @@ START_METHOD, NEAR_MARGIN, ASCENT = Start(), NearMargin(), Ascent()
 class Method(CertifiedBySweep):
     """State: weights w and A^T a `image` (K, d+1), centres alpha and margins (K, n), H (K, d+1, d+1), `softness` (K,).
 
-    The best dual bound has no duals of its own: `bound` (K, d+1) is its A^T a, `gain` (K,) the rest of it.
+    The best dual bound has no duals of its own: `bound` (K, d+1) is its A^T a, within `slip` (K,) of the exact one,
+    `gain` (K,) the rest of it.
     """
 
     name = "newton"
@@ -95,6 +97,7 @@ class Method(CertifiedBySweep):
             "slope": Array((K,)),
             "bound": Array((K, width)),
             "gain": Array((K,)),
+            "slip": Array((K,)),
             "height": Array((K,)),
             "softness": Array((K,), fill=0.0 if _smooth(problem) else SOFTNESS),
             "steps": Array((K,), np.int64),
@@ -151,7 +154,8 @@ class Method(CertifiedBySweep):
         products = a["products"][:, :0] if problem.resident else a["products"]
         kernel.newton_sums(
             block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"], a["totals"], a["wrong"],
+            blur(a["w"]), a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"], a["totals"],
+            a["wrong"],
         )  # fmt: skip
         a["looked"][active] = True
 
@@ -244,7 +248,7 @@ class Method(CertifiedBySweep):
         before, number = state.arrays, state.numbers["pass"]
         state.kept.clear()
         after = self._set_out(problem)
-        for name in ("alpha", "bound", "gain", *best_layout(problem)):
+        for name in ("alpha", "bound", "gain", "slip", *best_layout(problem)):
             after.arrays[name][:] = before[name]
         after.arrays["w"][:] = before["best"]
         state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}

@@ -10,6 +10,7 @@ from streammargin.errors import UsageError
 from streammargin.kernels import primal as kernel
 from streammargin.solvers.base import Problem, State
 from streammargin.solvers.primal import Primal
+from streammargin.solvers.rounding import mean_rounding, norm_rounding
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.steps import Pegasos
 
@@ -47,17 +48,21 @@ class Method(Primal):
         size, radius = lp_norm(w, 2.0), math.sqrt(2.0 * cost)
         return w * (radius / size) if size > radius else w
 
-    def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
+    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
         """D(beta sum of the multiples) for the best feasible beta <= 1/E, E being the passes begun."""
+        return self._dual(problem, state, k, longest), self.margin_bound(problem, state, k)
+
+    def _dual(self, problem: Problem, state: State, k: int, longest: float) -> float:
         a = state.arrays
         size, total = lp_norm(a["theta"][k], 2.0), float(a["carried"][k, kernel.TOTAL])
         if total == 0.0:
-            return 0.0, math.inf
+            return 0.0
         beta = 1.0 / state.numbers["pass"]
         if size > 0.0:
             beta = min(beta, total / size / size)
-        length = beta * size
-        return beta * total - 0.5 * length * length, self.margin_bound(problem, state, k)
+        rounding = mean_rounding(float(a["carried"][k, kernel.STEPS]), 1.0)  # of theta, and of the sum of the multiples
+        length = beta * (size * (1.0 + norm_rounding(problem.features)) + rounding * total * longest / self.base(state))
+        return beta * total * (1.0 - rounding) - 0.5 * length * length
 
     def rests(self, problem: Problem) -> bool:
         return False  # w shrinks with every step
@@ -65,5 +70,5 @@ class Method(Primal):
     def estimate(self, problem: Problem, state: State, k: int) -> float:
         size = lp_norm(self._current(problem, state, k), 2.0) * self.scale(problem, state, k)
         primal = 0.5 * size * size + float(state.arrays["figures"][k, kernel.LOSS])
-        dual = self.bounds(problem, state, k)[0]
+        dual = self._dual(problem, state, k, 0.0)
         return max(0.0, primal - dual) / max(primal, abs(dual), 1e-300)

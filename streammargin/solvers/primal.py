@@ -12,6 +12,7 @@ from streammargin.kernels.order import permutation
 from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.dual_ascent import group_of
+from streammargin.solvers.rounding import mean_rounding
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
@@ -90,13 +91,21 @@ class Primal(CertifiedBySweep, StreamSolver):
         )  # fmt: skip
 
     def margin_bound(self, problem: Problem, state: State, k: int) -> float:
-        """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step."""
+        """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step.
+
+        With what rounding may have moved it by, where the norms of the rows are known.
+        """
         a = state.arrays
         total = float(a["carried"][k, kernel.TOTAL])
         size = lp_norm(a["theta"][k], problem.q) * float(a["unit"][k])
-        return size / total * self.base(state) if total > 0.0 else math.inf
+        bound = size / total * self.base(state) if total > 0.0 else math.inf
+        return bound + mean_rounding(float(a["carried"][k, kernel.STEPS]), self.longest(state))
 
-    def bounds(self, problem: Problem, state: State, k: int) -> tuple[float, float]:
+    def longest(self, state: State) -> float:
+        """The largest norm of the rows, where it is known."""
+        return 0.0
+
+    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
         upper = self.margin_bound(problem, state, k)
         return problem.objective.dual(upper), upper
 

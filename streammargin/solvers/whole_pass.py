@@ -12,8 +12,9 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.vectors import square
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
-from streammargin.solvers.hull import hull_rounding, mean_rounding
+from streammargin.solvers.hull import hull_rounding
 from streammargin.solvers.objectives.base import Candidate
+from streammargin.solvers.rounding import mean_rounding, score_rounding
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import lp_norm
@@ -40,7 +41,6 @@ class WholePass(Solver):
 
     prologue = 1
     default_C = math.inf
-    carried_rounding: ClassVar[float] = 0.0  # what the bounds have added for rounding, relative to the largest norm
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row; its inverse must be a number
 
     def check(self, problem: Problem) -> None:
@@ -64,11 +64,22 @@ class WholePass(Solver):
         figures = state.arrays["row_norms"]
         return float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
 
-    def rounding(self, problem: Problem, state: State) -> float:
+    def terms(self, problem: Problem, state: State) -> float:
+        """How many numbers are added up in a mean of rows that bounds the margin."""
         # the rows of a pass, and what joins its sum to those before
-        terms = problem.objective.terms(problem.present) + 4 * state.numbers["pass"]
-        size = float(state.arrays["row_norms"][norms.LARGEST]) * problem.objective.unit
-        return mean_rounding(terms, size) + (hull_rounding(state) + self.carried_rounding) * size
+        return problem.objective.terms(problem.present) + 4 * state.numbers["pass"]
+
+    def _longest(self, problem: Problem, state: State) -> float:
+        return float(state.arrays["row_norms"][norms.LARGEST]) * problem.objective.unit
+
+    def rounded_up(self, problem: Problem, state: State, upper: np.ndarray) -> np.ndarray:
+        """Lengths (K,) of means of rows, and what rounding may have taken from them."""
+        return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
+
+    def rounding(self, problem: Problem, state: State) -> float:
+        size = self._longest(problem, state)
+        added = float(self.rounded_up(problem, state, np.zeros(1))[0])
+        return mean_rounding(WholePass.terms(self, problem, state), size) + hull_rounding(state) * size + added
 
     def largest_norm(self, state: State) -> float:
         """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
@@ -117,20 +128,21 @@ class WholePass(Solver):
     ) -> PassReport:  # fmt: skip
         """The report of a pass that saw the weights w (K, d+1), an array that is never written again.
 
-        smallest (K,): min_i a_i.w over the rows present; upper (K,): bounds on the margin; mistakes (K,);
+        smallest (K,): min_i a_i.w over the rows present; upper (K,): lengths of means of rows; mistakes (K,);
         wrong: (trials,) rows whose largest score is a wrong class's. For a joint problem all K are equal.
         """
         a = state.arrays
-        if a["row_norms"][norms.EMPTY] > 0.0:
-            upper = np.zeros(problem.count)  # a row of norm 0 has margin 0 under every w
         if not self.complete(problem, state):
             unknown = np.full(problem.count, math.inf)
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, state))
-        upper = np.minimum(a["best_upper"], upper)
+        upper = np.minimum(a["best_upper"], self.rounded_up(problem, state, upper))
+        if a["row_norms"][norms.EMPTY] > 0.0:
+            upper[:] = 0.0  # a row of norm 0 has margin 0 under every w
         keep_bounds(state, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
         lower = np.full(problem.count, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
+        lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # of the scores and of the length
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
         keep_weights(problem, state, w, found)
         figures = best_figures(problem, state)

@@ -49,7 +49,7 @@ class Setting:
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            self.alpha, False, self.margins, self.margins[:, :0], self.keys, self.image, self.H, self.sums,
+            np.zeros(1), self.alpha, False, self.margins, self.margins[:, :0], self.keys, self.image, self.H, self.sums,
             np.zeros(1, np.int64),
         )  # fmt: skip
         return self.sums[0]

@@ -66,11 +66,10 @@ def run_pass(s, order, group=1, problems=None, block=None, numbers=None):
 
 def certify(s, w, trials=1, alpha=None):
     K = len(s.positive)
-    sums, wrong, rebuilt = np.zeros((K, certificate.SUMS)), np.zeros(trials, np.int64), np.zeros((K, 9))
-    sums[:, certificate.MIN_MARGIN] = np.inf
+    sums, wrong, rebuilt = certificate.new_sums(K), np.zeros(trials, np.int64), np.zeros((K, 9))
     certificate.certify_block(
-        s.block, numbered_from(0), labels(s), s.loss, trials, w, s.alpha if alpha is None else alpha, s.sleep,
-        rebuilt, sums, wrong,
+        s.block, numbered_from(0), labels(s), s.loss, trials, w, np.zeros(K), s.alpha if alpha is None else alpha,
+        s.sleep, rebuilt, sums, wrong,
     )  # fmt: skip
     return sums, wrong, rebuilt
 

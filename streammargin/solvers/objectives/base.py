@@ -10,14 +10,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.solvers.figures import Figures
+from streammargin.solvers.rounding import TERM, mean_rounding, norm_rounding
 from streammargin.specs.norms import lp_norm
 
 
 class Sums(NamedTuple):
-    """Exact sums over the rows of one problem, its weights frozen: the columns of kernels/certificate.py.
+    """Sums over the rows of one problem, its weights frozen: the columns of kernels/certificate.py.
 
     losses: sum of cap_i phi(u_i); duals: of the rows' shares of the dual; alpha: of the duals themselves; slack: the
-    smallest of the rows (a margin, or minus a violation); mistakes: rows missed; summed: the size of the summands.
+    smallest of the rows (a margin, or minus a violation); mistakes: rows missed. What rounding is judged by: summed,
+    the size of what `duals` is made of; pulled: sum of |alpha_i| ||a_i||_2; surely: `slack` at the worst u_i that
+    rounding leaves open; longest: the largest ||a_i||_2; rounding: how far `losses` may grow at the worst u_i; rows:
+    their number.
     """
 
     losses: float
@@ -26,6 +30,16 @@ class Sums(NamedTuple):
     slack: float
     mistakes: float
     summed: float = 0.0
+    pulled: float = 0.0
+    surely: float = math.inf
+    longest: float = 0.0
+    rounding: float = 0.0
+    rows: int = 0
+
+    @property
+    def blur(self) -> float:
+        """How far rounding may have moved A^T alpha, in every norm ||.||_q, q >= 2."""
+        return mean_rounding(self.rows, self.pulled) if self.pulled > 0.0 else 0.0
 
 
 class Running(NamedTuple):
@@ -45,13 +59,13 @@ class Running(NamedTuple):
 class Candidate(NamedTuple):
     """What is known of weights that were certified: their objective, the better the larger `lower`, rows missed.
 
-    summed: the size of what the objective was summed from.
+    rounding: how far the objective may lie above what was summed.
     """
 
     primal: float
     lower: float
     mistakes: int
-    summed: float = 0.0
+    rounding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,13 +138,24 @@ class Objective(ABC):
         """
         return np.where(own, scores, -scores).T
 
+    def weighed(self, w: np.ndarray, losses: float, rounding: float, mistakes: float) -> Candidate:
+        """Weights of the objective R(w) + losses, the sum of terms >= 0 that rounding may have moved so far."""
+        penalty = self.regulariser(w)
+        rounding += TERM * losses + norm_rounding(w.size) * penalty
+        return Candidate(losses + penalty, -math.inf, int(mistakes), rounding)
+
+    def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
+        """The dual objective of theta = A^T alpha, rounded down."""
+        length = math.sqrt(2.0 * self.conjugate(theta)) + sums.blur
+        return sums.duals - TERM * sums.summed - 0.5 * length * length * (1.0 + norm_rounding(theta.size))
+
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
         """What the weights w (d+1,) are worth."""
 
     @abstractmethod
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        """A lower bound of the objective and an upper bound of the margin, from theta = A^T alpha (d+1,), exact."""
+        """A lower bound of the objective and an upper bound of the margin, from theta = A^T alpha (d+1,)."""
 
     def dual(self, upper: float) -> float:
         """The bound below the objective that one above the margin stands for; none where there is no margin."""

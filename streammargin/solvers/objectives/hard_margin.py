@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.solvers.figures import Figures, relative_margin_gap
 from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.rounding import norm_rounding
 from streammargin.specs.norms import lp_norm
 
 
@@ -31,11 +32,13 @@ class HardMargin(Objective):
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
         size = lp_norm(w, self.p)
-        return Candidate(math.inf, sums.slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
+        slack = min(sums.slack, sums.surely)
+        slack -= norm_rounding(w.size) * abs(slack)  # that of the length
+        return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        length = lp_norm(theta, self.q)
-        return sums.alpha - 0.5 * length**2, length / sums.alpha if sums.alpha > 0.0 else math.inf
+        length = lp_norm(theta, self.q) * (1.0 + norm_rounding(theta.size)) + sums.blur
+        return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:
         # no square: it may be no number where this is one

@@ -23,10 +23,10 @@ class Interpolation(Objective):
     signed: ClassVar[bool] = True
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        return Candidate(self.regulariser(w), sums.slack, int(sums.mistakes))
+        return self.weighed(w, 0.0, 0.0, sums.mistakes)._replace(lower=sums.slack)
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        return sums.duals - self.conjugate(theta), math.inf
+        return self.dual_of(theta, sums), math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self._amiss(new, dual) <= self._amiss(old, dual)
@@ -40,9 +40,9 @@ class Interpolation(Objective):
 
     def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
         residual = max(0.0, -best.lower)
-        # only a point that meets all targets has a primal value, and a gap; there the dual, a sum of terms of both
-        # signs, may lie above it by rounding
-        gap = relative_gap(best.primal, min(dual, best.primal)) if residual == 0.0 else None
+        # only a point that meets all targets has a primal value, and a gap; that it does meet them was found by margins
+        # that rounding moves, by which the dual may lie above it
+        gap = relative_gap(best.primal, min(dual, best.primal), best.rounding) if residual == 0.0 else None
         return Figures(
             w, best.primal, dual, gap, margin_lower=None, margin_upper=None, margin_gap=None, mistakes=best.mistakes,
             residual=residual,

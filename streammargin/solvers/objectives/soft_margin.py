@@ -14,17 +14,17 @@ class SoftMargin(Objective):
     """1/2 ||w||_p^2 + sum_i cap_i phi(u_i), proven by the duality gap."""
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        return Candidate(sums.losses + self.regulariser(w), -math.inf, int(sums.mistakes), sums.summed)
+        return self.weighed(w, sums.losses, sums.rounding, sums.mistakes)
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        return sums.duals - self.conjugate(theta), math.inf
+        return self.dual_of(theta, sums), math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self.together or new.primal < old.primal
 
     def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
         return Figures(
-            w, best.primal, dual, relative_gap(best.primal, dual, best.summed), margin_lower=None, margin_upper=None,
+            w, best.primal, dual, relative_gap(best.primal, dual, best.rounding), margin_lower=None, margin_upper=None,
             margin_gap=None, mistakes=best.mistakes,
         )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Consecutive entries of one HDF5 dataset, read at the speed of the disk.
 
 Contiguous and unfiltered chunked datasets are read by preadv at their own offsets, straight into the
-buffer; everything else (compressed, foreign byte order, virtual, ...) by h5py without its chunk cache.
+buffer, deflated chunks too, to be unpacked here; everything else (other compression, foreign byte order, virtual, ...)
+by h5py without its chunk cache.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from streammargin.data.hdf5_packed import PackedChunks, packing
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 
@@ -54,6 +56,8 @@ class RowReader:
         self._file: int | None = None
         self._offset: int | None = None
         self._chunks: np.ndarray | None = None
+        self._packed: PackedChunks | None = None
+        self._archive: int | None = None  # the file of the packed chunks
         check_stored(dataset, f"{path}: {self.name}")
         self._locate()
 
@@ -71,7 +75,8 @@ class RowReader:
         """Bytes beside the output that reading this many entries takes."""
         scratch = 0 if self.stored == self.dtype else entries * self.item
         if self.dataset.chunks and not self.direct:
-            scratch += 2 * int(np.prod(self.dataset.chunks)) * self.stored.itemsize
+            copies = 2 if self._packed is None else 3  # packed, unpacked and in order
+            scratch += copies * int(np.prod(self.dataset.chunks)) * self.stored.itemsize
             scratch += entries * self.entry_overhead
         return scratch
 
@@ -93,9 +98,14 @@ class RowReader:
         plist = dataset.id.get_create_plist()
         file = dataset.file
         # a type that NumPy lacks (a 3-byte integer, say) is widened by h5py
-        plain = not self.filtered and self.stored.kind in "biuf" and self.stored.isnative and self.stored.itemsize <= 8
+        plain = self.stored.kind in "biuf" and self.stored.itemsize <= 8
         plain = plain and dataset.id.get_type() == h5py.h5t.py_create(self.stored, logical=True)
-        if not plain or file.userblock_size or plist.get_external_count() or dataset.is_virtual:
+        plain = plain and not (file.userblock_size or plist.get_external_count() or dataset.is_virtual)
+        filters = packing(dataset) if plain and self.filtered and file.driver in ("sec2", "stdio") else None
+        if filters is not None:
+            self._open_packed(filters)
+            return
+        if not plain or self.filtered or not self.stored.isnative:
             if self.dataset.chunks is not None and not dataset.is_virtual:
                 dataset.id.chunk_iter(self._check_place)
             return
@@ -122,6 +132,17 @@ class RowReader:
                 return
             self._chunks = table
         self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # an external link leads to another file
+
+    def _open_packed(self, filters: list[int]) -> None:
+        packed = PackedChunks(self.dataset, filters)
+
+        def note(info: Any) -> None:
+            self._check_place(info)
+            packed.note(info)
+
+        self.dataset.id.chunk_iter(note)
+        if packed.complete():
+            self._packed, self._archive = packed, os.open(self.dataset.file.filename, os.O_RDONLY | os.O_CLOEXEC)
 
     def _check_place(self, info: Any) -> None:
         """Refuse a chunk that lies where none can be: HDF5 would give its values to other rows."""
@@ -175,6 +196,9 @@ class RowReader:
 
     def _fill(self, start: int, stop: int, target: np.ndarray) -> None:
         try:
+            if self._packed is not None:
+                self._packed.fill(start, stop, target, self._pread)
+                return
             if self._file is None:
                 self.dataset.read_direct(target, np.s_[start:stop])
                 return
@@ -192,7 +216,8 @@ class RowReader:
                 if lacking
                 else "; the file may be damaged"
             )
-            kind = DataError if self._file is None else ReadWriteError
+            of_the_disk = self._file is not None or (self._packed is not None and getattr(error, "errno", None))
+            kind = ReadWriteError if of_the_disk else DataError
             raise kind(
                 f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({short_reason(error)}){hint}"
             ) from error
@@ -204,15 +229,17 @@ class RowReader:
         return next((f[3].decode() or str(f[0]) for f in filters if not h5py.h5z.filter_avail(f[0])), None)
 
     def _pread(self, view: memoryview, offset: int) -> None:
-        assert self._file is not None
+        file = self._file if self._packed is None else self._archive
+        assert file is not None
         done = 0
         while done < len(view):
-            got = os.preadv(self._file, [view[done:]], offset + done)
+            got = os.preadv(file, [view[done:]], offset + done)
             if got == 0:
                 raise DataError(f"{self.path} is truncated: {self.name} ends early; copy or convert the file again")
             done += got
 
     def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        for file in (self._file, self._archive):
+            if file is not None:
+                os.close(file)
+        self._file = self._archive = None

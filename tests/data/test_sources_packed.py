@@ -1,0 +1,77 @@
+"""Chunks packed by deflate: the same values as h5py reads, and none that the file does not hold."""
+
+import zlib
+
+import h5py
+import numpy as np
+import pytest
+
+import streammargin as sm
+from streammargin.data.hdf5_reader import RowReader
+from streammargin.errors import DataError
+
+X = np.random.default_rng(0).standard_normal((61, 7))
+
+
+def packed(path, **storage):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=X, **{"chunks": (16, 3), "compression": "gzip", **storage})
+        file["y"] = np.arange(61) % 2
+    return path
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", "<i2", ">i8"])
+@pytest.mark.parametrize("chunks", [(16, 3), (16, 7), (61, 7), (1, 1), (61, 1)])
+def test_the_values_are_those_of_h5py(tmp_path, chunks, kind, shuffle):
+    with h5py.File(packed(tmp_path / "a.h5", chunks=chunks, shuffle=shuffle), "a") as file:
+        values = (X * 100).astype(kind)
+        dense = file.create_dataset("rows", data=values, chunks=chunks, compression="gzip", shuffle=shuffle)
+        flat = file.create_dataset("flat", data=values[:, 0], chunks=chunks[:1], compression="gzip", shuffle=shuffle)
+        for dataset in (dense, flat):
+            reader = RowReader(dataset, np.dtype(kind), "a.h5")
+            assert reader._packed is not None
+            for start, stop in ((0, 61), (15, 17), (60, 61), (3, 40)):
+                out = np.empty((stop - start, *dataset.shape[1:]), kind)
+                reader.read(start, stop, out)
+                np.testing.assert_array_equal(out, dataset[start:stop])
+            reader.close()
+
+
+def test_filters_that_a_chunk_was_not_packed_by_are_left_out(tmp_path):
+    with h5py.File(packed(tmp_path / "a.h5", shuffle=True), "a") as file:
+        file["X"].id.write_direct_chunk((16, 0), X[16:32, :3].tobytes(), filter_mask=3)
+        reader = RowReader(file["X"], np.dtype(float), "a.h5")
+        out = np.empty((61, 7))
+        reader.read(0, 61, out)
+        np.testing.assert_array_equal(out, X)
+        reader.close()
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 383, 385, 5000])
+def test_a_chunk_that_unpacks_to_another_length_is_bad_data(tmp_path, size):
+    path = packed(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        file["X"].id.write_direct_chunk((16, 3), zlib.compress(bytes(X)[: size % 3416] + bytes(max(0, size - 3416))))
+    with pytest.raises(DataError, match=r"of X .a compressed chunk unpacks to .*; the file may be damaged"):
+        sm.train(path, passes=1)
+
+
+@pytest.mark.parametrize("harm", [b"", b"\x78", b"no such stream", zlib.compress(bytes(384))[:-3]])
+def test_a_chunk_that_is_no_stream_is_bad_data(tmp_path, harm):
+    path = packed(tmp_path / "a.h5")
+    with h5py.File(path, "a") as file:
+        file["X"].id.write_direct_chunk((16, 3), harm or b"\0")
+    with pytest.raises(DataError, match=r"of X .a compressed chunk unpacks to .*; the file may be damaged"):
+        sm.train(path, passes=1)
+
+
+def test_what_was_never_written_reads_as_fill_values(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("X", (61, 7), "f8", chunks=(16, 3), compression="gzip", fillvalue=2.5)
+        dataset[:16] = X[:16]
+        reader = RowReader(dataset, np.dtype(float), "a.h5")
+        out = np.empty((61, 7))
+        reader.read(0, 61, out)
+        np.testing.assert_array_equal(out, dataset[:])
+        reader.close()

@@ -42,7 +42,10 @@ class Column:
         elif isinstance(node, h5py.Dataset) and isinstance(node.attrs.get("categories"), h5py.Reference):
             self.categories = _all(node.file[node.attrs["categories"]], name)  # anndata before 0.7
         if isinstance(node, h5py.Group):
-            raise DataError(f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`")
+            raise DataError(
+                f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`; it has "
+                f"{children(node)}"
+            )
         if node is None or node.shape is None or node.ndim != 1:
             shape = None if node is None else node.shape
             raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")

@@ -174,7 +174,7 @@ class Console:
 
     def _figures(self, event: dict[str, Any]) -> None:
         kind, value = ("gap", event["gap"]) if event["gap"] is not None else ("margin gap", event["margin_gap"])
-        self._gap = f"{kind} {relative(value)}"
+        self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
         self._valid = "" if event["valid_error"] is None else f"valid error {event['valid_error']:.4f}"
@@ -183,7 +183,8 @@ class Console:
         self._figures(event)
         if self.verbosity >= 1:
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
-            self._line(f"pass {event['pass']}  exact {self._gap}  {mistakes}  {self._valid}".rstrip())
+            parts = [f"pass {event['pass']}", f"certified {self._gap or 'no gap yet'}", mistakes, self._valid]
+            self._line("  ".join(part for part in parts if part))
 
     def _on_warning(self, event: dict[str, Any]) -> None:
         self._line(self._paint("warning: ", "33") + event["message"])

@@ -97,3 +97,31 @@ def test_what_is_believed_and_what_is_proven_are_told_apart_by_words(monkeypatch
     console = Console(stream=io.StringIO())
     console({"event": "certificate", "pass": 1, "gap": 0.4, "margin_gap": None, "residual": None, "valid_error": None})
     assert console._gaps(0.02) == ["estimated gap ~2.0e-02", "certified gap 4.0e-01"]
+
+
+def test_a_gap_that_nothing_is_known_of_is_not_certified(monkeypatch):
+    Clock(monkeypatch)
+    stream = io.StringIO()
+    console = Console(1, stream)
+    event = {"event": "certificate", "pass": 1, "gap": None, "mistakes": 7, "residual": None, "valid_error": None}
+    console({**event, "margin_gap": float("inf")})
+    console({**event, "margin_gap": 0.5, "pass": 2})
+    lines = ["pass 1  certified no gap yet  7 mistakes", "pass 2  certified margin gap 5.0e-01  7 mistakes"]
+    assert stream.getvalue().splitlines() == lines
+
+
+def test_several_C_end_with_a_table(monkeypatch):
+    Clock(monkeypatch)
+    stream = io.StringIO()
+    trials = [
+        {"C": 0.1, "gap": 5e-4, "margin_gap": None, "train_error": 0.25, "valid_error": 0.3},
+        {"C": 10.0, "gap": 0.5, "margin_gap": None, "train_error": 0.125, "valid_error": 0.2},
+    ]
+    end = {"event": "run_end", "status": "ok", "converged": False, "reason": "passes", "passes": 1, "seconds": 2.0}
+    Console(stream=stream)({**end, "C": 10.0, "trials": trials, **trials[1], "residual": None})
+    assert stream.getvalue().splitlines() == [
+        "         C  certified gap  training error  held-out error",
+        "       0.1  5.0e-04        0.2500          0.3000",
+        "        10  5.0e-01        0.1250          0.2000          best",
+        "not converged (passes) after 1 pass in 2.0s, best C 10, certified gap 5.0e-01, valid error 0.2000",
+    ]

@@ -32,7 +32,7 @@ def group_of(block: Block) -> int:
 
 
 class DualAscent(CertifiedBySweep):
-    """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it is no number.
+    """The state has curvatures (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf where it overflowed.
 
     It has the figures of a pass too (K, FIGURES), the columns of kernels/sdca.py.
     """
@@ -65,7 +65,7 @@ class DualAscent(CertifiedBySweep):
         return gap
 
     def check_scale(self, problem: Problem, state: State) -> None:
-        """DataError, after the first pass, for a row so large or so small that its curvature is no number."""
+        """DataError, after the first pass, for a row whose curvature leaves the range of numbers."""
         if state.numbers.get("checked"):
             return
         state.numbers["checked"] = True

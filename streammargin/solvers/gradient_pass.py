@@ -144,7 +144,7 @@ class SoftmaxPass(GradientPass):
             total, value, level = a["figures"][k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step(problem, state, rows, total, value, level)
             pull, w, mass = a["pull"][group].reshape(-1), a["w"][group].reshape(-1), total / divisor
-            pull *= 1.0 / divisor / R  # R^-2 may be no number
+            pull *= 1.0 / divisor / R  # not by R^2, which may be 0 or inf
             bounds = [lp_norm(pull, 2.0, square(pull)) / mass]
             step /= R
             if self.momentum:

@@ -41,7 +41,7 @@ class HardMargin(Objective):
         return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:
-        # no square: it may be no number where this is one
+        # two divisions: the square of the bound may be 0 or inf where this is neither
         return 0.5 / upper / upper / self.shares if upper > 0.0 else math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:

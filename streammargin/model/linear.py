@@ -22,10 +22,8 @@ class LinearModel(Model):
     def __init__(self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any]) -> None:
         self.coef_ = np.ascontiguousarray(coef, np.float64)
         self.intercept_ = np.ascontiguousarray(intercept, np.float64)
-        self.classes_, self.header = (
-            np.asarray(classes),
-            header,
-        )  # the answer is made of the weights when it is asked for
+        # no second copy of the weights: the answer is made of them when it is asked for
+        self.classes_, self.header = np.asarray(classes), header
 
     @property
     def answer(self) -> LinearAnswer:

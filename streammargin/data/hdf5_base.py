@@ -82,8 +82,11 @@ class HDF5Source(Source):
     def files(self) -> list[str]:
         found = list(self._files)
         for given, default, what in ((self._y, "y", LABELS), (self._weight, "sample_weight", WEIGHTS)):
+            if what is WEIGHTS and given is None and not has_link(self.file, default):
+                continue  # most files have none
             if given is None or isinstance(given, str):
-                with contextlib.suppress(StreamMarginError):  # what is missing is said when it is needed
+                # what is missing is said when it is needed
+                with contextlib.suppress(StreamMarginError), decoding(self.path):
                     column, other = open_column(given or default, self.file, self.path, what)
                     found.extend(column.files)
                     if other is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.data.hdf5_nodes import children, look_up
+from streammargin.data.hdf5_nodes import children, decoding, look_up
 from streammargin.data.hdf5_reader import check_stored, stored_dtype
 from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
@@ -132,13 +132,14 @@ def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Colum
 
 def _choice(home: h5py.Group, noun: str, path: str) -> str:
     """What there is to name, for messages: all names, and those of what could be such a column."""
-    names = [name for name in home if _is_column(home, name, path)]
-    obs = look_up(home, OBS, path)
-    if isinstance(obs, h5py.Group):
-        index = obs.attrs.get("_index")
-        names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
-    elif isinstance(obs, h5py.Dataset):
-        names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
+    with decoding(path):
+        names = [name for name in home if _is_column(home, name, path)]
+        obs = look_up(home, OBS, path)
+        if isinstance(obs, h5py.Group):
+            index = obs.attrs.get("_index")
+            names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
+        elif isinstance(obs, h5py.Dataset):
+            names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
     more = ", ..." if len(names) > MOST else ""
     return f"it has {children(home)}" + (f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else "")
 

@@ -13,7 +13,7 @@ from streammargin.wording import counted
 
 _EVERY = 1.0  # seconds between lines
 _LINES = 20  # of a run without a terminal
-_OTHERS = 8  # of these: how it starts, what it warns of, how it ends
+_OTHERS = 10  # of these: how it starts, what it warns of, how it ends
 _DAYS = 2 * 86400.0  # seconds over which its lines of progress are spread, ever farther apart
 _SLOPE = 3  # passes that the slope of the estimates is taken over
 _FORESEEABLE = 100 * 3600.0  # seconds; a guess beyond is no guess
@@ -99,7 +99,7 @@ class Console:
         data, plan = event["data"], event["plan"]
         self._params = event["params"]
         if isinstance(self._params.get("C"), list):  # which get a table at the end
-            self._room = max(3, self._room - len(self._params["C"]) - 1)
+            self._room = max(1, self._room - len(self._params["C"]) - 1)
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
         self._line(
             f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "

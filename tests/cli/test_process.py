@@ -140,3 +140,18 @@ def test_a_signal_that_strikes_in_compiled_text_has_its_own_exit_code(tmp_path):
     )
     done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (129, "streammargin: hung up\n")
+
+
+@pytest.mark.parametrize("option", ["--y", "--sample-weight"])
+@pytest.mark.parametrize("name", ["other.npy", "other.h5:y"])
+def test_a_file_beside_the_rows_that_may_not_be_read_is_named(tmp_path, blobs_file, option, name):
+    np.save(tmp_path / "other.npy", np.ones(10))
+    write_h5(tmp_path / "other.h5", np.ones((10, 2)), np.ones(10))
+    file = tmp_path / name.partition(":")[0]
+    file.chmod(0)
+    plain = "setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-dac_override,-dac_read_search "
+    if os.geteuid() == 0 and shell("which setpriv", tmp_path).returncode:
+        pytest.skip("the superuser may read everything")
+    done = shell(f"{plain if os.geteuid() == 0 else ''}COMMAND train {blobs_file} {option} {name} -q", tmp_path)
+    assert done.returncode == 66, done.stderr
+    assert done.stderr == f"streammargin: error: {file.name} cannot be read (Permission denied)\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -174,7 +175,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
         try:
             other = h5py.File(file_name, "r")
         except PermissionError as error:
-            raise InputMissingError(f"{file_name} cannot be read ({os.strerror(error.errno)})") from error
+            raise InputMissingError(f"{file_name} cannot be read ({os.strerror(errno.EACCES)})") from error
         except (OSError, RuntimeError, KeyError) as error:
             raise DataError(
                 f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"

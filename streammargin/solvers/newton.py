@@ -25,6 +25,7 @@ SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
 # coordinate ascent starts it: so many passes, and up to so many while that is about to get there by itself
 START, START_MOST, START_NEAR = 6, 20, 10.0
+COLUMNS = 200  # with more of them a step costs as much as more such passes
 QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
@@ -212,8 +213,9 @@ class Method(CertifiedBySweep):
             report = START_METHOD.end_pass(problem, state, active)
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
             # it is left with the next pass: this one may still be certified
-            near = estimate <= START_NEAR * problem.tol and number < START_MOST
-            state.numbers["started"] = number >= START and not near
+            more = max(1.0, problem.features / COLUMNS)
+            near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
+            state.numbers["started"] = number >= START * more and not near
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off

@@ -88,7 +88,12 @@ class BlockReader:
         return block
 
     def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
-        """(start, stop, block) for every block number in order; a block is valid until the next one.
+        """(start, stop, block) for every block number in order; a block is valid until the next one."""
+        for [block] in self.groups(order, 1):
+            yield block
+
+    def groups(self, order: np.ndarray, together: int) -> Iterator[list[tuple[int, int, Block]]]:
+        """The same by lists of so many blocks, or fewer where buffers are few; they are valid until the next list.
 
         Raises DataError where the files are not, before or afterwards, what they were when the source was opened.
         """
@@ -102,7 +107,7 @@ class BlockReader:
                 self.source.check_unchanged()
                 self.counts.wait_seconds = self.counts.read_seconds
             for index in order:
-                yield int(self.bounds[index]), int(self.bounds[index + 1]), self._kept
+                yield [(int(self.bounds[index]), int(self.bounds[index + 1]), self._kept)]
             return
         self.source.check_unchanged()
         free: queue.SimpleQueue = queue.SimpleQueue()
@@ -126,14 +131,20 @@ class BlockReader:
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
         try:
-            for _ in range(len(order)):
-                started = time.perf_counter()
-                index, buffer, block, error = filled.get()
-                self.counts.wait_seconds += time.perf_counter() - started
-                if error is not None:
-                    raise error
-                yield int(self.bounds[index]), int(self.bounds[index + 1]), block
-                free.put(buffer)
+            together = max(1, min(together, self._count - 1))  # one is left to be filled
+            for position in range(0, len(order), together):
+                group, used = [], []
+                for _ in order[position : position + together]:
+                    started = time.perf_counter()
+                    index, buffer, block, error = filled.get()
+                    self.counts.wait_seconds += time.perf_counter() - started
+                    if error is not None:
+                        raise error
+                    group.append((int(self.bounds[index]), int(self.bounds[index + 1]), block))
+                    used.append(buffer)
+                yield group
+                for buffer in used:
+                    free.put(buffer)
         finally:
             halt.set()
             free.put(None)

@@ -20,7 +20,7 @@ from streammargin.driver.stopping import Stopping
 from streammargin.driver.validate import Validator
 from streammargin.errors import out_of_range
 from streammargin.kernels.jit import compile_seconds
-from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.base import Blocks, Problem, Solver
 from streammargin.solvers.figures import Figures
 from streammargin.specs.blocks import Block
 from streammargin.wording import Message
@@ -30,6 +30,8 @@ LOG = logging.getLogger("streammargin")
 
 class Run:
     """Visits one block a step, in phases: scaling, prologue, pass after pass with certificates, bias.
+
+    In a pass a step visits as many blocks as the solver wants together.
 
     Whatever decides what comes next lies in `state` and `progress` (and in the sums of `scaling` and `bias`); the clock
     is asked for nothing but `max_seconds`.
@@ -69,7 +71,7 @@ class Run:
         self.progress.go(SCALING if scaling is not None else self._after_scaling())
         self.started = time.perf_counter()
         self.longest_sweep = 0.0
-        self._blocks: Iterator[tuple[int, int, Block]] | None = None
+        self._blocks: Iterator[list[tuple[int, int, Block]]] | None = None
         self._then = self._clock()
         self._compiled = 0.0
 
@@ -94,18 +96,18 @@ class Run:
             self.break_off(reason)
 
     def step(self) -> None:
-        """Visit the next block, and do what follows from it."""
+        """Visit the next block, or blocks, and do what follows from that."""
         p = self.progress
         begin, visit, end = self._phases[p.phase]
         if not p.order.size:
             begin()
             self._then, self._compiled = self._clock(), compile_seconds()
         if self._blocks is None:
-            self._blocks = self._reader.stream(p.order[p.position :])
-        start, stop, block = next(self._blocks)
-        visit(start, block._replace(bias=self.column))
-        p.position += 1
-        p.rows += stop - start
+            self._blocks = self._reader.groups(p.order[p.position :], self.solver.together if p.phase == PASS else 1)
+        group = next(self._blocks)
+        visit([(start, block._replace(bias=self.column)) for start, _, block in group])
+        p.position += len(group)
+        p.rows += sum(stop - start for start, stop, _ in group)
         if self.publish:
             self._tell()
         if p.position == len(p.order):
@@ -198,7 +200,8 @@ class Run:
 
     # scaling and prologue
 
-    def _scale(self, first: int, block: Block) -> None:
+    def _scale(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
         assert self.scaling is not None
         self.scaling.add(first, block)
 
@@ -210,7 +213,8 @@ class Run:
     def _after_scaling(self) -> str:
         return PROLOGUE if self.progress.round < self.solver.prologue_passes(self.problem) else PASS
 
-    def _prologue(self, first: int, block: Block) -> None:
+    def _prologue(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
         self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
 
     def _end_prologue(self) -> None:
@@ -226,10 +230,11 @@ class Run:
         self.solver.begin_pass(self.problem, self.state, p.number)
         p.order = self.solver.order(self.problem, self.state, p.number, len(self.reader.bounds) - 1)
 
-    def _learn(self, first: int, block: Block) -> None:
+    def _learn(self, blocks: Blocks) -> None:
         if self.ranges is not None:
-            self.ranges.add(first, block)
-        self.solver.run_block(self.problem, self.state, self.active, block, first)
+            for first, block in blocks:
+                self.ranges.add(first, block)
+        self.solver.run_blocks(self.problem, self.state, self.active, blocks)
 
     def _end_pass(self) -> None:
         p = self.progress
@@ -275,7 +280,8 @@ class Run:
         self.solver.begin_certificate(self.problem, self.state, self.active)
         self._all_blocks()
 
-    def _certify(self, first: int, block: Block) -> None:
+    def _certify(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
         self.solver.certify_block(self.problem, self.state, block, first)
 
     def _end_certificate(self) -> None:
@@ -339,7 +345,8 @@ class Run:
             p.valid_errors, p.validated = self.validator.errors(self.answer(w)), p.judged
         p.go(BIAS if self.bias is not None and reason != "signal" else DONE)
 
-    def _find_bias(self, first: int, block: Block) -> None:
+    def _find_bias(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
         assert self.bias is not None
         rows = slice(first, first + block.rows())
         weights = self.problem.weights

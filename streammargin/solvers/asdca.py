@@ -67,9 +67,11 @@ class Method(DualAscent):
             self._set_off(state, k)
         return state
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def visit_rows(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
+        group: int,
+    ) -> None:  # fmt: skip
         a = state.arrays
-        order, group = self.visit(problem, state, block, first)
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
             block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -132,6 +132,9 @@ class PassReport:
     kept_rows: int = 0
 
 
+Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
+
+
 class Solver(ABC):
     """One method. Class attributes declare it; instances hold nothing."""
 
@@ -144,6 +147,7 @@ class Solver(ABC):
     joint: ClassVar[bool] = False  # serves multiclass = joint
     options: ClassVar[tuple[str, ...]] = ()  # the names in Problem.options that it heeds
     numeric: ClassVar[bool] = False  # serves targets that are numbers
+    together: ClassVar[int] = 1  # blocks that a step of a pass is given at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, norm, C or option that this method does not serve."""
@@ -212,6 +216,11 @@ class Solver(ABC):
     @abstractmethod
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         """Learn from rows first .. first + m, for the problems listed in `active` (int64)."""
+
+    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
+        """Learn from the blocks of one step, (first, block), at most `together` of them; default: one by one."""
+        for first, block in blocks:
+            self.run_block(problem, state, active, block, first)
 
     @abstractmethod
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:

@@ -61,9 +61,11 @@ class Method(DualAscent):
     def _averages(self, problem: Problem) -> bool:
         return problem.p == 2.0 and not problem.hard
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def visit_rows(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
+        group: int,
+    ) -> None:  # fmt: skip
         a = state.arrays
-        order, group = self.visit(problem, state, block, first)
         kernel.sdca_block(
             block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
             a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"], a["figures"],

@@ -131,8 +131,11 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
         """The plan, and the problem that knows whether all rows are in memory by it."""
 
         def attempt(fitted: Problem) -> Plan:
+            def scratch(m: int, size: int) -> int:
+                return method.scratch(fitted, m, size, source.sparse)
+
             counted = method.memory(fitted) + others
-            return make_plan(rows, budget, counted, lambda m, size: method.scratch(fitted, m, size, source.sparse))
+            return make_plan(rows, budget, counted, scratch, method.together)
 
         inside, outside = replace(problem, resident=True), replace(problem, resident=False)
         with suppress(UsageError):

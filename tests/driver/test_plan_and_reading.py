@@ -15,6 +15,7 @@ from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
 from streammargin.sizes import format_size, parse_size
+from streammargin.specs.blocks import values_of
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,21 @@ def test_leaving_early_ends_the_thread(files):
     next(stream)
     stream.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("buffers, together", [(2, 1), (3, 2), (4, 2), (4, 1)])
+def test_blocks_of_a_group_are_valid_together(files, buffers, together):
+    for source in files:
+        reader = BlockReader(source, source.bounds(LEAST_BLOCK_BYTES), buffers)
+        order = np.arange(len(reader.bounds) - 1)[::-1]
+        seen = []
+        for group in reader.groups(order, 2 if buffers < 4 else together):
+            for start, stop, block in group:
+                alone = source.read(start, stop, source.allocate(np.array([start, stop])))
+                assert np.array_equal(values_of(block), values_of(alone))
+            seen.append([start for start, _, _ in group])
+        assert [len(starts) for starts in seen[:-1]] == [together] * (len(seen) - 1)
+        assert [start for starts in seen for start in starts] == [int(reader.bounds[index]) for index in order]
 
 
 def test_the_next_block_is_announced_while_one_is_read(files):

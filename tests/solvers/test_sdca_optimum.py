@@ -12,6 +12,11 @@ from reference.training import NO_SEPARATOR, binary, check_certificate
 
 import streammargin as sm
 
+
+def train(*data, **options):
+    return sm.train(*data, **{"solver": "sdca", **options})
+
+
 TOL = 1e-4
 WIDTH = 0.5
 WEIGHTINGS = {"unweighted": {}, "sample_weight": SAMPLE_WEIGHT, "class_weight": CLASS_WEIGHT}
@@ -37,9 +42,7 @@ def weights_of(result, bias=None):
 def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
     problem, exact = optimum(loss, norm, weighting)
     X, y = noisy()
-    result = sm.train(
-        (as_form(X, form), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0, **WEIGHTINGS[weighting]
-    )
+    result = train((as_form(X, form), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0, **WEIGHTINGS[weighting])
     check_certificate(result, problem, exact, weights_of(result), TOL)
     assert not result.model.intercept_.any()
 
@@ -48,7 +51,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
 @pytest.mark.parametrize("loss", losses.NAMES)
 def test_small_and_large_C(loss, C):
     problem, exact = optimum(loss, 2, C=C)
-    result = sm.train(noisy(), loss=loss, width=WIDTH, C=C, tol=TOL, passes=20_000, bias=0)
+    result = train(noisy(), loss=loss, width=WIDTH, C=C, tol=TOL, passes=20_000, bias=0)
     check_certificate(result, problem, exact, weights_of(result), TOL)
 
 
@@ -59,7 +62,7 @@ def test_float32_rows(loss, form, norm):
     X, y = noisy()
     X = X.astype(np.float32)
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm)
-    result = sm.train((as_form(X, form, np.float32), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
+    result = train((as_form(X, form, np.float32), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
     check_certificate(result, problem, solve(problem, loss, WIDTH), weights_of(result), TOL)
 
 
@@ -71,7 +74,7 @@ def test_bias_is_a_regularised_constant_column(form, norm, bias):
     X = X + 0.5 * (X != 0)  # so that the intercept matters
     problem = binary(X, y, norm=norm, bias=bias)
     exact = solve(problem, "hinge")
-    result = sm.train((as_form(X, form), y), norm=norm, bias=bias, tol=TOL)
+    result = train((as_form(X, form), y), norm=norm, bias=bias, tol=TOL)
     check_certificate(result, problem, exact, weights_of(result, bias), TOL)
     assert abs(exact.w[-1]) > 0.01
     scores = result.model.decision_function(as_form(X, form))
@@ -85,7 +88,7 @@ def test_hard_margin(loss, norm, form):
     X, y = separable()
     problem = binary(X, y, loss=loss, norm=norm, C=np.inf)
     exact = solve(problem, loss)
-    result = sm.train((as_form(X, form), y), loss=loss, norm=norm, C=np.inf, tol=1e-3, passes=20_000)
+    result = train((as_form(X, form), y), loss=loss, norm=norm, C=np.inf, tol=1e-3, passes=20_000)
     check_margin(result, problem, exact)
 
 
@@ -109,7 +112,7 @@ def check_margin(result, problem, exact, tol=1e-3, bias=None):
 def test_hard_margin_of_a_known_set():
     """Four points, (1/2, 3/2), (3/2, 1/2) and their opposites: w* = (1/2, 1/2), the margin is sqrt 2."""
     X = np.array([[0.5, 1.5], [1.5, 0.5], [-0.5, -1.5], [-1.5, -0.5]])
-    result = sm.train((X, np.array(["in", "in", "out", "out"])), C=np.inf, tol=1e-8)
+    result = train((X, np.array(["in", "in", "out", "out"])), C=np.inf, tol=1e-8)
     np.testing.assert_allclose(result.model.coef_, [[-0.5, -0.5]], rtol=1e-7)
     assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(2), rel=1e-7)
 
@@ -118,7 +121,7 @@ def test_hard_margin_with_a_bias():
     X, y = separable()
     X = X + 0.2
     problem = binary(X, y, C=np.inf, bias=1.0)
-    result = sm.train((X, y), C=np.inf, bias=1.0, tol=1e-3, passes=20_000)
+    result = train((X, y), C=np.inf, bias=1.0, tol=1e-3, passes=20_000)
     check_margin(result, problem, solve(problem, "hinge"), bias=1.0)
 
 
@@ -128,7 +131,7 @@ def test_no_separator(form, norm):
     X, y = noisy(seed=4)
     X, y = X[X.any(axis=1)], y[X.any(axis=1)]
     tol = 0.02
-    result = sm.train((as_form(X, form), y), C=np.inf, norm=norm, tol=tol)
+    result = train((as_form(X, form), y), C=np.inf, norm=norm, tol=tol)
     q = 2 if norm == 2 else 3
     assert result.reason in NO_SEPARATOR
     assert not result.converged and not result.certificate["converged"]
@@ -141,7 +144,7 @@ def test_a_margin_below_tol_times_the_mean_row_norm_is_given_up(share, reason):
     X, y = separable()
     problem = binary(X, y, C=np.inf)
     tol = share * problem.margin(solve(problem, "hinge").w) / np.mean(np.linalg.norm(X, axis=1))
-    assert sm.train((X, y), C=np.inf, tol=tol, passes=20_000).reason == reason
+    assert train((X, y), C=np.inf, tol=tol, passes=20_000).reason == reason
 
 
 @pytest.mark.parametrize("weight, reason", [(1.0, "not_separable"), (0.0, "tolerance")])
@@ -150,7 +153,7 @@ def test_an_empty_row_has_no_margin(weight, reason):
     X[7] = 0
     s = np.ones(60)
     s[7] = weight
-    assert sm.train((X, y), sample_weight=s, C=np.inf, tol=1e-2, passes=20_000).reason == reason
+    assert train((X, y), sample_weight=s, C=np.inf, tol=1e-2, passes=20_000).reason == reason
 
 
 @pytest.mark.parametrize("loss", losses.NAMES)
@@ -160,8 +163,8 @@ def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
     s = np.arange(60) % 3
     repeated = binary(np.repeat(X, s, axis=0), np.repeat(y, s), loss=loss, width=WIDTH, norm=norm)
     exact = solve(repeated, loss, WIDTH)
-    weighted = sm.train((X, y), loss=loss, width=WIDTH, norm=norm, tol=TOL, sample_weight=s, bias=0)
-    plain = sm.train((np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
+    weighted = train((X, y), loss=loss, width=WIDTH, norm=norm, tol=TOL, sample_weight=s, bias=0)
+    plain = train((np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
     for result in (weighted, plain):
         assert repeated.primal(weights_of(result)) == pytest.approx(result.certificate["primal"], rel=1e-10)
         assert 0 <= repeated.primal(weights_of(result)) - exact.dual <= TOL * exact.primal
@@ -173,7 +176,7 @@ def test_weights_at_the_hard_margin():
     s = np.where(np.arange(60) % 7 == 0, 0.0, 2.0)
     wrong = np.where(s == 0.0, -y, y)
     problem = binary(X[s > 0], y[s > 0], C=np.inf)
-    result = sm.train((X, wrong), sample_weight=s, C=np.inf, tol=1e-3, passes=20_000)
+    result = train((X, wrong), sample_weight=s, C=np.inf, tol=1e-3, passes=20_000)
     check_margin(result, problem, solve(problem, "hinge"))
 
 
@@ -182,7 +185,7 @@ def test_weights_at_the_hard_margin():
 def test_one_problem_for_each_of_several_classes(form, norm):
     X, _ = noisy(90, seed=5)
     y = np.array(["ant", "bee", "cat"])[np.random.default_rng(5).integers(0, 3, 90)]
-    result = sm.train((as_form(X, form), y), norm=norm, tol=TOL, bias=0)
+    result = train((as_form(X, form), y), norm=norm, tol=TOL, bias=0)
     assert result.model.classes_.tolist() == ["ant", "bee", "cat"]
     for k, name in enumerate(result.model.classes_):
         problem = binary(X, y == name, norm=norm)
@@ -199,7 +202,7 @@ def test_balanced_classes():
     y = np.where(np.arange(60) % 5 == 0, 1, y)
     count = {label: np.count_nonzero(y == label) for label in (-1, 1)}
     problem = binary(X, y, class_weight={label: 60 / (2 * n) for label, n in count.items()})
-    result = sm.train((X, y), class_weight="balanced", tol=TOL, bias=0)
+    result = train((X, y), class_weight="balanced", tol=TOL, bias=0)
     check_certificate(result, problem, solve(problem, "hinge"), weights_of(result), TOL)
 
 
@@ -212,7 +215,7 @@ def test_the_best_C_is_chosen_on_held_out_rows():
     errors = {C: np.mean(np.where(held_X @ w[C] > 0, 1, -1) != held_y) for C in values}
     best, second = sorted(values, key=errors.get)[:2]
     assert errors[best] < errors[second]
-    result = sm.train((X, y), C=values, valid=(held_X, held_y), tol=1e-5, passes=20_000, bias=0)
+    result = train((X, y), C=values, valid=(held_X, held_y), tol=1e-5, passes=20_000, bias=0)
     assert result.model.header["C"] == best
     assert result.certificate["valid_error"] == pytest.approx(errors[best], abs=0.01)
     problem = binary(X, y, C=best)
@@ -221,7 +224,7 @@ def test_the_best_C_is_chosen_on_held_out_rows():
 
 def test_when_passes_run_out_the_figures_are_still_exact():
     problem, exact = optimum("hinge", 2, C=30.0)
-    result = sm.train(noisy(), C=30.0, tol=1e-9, passes=2, bias=0)
+    result = train(noisy(), C=30.0, tol=1e-9, passes=2, bias=0)
     assert (result.reason, result.passes, result.converged) == ("passes", 2, False)
     certificate = result.certificate
     assert certificate["primal"] == pytest.approx(problem.primal(weights_of(result)), rel=1e-10)

@@ -45,13 +45,15 @@ class Validator:
         self.positive, self.trials = positive, trials
         plan = make_plan(source, max(budget, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+        self.seen: np.ndarray | None = None
         scores = 8 * plan.block_rows * len(positive)
         self.memory_bytes = codes.nbytes + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
     def errors(self, answer: Answer) -> np.ndarray:
-        """Share of wrong rows for each value of C."""
+        """Share of wrong rows for each value of C; which outputs were the largest, or not, is in `seen` afterwards."""
         per_trial = answer.outputs // self.trials
         wrong = np.zeros(self.trials)
+        self.seen = np.zeros((self.trials, max(2, per_trial)), bool)
         for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
             scores = np.empty((stop - start, answer.outputs))
             answer.score(block, 0, scores)
@@ -59,8 +61,11 @@ class Validator:
             for trial in range(self.trials):
                 mine = slice(trial * per_trial, (trial + 1) * per_trial)
                 if per_trial == 1:
-                    bad = (scores[:, trial] > 0.0) != (codes == self.positive[trial])
+                    best = (scores[:, trial] > 0.0).astype(np.intp)
+                    bad = best != (codes == self.positive[trial])
                 else:
-                    bad = self.positive[mine][np.argmax(scores[:, mine], axis=1)] != codes
+                    best = np.argmax(scores[:, mine], axis=1)
+                    bad = self.positive[mine][best] != codes
+                self.seen[trial, best[codes >= 0]] = True
                 wrong[trial] += np.count_nonzero(bad & (codes >= 0))
         return wrong / max(1, int(np.count_nonzero(self.codes >= 0)))

@@ -311,15 +311,17 @@ class Job:
         there = class_mass(problem.codes, problem.weights, len(self.target.classes), rows=True)
         if mistakes < there[there > 0].min():
             return []
-        codes = problem.codes
+        codes, seen = problem.codes, None
         if not self.plan.resident:
             if self.validator is None:
                 return None
             reader, codes = self.validator.reader, self.validator.codes
-        answer = LinearAnswer(outcome.w[chosen], self.column)
-        if outcome.midway is not None:
-            answer = LinearAnswer(np.column_stack([answer.w[:, :-1], outcome.midway[chosen]]), 1.0)
-        seen = predicted(reader, answer, codes)
+            seen = None if self.validator.seen is None else self.validator.seen[trial]  # by the last errors
+        if seen is None:
+            answer = LinearAnswer(outcome.w[chosen], self.column)
+            if outcome.midway is not None:
+                answer = LinearAnswer(np.column_stack([answer.w[:, :-1], outcome.midway[chosen]]), 1.0)
+            seen = predicted(reader, answer, codes)
         return [str(label) for label in self.target.classes[(there > 0) & ~seen].tolist()]
 
     def result(self, outcome: Outcome, seconds: float, history: History, unpredicted: list[str] | None) -> TrainResult:

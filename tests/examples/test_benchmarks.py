@@ -215,6 +215,7 @@ def test_the_first_point_that_stays_within_the_error(module):
     "name, arguments, said",
     [
         ("many_rows", ["--rows", 3000, "--tol", "1e-2"], r"second run: .* certified gap \S+ \(tolerance\)"),
+        ("no_options", ["DIR", "--work", "DIR", "--sets", "A,D", "--rows", 400], r"A .* sdca .*\nD .* newton .* gap \d"),
         ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),

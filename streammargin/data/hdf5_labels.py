@@ -135,7 +135,8 @@ def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Colum
 def _choice(home: h5py.Group, noun: str, path: str) -> str:
     """What there is to name, for messages: all names, and those of what could be such a column."""
     with decoding(path):
-        names = [name for name in home if _is_column(home, name, path)]
+        labels = LABELS[1] if noun == WEIGHTS[0] else None  # hardly what weighs a row
+        names = [name for name in home if name != labels and _is_column(home, name, path)]
         obs = look_up(home, OBS, path)
         if isinstance(obs, h5py.Group):
             index = obs.attrs.get("_index")

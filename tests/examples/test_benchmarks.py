@@ -89,26 +89,36 @@ def test_the_objective_is_that_of_every_row_by_itself(module):
     assert judge.error(X, y, W) == wrong / 40
 
 
-@pytest.mark.filterwarnings("ignore")  # the peers' own
-@pytest.mark.parametrize("name", ["hinge", "squared_hinge", "logistic"])
-def test_every_peer_that_is_here_solves_the_same_problem(module, name):
-    sides, judge = module("examples.benchmarks.sides"), module("examples.benchmarks.judge")
-    random = np.random.default_rng(4)
-    y = np.where(random.random(300) < 0.5, -1, 1)
-    X = (random.standard_normal((300, 6)) + 0.5 * y[:, None]).astype(np.float32)
-    W, _ = sides.find("streammargin sdca").solve((X, y), name, 0.5, 1e-6, 60.0)
-    optimum, met = judge.objective(X, y, W, 0.5, name), 0
-    for side_name, side in sides.peers().items():
-        if name not in side.losses or side_name.startswith("Vowpal"):  # which never gets that near
-            continue
+PEERS = """
+import json, sys, warnings
+import numpy as np
+from examples.benchmarks import judge, sides
+warnings.simplefilter("ignore")  # the peers' own
+loss, random = sys.argv[1], np.random.default_rng(4)
+y = np.where(random.random(300) < 0.5, -1, 1)
+X = (random.standard_normal((300, 6)) + 0.5 * y[:, None]).astype(np.float32)
+found = {}
+for name, side in {"ours": sides.find("streammargin sdca"), **sides.peers()}.items():
+    if loss in side.losses and not name.startswith("Vowpal"):  # which never gets that near
         try:
-            data = side.prepare(X, y, 1)
+            W, _ = side.solve(side.prepare(X, y, 1), loss, 0.5, 1e-6 if name == "ours" else side.settings[-1], 60.0)
         except ImportError:
             continue
-        W, _ = side.solve(data, name, 0.5, side.settings[-1], 60.0)
-        assert abs(judge.objective(X, y, W, 0.5, name) / optimum - 1.0) < 1e-3, side_name
-        met += 1
-    assert met
+        found[name] = judge.objective(X, y, W, 0.5, loss)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_every_peer_that_is_here_solves_the_same_problem(loss):
+    # in a process of their own: a library of a peer may make the processor take the smallest numbers for 0
+    done = subprocess.run([sys.executable, "-c", PEERS, loss], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    optimum = found.pop("ours")
+    assert found
+    for name, objective in found.items():
+        assert abs(objective / optimum - 1.0) < 1e-3, name
 
 
 def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
@@ -215,7 +225,11 @@ def test_the_first_point_that_stays_within_the_error(module):
     "name, arguments, said",
     [
         ("many_rows", ["--rows", 3000, "--tol", "1e-2"], r"second run: .* certified gap \S+ \(tolerance\)"),
-        ("no_options", ["DIR", "--work", "DIR", "--sets", "A,D", "--rows", 400], r"A .* sdca .*\nD .* newton .* gap \d"),
+        (
+            "no_options",
+            ["DIR", "--work", "DIR", "--sets", "A,D", "--rows", 400],
+            r"A .* sdca .*\nD .* newton .* gap \d",
+        ),
         ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),

@@ -72,7 +72,7 @@ class BlockReader:
         self._whole = source.whole()
         self._kept: Block | None = None
         self._resident = resident or self._whole is not None
-        self._count = 0 if self._whole is not None else buffers
+        self.buffer_count = 0 if self._whole is not None else buffers
         self._buffers: list[Buffer] = []  # until rows are asked for
 
     def release(self) -> None:
@@ -98,7 +98,7 @@ class BlockReader:
         Raises DataError where the files are not, before or afterwards, what they were when the source was opened.
         """
         if not self._buffers:
-            self._buffers = [self.source.allocate(self.bounds) for _ in range(self._count)]
+            self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
         if self._resident:
             if self._kept is None and self._whole is not None:
                 self._kept = check_block(self.source, self._whole, 0, borrowed=True)
@@ -131,10 +131,11 @@ class BlockReader:
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
         try:
-            together = max(1, min(together, self._count - 1))  # one is left to be filled
-            for position in range(0, len(order), together):
+            together = max(1, min(together, self.buffer_count - 1))  # one is left to be filled
+            groups = np.array_split(order, -(-len(order) // together)) if len(order) else []  # no last one alone
+            for now in groups:
                 group, used = [], []
-                for _ in order[position : position + together]:
+                for _ in now:
                     started = time.perf_counter()
                     index, buffer, block, error = filled.get()
                     self.counts.wait_seconds += time.perf_counter() - started

@@ -122,19 +122,24 @@ def test_leaving_early_ends_the_thread(files):
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("buffers, together", [(2, 1), (3, 2), (4, 2), (4, 1)])
+@pytest.mark.parametrize("buffers, together", [(2, 2), (3, 2), (4, 3), (6, 4), (4, 1)])
 def test_blocks_of_a_group_are_valid_together(files, buffers, together):
     for source in files:
         reader = BlockReader(source, source.bounds(LEAST_BLOCK_BYTES), buffers)
         order = np.arange(len(reader.bounds) - 1)[::-1]
         seen = []
-        for group in reader.groups(order, 2 if buffers < 4 else together):
+        for group in reader.groups(order, together):
             for start, stop, block in group:
                 alone = source.read(start, stop, source.allocate(np.array([start, stop])))
                 assert np.array_equal(values_of(block), values_of(alone))
             seen.append([start for start, _, _ in group])
-        assert [len(starts) for starts in seen[:-1]] == [together] * (len(seen) - 1)
         assert [start for starts in seen for start in starts] == [int(reader.bounds[index]) for index in order]
+        sizes = [len(starts) for starts in seen]
+        assert max(sizes) <= min(together, buffers - 1) and max(sizes) - min(sizes) <= 1
+        assert len(sizes) == -(-len(order) // min(together, buffers - 1))
+        # what is left after some groups is cut as it was: a training that is resumed goes on so
+        rest = list(reader.groups(order[sizes[0] :], together))
+        assert [[start for start, _, _ in group] for group in rest] == seen[1:]
 
 
 def test_the_next_block_is_announced_while_one_is_read(files):

@@ -175,7 +175,7 @@ def fresh(run):
         scaling = Scaling(scaling.source, scaling.kind, scaling.codes, scaling.weights, 1 << 30)
         scaling.center, scaling.factor = center, factor
         source = scaling.scaled(scaling.source)
-    reader = BlockReader(source, reader.bounds, 2)
+    reader = BlockReader(source, reader.bounds, reader.buffer_count)
     return driver.Run(
         run.problem, type(run.solver)(), reader, run.column, run.limits, run.costs, run.validator, run.history,
         midway=run.bias is not None, scaling=scaling,

@@ -112,7 +112,8 @@ class NearMargin(CertifiedBySweep):
         ids = np.concatenate([kept.ids for kept in state.kept.values()])
         each = np.concatenate([np.full(k.ids.size, nbytes(k.rows) / k.ids.size + A_ROW) for k in state.kept.values()])
         drawn = self._sampled(problem, state, ids)
-        free = 0.9 * room(problem) - float(each[drawn].sum())
+        # less than all of the room early in a pass, as rows to come want the rest: every drop copies what stays
+        free = 0.98 * room(problem) * max(0.75, numbers["seen"] / problem.rows) - float(each[drawn].sum())
         order = np.argsort(a["key"][ids[~drawn]], kind="stable")
         taken = np.cumsum(each[~drawn][order])
         last = int(np.searchsorted(taken, max(free, 0.0)))

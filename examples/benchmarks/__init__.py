@@ -9,5 +9,6 @@ python -m examples.benchmarks.many_rows              nine million rows that Line
 python -m examples.benchmarks.margin DATA_DIR        the hard margin, every solver
 python -m examples.benchmarks.steps                  an iteration, against bare products
 python -m examples.benchmarks.passes                 a streamed pass, against a bare read and a bare kernel
+python -m examples.benchmarks.checkpoints            what a checkpoint costs, for 1e6 and 1e8 duals
 python -m examples.benchmarks.memory                 peak memory, against the budget
 """

@@ -89,6 +89,18 @@ def test_a_second_process_is_refused_and_harms_nothing(work):
     assert process.returncode == 0 and written(folder) == expected
 
 
+def test_force_does_not_begin_anew_over_a_checkpoint(work):
+    arguments, folder, expected = work
+    process = start(arguments, folder)
+    process.kill()
+    process.communicate(timeout=60)
+    words = [word for word in command(arguments, folder) if word != "--resume"]
+    for more in ([], ["--force"]):
+        refused = call(*words, *more)
+        assert refused.returncode == 2 and "add --resume to go on" in refused.stderr
+    assert call(*command(arguments, folder)).returncode == 0 and written(folder) == expected
+
+
 def test_what_others_wrote_is_not_replaced(work):
     arguments, folder, expected = work
     for name in ("model.npz", "log"):

@@ -183,6 +183,18 @@ def test_clone_and_pickle(three, tmp_path):
         again.save(tmp_path / "m.npz")
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_fit_goes_on_from_its_checkpoint(blobs, tmp_path):
+    options = {"solver": "sdca", "tol": 1e-12, "checkpoint": str(tmp_path / "points")}
+    short = sm.MarginClassifier(passes=3, **options).fit(*blobs)
+    assert short.n_iter_ == 3
+    with pytest.raises(sm.UsageError, match="add resume to go on"):
+        sm.MarginClassifier(passes=9, **options).fit(*blobs)
+    resumed = sm.MarginClassifier(passes=9, resume=True, **options).fit(*blobs)
+    straight = sm.MarginClassifier(passes=9, solver="sdca", tol=1e-12).fit(*blobs)
+    assert resumed.n_iter_ == 9 and np.array_equal(resumed.coef_, straight.coef_)
+
+
 def test_seeds(blobs):
     fits = [
         sm.MarginClassifier(random_state=seed).fit(*blobs).coef_

@@ -230,6 +230,7 @@ def test_the_first_point_that_stays_within_the_error(module):
             ["DIR", "--work", "DIR", "--sets", "A,D", "--rows", 400],
             r"A .* sdca .*\nD .* newton .* gap \d",
         ),
+        ("checkpoints", ["--rows", 3000, "--passes", 2], r"3,000 rows, sdca: a slot of \d+ MiB in \S+ s, [12] in "),
         ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),
         ("steps", ["--repeats", 1, "--rows", 300, "--solvers", "diagonal"], r"diagonal .* times that"),
         ("memory", ["--sizes", "1M", "--only", "dense", "--no-limit"], r"dense +1M .* yes"),

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from streammargin.cli import last_resort
@@ -101,17 +102,25 @@ def _dropped(what: Any) -> None:
         sys.__unraisablehook__(what)
         return
     number, caught = caught, None
+    _send_again(number)
+
+
+def _send_again(number: int) -> None:
     timer = threading.Timer(0.01, os.kill, (os.getpid(), number))  # outside the callback by then, or once more
     timer.daemon = True
     timer.start()
 
 
-def _raise(number: int, frame: object) -> None:
+def _raise(number: int, frame: FrameType | None) -> None:
     global caught, _when
     if caught is not None:
         if time.monotonic() - _when > AGAIN:
             os._exit(128 + number)
         return
+    while frame is not None:
+        if frame.f_code is _dropped.__code__:  # raised in here it would be dropped for good
+            return _send_again(number)
+        frame = frame.f_back
     caught, _when = number, time.monotonic()
     raise Stopped
 

@@ -26,7 +26,7 @@ def sdca_block(
               a row, a short run of neighbours costs one a group and converges as well
     problems  numbers k of the problems to update
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
-              first needed, inf if it is no number
+              first needed, inf where it overflowed
     theta     (K, d+1) A^T alpha, powers its mirrored powers (the same array at p = 2), power_sum (K,)
     figures   (K, FIGURES), added to
     """

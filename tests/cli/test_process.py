@@ -115,10 +115,14 @@ def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
     assert done.stdout.split()[-1] == "0", done.stderr
 
 
-def test_a_signal_that_a_callback_swallows_comes_again(tmp_path):
-    # Python drops what is raised while an object is collected, and the command would go on
+@pytest.mark.parametrize("slow", ["", "start = threading.Timer.start\nthreading.Timer.start = slowly\n"])
+def test_a_signal_that_a_callback_swallows_comes_again(tmp_path, slow):
+    # Python drops what is raised while an object is collected, and the command would go on; so it does in its hook
     code = (
-        "import os, signal, sys, time; import streammargin.cli.entry as entry\n"
+        "import os, signal, sys, threading, time; import streammargin.cli.entry as entry\n"
+        "def slowly(timer):\n"
+        "    start(timer); time.sleep(0.05)\n"
+        f"{slow}"
         "class Last:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0)\n"

@@ -5,27 +5,58 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import call
+
+from data_tools.generate import generate
+from streammargin.driver.checkpoint import SLOTS
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
+AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast the machine
+
+# Trains, with a slot after every block, and sends itself signals once it has written the third.
+# No clock decides when they come, and the seconds between them are longer than what counts as one request.
+STRUCK = """
+import math, os, sys, time
+from streammargin.cli import entry
+from streammargin.driver import checkpoint
+from streammargin.__main__ import main
+
+numbers, sys.argv = [int(number) for number in sys.argv[1].split(",")], ["streammargin", *sys.argv[2:]]
+entry.AGAIN, checkpoint.SHARE = 0.1, math.inf
+write, left = checkpoint.write_slot, [1, 2]
+
+def write_and_strike(*given):
+    write(*given)
+    if left:
+        left.pop()
+        return
+    checkpoint.write_slot = write
+    for number in numbers:
+        os.kill(os.getpid(), number)
+        time.sleep(2 * entry.AGAIN)
+
+checkpoint.write_slot = write_and_strike
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory):
+    """The arguments of a training, and what it writes when nothing ends it."""
+    folder, data = tmp_path_factory.mktemp("straight"), str(tmp_path_factory.mktemp("data") / "data.h5")
+    generate(data, rows=8000, features=8)
+    arguments = ["train", data, "--solver", "sdca", "-c", "100", "--tol", "1e-9", "--passes", "60"]
+    assert call(*command(arguments, folder)).returncode == 0
+    return arguments, written(folder)
 
 
 @pytest.fixture
-def work(tmp_path, endless):
-    """The arguments of a training of about a second, its folder, and what it is expected to write."""
-    X, y = endless
-    data = write_h5(tmp_path / "data.h5", X[:8000], y[:8000])
-    arguments = ["train", data, "-c", "100", "--tol", "1e-9", "--passes", "400"]
-    straight = tmp_path / "straight"
-    straight.mkdir()
-    assert call(*command(arguments, straight)).returncode == 0
-    folder = tmp_path / "it"
-    folder.mkdir()
-    return arguments, folder, written(straight)
+def work(straight, tmp_path):
+    """The arguments of a training, its folder, and what it is expected to write."""
+    return straight[0], tmp_path, straight[1]
 
 
 def command(arguments, folder):
@@ -42,21 +73,16 @@ def written(folder):
     return arrays, [{k: v for k, v in e.items() if k not in CLOCKS} for e in events if e["event"] != "checkpoint"]
 
 
-def start(arguments, folder):
-    """A process that trains, once it has written a checkpoint."""
-    words = [sys.executable, "-m", "streammargin", *map(str, command(arguments, folder))]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
-    while process.poll() is None and not (folder / "points" / "slot-b").exists() and time.monotonic() < until:
-        time.sleep(0.01)
-    return process
+def struck(arguments, folder, *numbers):
+    """The process of a training that is sent these signals in its midst."""
+    words = [sys.executable, "-c", STRUCK, ",".join(str(int(number)) for number in numbers)]
+    return subprocess.Popen([*words, *map(str, command(arguments, folder))], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGKILL, -9), (signal.SIGTERM, 75), (signal.SIGINT, 130)])
 def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, number, code):
     arguments, folder, expected = work
-    process = start(arguments, folder)
-    process.send_signal(number)
+    process = struck(arguments, folder, number)
     _, told = process.communicate(timeout=60)
     assert process.returncode == code, told
     assert (folder / "model.npz").exists() == (number != signal.SIGKILL)  # the model so far
@@ -68,20 +94,33 @@ def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, numbe
     assert written(folder) == expected
 
 
+def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):
+    arguments, folder, expected = work
+    process = struck(arguments, folder, signal.SIGINT, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130 and not (folder / "model.npz").exists()
+    assert sorted(os.listdir(folder / "points")) == ["lock", "outputs.json", *SLOTS]
+    again = call(*command(arguments, folder))
+    assert again.returncode == 0 and "goes on from" in again.stderr, again.stderr
+    assert written(folder) == expected
+
+
 def test_out_of_time_with_a_checkpoint_is_75_and_without_one_is_not(work):
     arguments, folder, expected = work
-    assert call(*command([*arguments, "--max-seconds", "0.05"], folder)).returncode == 75
+    assert call(*command([*arguments, *AT_ONCE], folder)).returncode == 75
     assert call(*command(arguments, folder)).returncode == 0
     arrays, events = written(folder)
-    assert events[1]["params"].pop("max_seconds") == 0.05 and expected[1][1]["params"].pop("max_seconds") is None
+    begun = next(event["params"] for event in events if event["event"] == "run_start")
+    assert begun["max_seconds"] == 1e-6
+    begun["max_seconds"] = None
     assert (arrays, events) == expected
-    assert call(*arguments, "--max-seconds", "0.05", "-o", folder / "other.npz").returncode == 0
+    assert call(*arguments, *AT_ONCE, "-o", folder / "other.npz").returncode == 0
 
 
 def test_a_second_process_is_refused_and_harms_nothing(work):
     arguments, folder, expected = work
-    process = start(arguments, folder)
-    process.send_signal(signal.SIGSTOP)
+    process = struck(arguments, folder, signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     second = call(*command(arguments, folder))
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=120)
@@ -91,8 +130,7 @@ def test_a_second_process_is_refused_and_harms_nothing(work):
 
 def test_force_does_not_begin_anew_over_a_checkpoint(work):
     arguments, folder, expected = work
-    process = start(arguments, folder)
-    process.kill()
+    process = struck(arguments, folder, signal.SIGKILL)
     process.communicate(timeout=60)
     words = [word for word in command(arguments, folder) if word != "--resume"]
     for more in ([], ["--force"]):

@@ -142,8 +142,13 @@ class Checkpoint:
     # writing
 
     def keep(self, run: Run, reason: str | None) -> None:
-        """Called between two blocks; reason: why the run is about to be broken off, None where it goes on."""
-        if reason is not None or time.monotonic() - self._last >= self._interval:
+        """Called between two blocks; reason: why the run is about to be broken off, None where it goes on.
+
+        More passes go on from a slot from before the end (`_newest`); any does, so the end needs no other.
+        """
+        none_before = reason == "passes" and not self._serial
+        due = time.monotonic() - self._last >= self._interval
+        if due or none_before or reason in ("signal", "seconds"):
             self.written = self._write(run)
 
     def finish(self, run: Run) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -73,19 +74,38 @@ def test_stopped_before_the_scale_of_rows_in_memory_is_known(form, tmp_path):
     assert bits(resumed) == bits(sm.train(as_form(scaled, form), y, **options))
 
 
-def test_slots_in_turn_while_it_runs(tmp_path):
-    folder = str(tmp_path)
-    result = train("sdca", folder, checkpoint_seconds=1e-9, passes=200)
-    written = [event for event in result.history if event["event"] == "checkpoint"]
-    assert {os.path.basename(event["path"]) for event in written} == set(SLOTS)
-    assert all(event["seconds"] > 0 for event in written)
-    # their cost is held to a share of the time
-    assert sum(event["seconds"] for event in written[1:-2]) <= 2 * module.SHARE * result.seconds
+@pytest.mark.parametrize("seconds, cost, apart", [(10.0, 0.125, 10.0), (10.0, 1.0, 50.0)])
+def test_slots_in_turn_whose_cost_is_held_to_a_share_of_the_time(seconds, cost, apart, tmp_path, monkeypatch):
+    now, written = [0.0], []
+
+    def slow(path, *given, write=write_slot):
+        written.append((os.path.basename(path), now[0]))
+        write(path, *given)
+        now[0] += cost
+
+    def a_second_a_step():
+        now[0] += 1.0
+
+    monkeypatch.setattr(module, "write_slot", slow)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0]))
+    result = train("sdca", str(tmp_path), checkpoint_seconds=seconds, passes=150, tol=0, should_stop=a_second_a_step)
+    told = [(e["path"], e["seconds"]) for e in result.history if e["event"] == "checkpoint"]
+    assert told == [(str(tmp_path / name), pytest.approx(cost)) for name, _ in written]
+    assert [name for name, _ in written] == [SLOTS[i % 2] for i in range(len(written))]
+    times = [then for _, then in written[:-1]]  # the last one is written at the end
+    assert times[0] == seconds and len(times) > 4
+    gaps = np.diff(times) - cost
+    assert gaps.min() >= apart and gaps.max() < apart + 1.0  # the first step after the interval
 
 
-def test_more_passes_are_those_of_a_longer_training(tmp_path):
-    train("sdca", str(tmp_path), passes=5)
-    assert bits(train("sdca", str(tmp_path), passes=9, resume=True))[0] == bits(train("sdca", passes=9))[0]
+@pytest.mark.parametrize("before", [1, 4])
+def test_more_passes_are_those_of_a_longer_training(before, tmp_path):
+    # the slot from before the end may be of any moment
+    train("sdca", str(tmp_path), passes=5, should_stop=stop_after(before))
+    train("sdca", str(tmp_path), passes=5, resume=True)
+    then = train("sdca", str(tmp_path), passes=9, resume=True)
+    then.history[0]["params"]["passes"] = 9
+    assert bits(then) == bits(train("sdca", passes=9))
 
 
 def test_a_smaller_tolerance_goes_on(tmp_path):

@@ -76,6 +76,10 @@ class Source(ABC):
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         """Bytes that allocate(bounds) will take, scratch space included."""
 
+    def held_bytes(self) -> int:
+        """Bytes that reading holds beside the buffers, however large they are (places of chunks, say); none here."""
+        return 0
+
     @abstractmethod
     def allocate(self, bounds: np.ndarray) -> Buffer:
         """A reusable buffer that fits the largest block of these bounds; it takes no memory before it is written to."""

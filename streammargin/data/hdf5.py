@@ -11,7 +11,7 @@ from streammargin.data.base import Source
 from streammargin.data.hdf5_base import HDF5Source
 from streammargin.data.hdf5_csr import CSRHDF5Source
 from streammargin.data.hdf5_dense import DenseHDF5Source
-from streammargin.data.hdf5_nodes import children, decoding, look_up
+from streammargin.data.hdf5_nodes import children, decoding, look_up, opened
 from streammargin.data.hdf5_storage import has_link
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
@@ -29,7 +29,7 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     with contextlib.suppress(ImportError):
         import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
     try:
-        file = h5py.File(path, "r", rdcc_nbytes=0)
+        file = opened(path)
     except OSError as error:
         if "unable to lock" in str(error):
             raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error

@@ -93,14 +93,14 @@ class CSRHDF5Source(HDF5Source):
         # indptr and its differences
         return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0) + self._indptr.entry_overhead
 
-    def _fixed_bytes(self) -> int:
-        return self._data.scratch_bytes(0) + self._indices.scratch_bytes(0) + self._indptr.scratch_bytes(0)
+    def held_bytes(self) -> int:
+        return self._data.held_bytes + self._indices.held_bytes + self._indptr.held_bytes
 
     def bounds(self, max_bytes: int) -> np.ndarray:
         # the block of most values and the block of most rows need not be the same one
-        left = (max_bytes - self._fixed_bytes()) * 15 // 16
-        if left <= 0:  # not even the chunks fit, and blocks of single rows would unpack them once for each
-            left = max(self._data.least_entries, self._indices.least_entries) * self._nnz_bytes()
+        left = max_bytes * 15 // 16
+        # blocks of single rows would unpack their chunk once for each
+        left = max(left, max(self._data.least_entries, self._indices.least_entries) * self._nnz_bytes())
         bounds = [0]
         while bounds[-1] < self.rows:
             start = bounds[-1]
@@ -117,7 +117,7 @@ class CSRHDF5Source(HDF5Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         rows = int(np.diff(bounds).max())
-        return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * self._row_bytes() + self._fixed_bytes()
+        return self._largest(bounds) * self._nnz_bytes() + (rows + 1) * self._row_bytes()
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         nnz = self._largest(bounds)

@@ -37,11 +37,12 @@ class DenseHDF5Source(HDF5Source):
         scratch = self._reader.item if self._reader.stored != self.dtype else 0
         return self.features * self.dtype.itemsize + scratch + self._reader.entry_overhead
 
+    def held_bytes(self) -> int:
+        return self._reader.held_bytes
+
     def bounds(self, max_bytes: int) -> np.ndarray:
-        # two chunks of a compressed file pass through HDF5's own memory
-        left = max_bytes - self._reader.scratch_bytes(0)
-        # where not even the chunks fit, blocks of single rows would unpack them once for each
-        rows = max(1, left // self._row_bytes()) if left > 0 else self._reader.least_entries
+        # blocks of single rows would unpack their chunk once for each
+        rows = max(max_bytes // self._row_bytes(), min(self._reader.least_entries, self.rows))
         chunk = self._reader.chunk_rows
         if rows > chunk:
             rows -= rows % chunk
@@ -49,7 +50,7 @@ class DenseHDF5Source(HDF5Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         rows = int(np.diff(bounds).max())
-        return rows * self.features * self.dtype.itemsize + self._reader.scratch_bytes(rows)
+        return rows * self._row_bytes()
 
     def allocate(self, bounds: np.ndarray) -> Buffer:
         rows = int(np.diff(bounds).max())

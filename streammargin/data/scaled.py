@@ -28,6 +28,9 @@ class ScaledSource(Source):
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         return self.source.buffer_bytes(bounds)
 
+    def held_bytes(self) -> int:
+        return self.source.held_bytes()
+
     def allocate(self, bounds: np.ndarray) -> Buffer:
         return self.source.allocate(bounds)
 

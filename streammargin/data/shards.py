@@ -71,6 +71,9 @@ class ShardedSource(Source):
         beside = max(size - part for size, part in zip(sizes, held, strict=True))
         return self.allocate(bounds).nbytes + beside
 
+    def held_bytes(self) -> int:
+        return sum(source.held_bytes() for source in self.sources)
+
     def allocate(self, bounds: np.ndarray) -> Buffer:
         if self._whole(bounds):
             return Buffer(np.empty(0, self.dtype))

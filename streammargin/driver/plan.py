@@ -60,6 +60,7 @@ def _block_bytes(source: Source, bounds: np.ndarray, buffers: int, scratch: Scra
 
 def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothing) -> int:
     """Bytes of the smallest plan, in whole MiB."""
+    state_bytes += source.held_bytes()
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:  # used in place, not counted
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
@@ -77,13 +78,16 @@ def make_plan(
     at once, where there is room.
     Raises UsageError naming the minimum when the smallest plan needs more.
     """
+    held = source.held_bytes()
+    if state_bytes + held > budget:  # before anything is looked up
+        raise _too_small(source, budget, state_bytes, scratch)
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
         needed = state_bytes + _block_bytes(source, everything, 0, scratch)
         if needed > budget:
             raise _too_small(source, budget, state_bytes, scratch)
         return Plan(everything, 0, needed, True)
-    fixed = state_bytes + SLACK_BYTES
+    fixed = state_bytes + held + SLACK_BYTES
     available = budget - fixed
     whole = _block_bytes(source, everything, 1, scratch)
     if whole <= available:

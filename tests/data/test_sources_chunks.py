@@ -1,4 +1,4 @@
-"""Chunks packed by deflate: the same values as h5py reads, and none that the file does not hold."""
+"""Chunks of files: the same values as h5py reads, and none that the file does not hold."""
 
 import zlib
 
@@ -8,7 +8,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.data.hdf5_reader import RowReader
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 
 X = np.random.default_rng(0).standard_normal((61, 7))
 
@@ -30,7 +30,7 @@ def test_the_values_are_those_of_h5py(tmp_path, chunks, kind, shuffle):
         flat = file.create_dataset("flat", data=values[:, 0], chunks=chunks[:1], compression="gzip", shuffle=shuffle)
         for dataset in (dense, flat):
             reader = RowReader(dataset, np.dtype(kind), "a.h5")
-            assert reader._packed is not None
+            assert reader._chunks is not None
             for start, stop in ((0, 61), (15, 17), (60, 61), (3, 40)):
                 out = np.empty((stop - start, *dataset.shape[1:]), kind)
                 reader.read(start, stop, out)
@@ -64,6 +64,44 @@ def test_a_chunk_that_is_no_stream_is_bad_data(tmp_path, harm):
         file["X"].id.write_direct_chunk((16, 3), harm or b"\0")
     with pytest.raises(DataError, match=r"of X .a compressed chunk unpacks to .*; the file may be damaged"):
         sm.train(path, passes=1)
+
+
+WHOLE = X[:16, :3].copy()
+
+
+def lengths(path, name):
+    """A file whose chunk at (16, 3) holds other numbers of values than 48, as its filters pack them."""
+    options = {"lzf": {"compression": "lzf"}, "shuffled lzf": {"compression": "lzf", "shuffle": True},
+               "szip": {"compression": "szip"}, "checksum": {"compression": "gzip", "fletcher32": True}}  # fmt: skip
+    if name in ("Zstd", "LZ4"):
+        options[name] = dict(getattr(pytest.importorskip("hdf5plugin"), name)())
+    storage = {"compression": None, **options[name]}
+    for rows in (4, 15, 17, 1000):
+        with h5py.File(path.with_name("other.h5"), "w") as other:
+            zeros = np.zeros((rows, 3))  # which every filter makes smaller
+            other.create_dataset("X", data=zeros, chunks=zeros.shape, **{**storage, "shuffle": False})
+            raw = other["X"].id.read_direct_chunk((0, 0))[1]
+        with h5py.File(packed(path, **storage), "a") as file:
+            file["X"].id.write_direct_chunk((16, 3), raw)
+        yield path
+
+
+@pytest.mark.parametrize("name", ["lzf", "shuffled lzf", "szip", "checksum", "Zstd", "LZ4"])
+def test_no_filter_may_unpack_a_chunk_to_another_length(tmp_path, name):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = X
+    for path in lengths(tmp_path / "a.h5", name):
+        with pytest.raises(DataError, match=r"cannot read rows .* of X .*a compressed chunk unpacks to"):
+            sm.train(path, passes=1)
+
+
+def test_chunks_are_counted_before_they_are_looked_up(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (4_000_000, 1), "f4", chunks=(4, 1))[:4] = 1
+        file["y"] = np.arange(4_000_000) % 2
+    monkeypatch.setattr("streammargin.data.hdf5_chunks.Chunks.places", None)
+    with pytest.raises(UsageError, match=r"budget of 32M is too small .* needs \d+M"):
+        sm.train(str(tmp_path / "a.h5"), memory="32M")
 
 
 def test_what_was_never_written_reads_as_fill_values(tmp_path):

@@ -14,12 +14,13 @@ from streammargin.driver import snapshot
 from streammargin.driver.progress import DONE
 from streammargin.driver.run import Run
 from streammargin.driver.slots import Arrays, read_plain, read_slot, write_slot
-from streammargin.errors import DataError, OutputError, UsageError
+from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.files import short_reason
 
 LOG = logging.getLogger("streammargin")
 SLOTS = ("slot-a", "slot-b")
 LOCK = "lock"
+HEADER = {"serial": int, "identity": dict, "marks": list, "progress": dict, "history": dict, "numbers": dict}
 SHARE = 0.02  # of a training may go into its checkpoints
 
 
@@ -87,8 +88,12 @@ class Checkpoint:
         self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
         try:
             snapshot.restore(run, header, arrays)
+        except StreamMarginError:  # of the data
+            raise
         except ValueError as error:
-            raise DataError(f"the checkpoint in {self.folder} does not fit this training: {error}") from error
+            raise DataError(
+                f"{self._path(name)} does not fit this training: {error}; remove it to go on from the other slot"
+            ) from error
         self.ended = run.progress.phase == DONE
         for listener, mark in zip(run.history.listeners, header["marks"], strict=False):
             if hasattr(listener, "go_on"):
@@ -109,23 +114,31 @@ class Checkpoint:
         for name in there:
             try:
                 serials[name] = int(read_plain(self._path(name))["serial"])
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
         order = sorted(serials, key=lambda name: -serials[name])
         for position, name in enumerate(order):
             try:
-                header, arrays = read_slot(self._path(name))
+                header, arrays = self._read(name)
             except (OSError, ValueError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
                 continue
             p = header["progress"]
-            if position == 0 and len(order) == 2 and p["reason"] == "passes" and p["number"] < passes:
+            if position == 0 and len(order) == 2 and p.get("reason") == "passes" and p.get("number") in range(passes):
                 with contextlib.suppress(OSError, ValueError):
-                    name, (header, arrays) = order[1], read_slot(self._path(order[1]))
+                    name, (header, arrays) = order[1], self._read(order[1])
             for message in refused:
                 LOG.warning("%s; the other slot is taken", message, extra={"code": "checkpoint"})
             return name, header, arrays
         raise DataError(f"{'; '.join(refused)}; remove {self.folder} to start from nothing")
+
+    def _read(self, name: str) -> tuple[dict[str, Any], Arrays]:
+        header, arrays = read_slot(self._path(name))
+        with contextlib.suppress(LookupError, TypeError):
+            known = all(isinstance(header[key], kind) for key, kind in HEADER.items())
+            if known and header["history"]["events"][0]["event"] == "run_start":
+                return header, arrays
+        raise ValueError("it was altered")
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)

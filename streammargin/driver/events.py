@@ -71,7 +71,11 @@ class History:
         return {"events": self.events, "stride": self._stride, "seen": self._seen}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what `save` returned."""
+        """Go on from what `save` returned. ValueError where it is none of that."""
+        if not all(isinstance(event, dict) and isinstance(event.get("event"), str) for event in saved["events"]):
+            raise ValueError("its history is none")
+        if not saved["stride"] >= 1 or not saved["seen"] >= 0:
+            raise ValueError("its history counts wrongly")
         self.events, self._stride, self._seen = list(saved["events"]), saved["stride"], saved["seen"]
 
     def _thin(self) -> None:

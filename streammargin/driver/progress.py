@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -60,3 +63,50 @@ class Progress:
         """On to another phase, or another read of the same one."""
         self.phase, self.order, self.position, self.rows = phase, np.empty(0, np.int64), 0, 0
         self.spent = (0.0, 0.0, 0.0, 0)
+
+    def check(self, problems: int, trials: int, phases: Collection[str], blocks: int) -> None:
+        """Raise ValueError for values that no training of so many problems, trials and blocks has: kernels trust them.
+
+        phases: those that this training can be in.
+        """
+        arrays = [(self.done, bool, problems), (self.impossible, bool, problems)]
+        optional = [(self.wrong, np.int64, trials), (self.valid_errors, np.float64, trials),
+                    (self.midway, np.float64, problems)]  # fmt: skip
+        for array, dtype, size in arrays + [entry for entry in optional if entry[0] is not None]:
+            if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (dtype, (size,)):
+                raise ValueError("its progress is of other problems")
+        counts = (self.position, self.rows, self.round, self.number, self.judged, self.validated)
+        stopping = self.stopping
+        if not all(map(is_count, (*counts, stopping.since, stopping.patience))):
+            raise ValueError(f"its progress counts {counts}")
+        lists = (stopping.previous, stopping.prediction, stopping.calibration)
+        numbers = [*itertools.chain(*lists), *self.spent, 0.0 if self.estimate is None else self.estimate]
+        if {len(one) for one in lists} != {problems} or len(self.spent) != 4 or not all(map(is_number, numbers)):
+            raise ValueError("its progress has other numbers")
+        figures = self.figures
+        if (figures is None and self.proven) or (figures is not None and len(figures) != problems):
+            raise ValueError("its progress has other figures")
+        if self.phase not in phases or (self.phase in (BIAS, DONE)) != isinstance(self.reason, str):
+            raise ValueError(f"it is in the phase {self.phase!r} and ended by {self.reason!r}")
+        self._check_order(blocks)
+
+    def _check_order(self, blocks: int) -> None:
+        order = self.order
+        if order.dtype != np.int64 or order.ndim != 1 or np.unique(order).size != order.size:
+            raise ValueError("its progress names blocks twice")
+        if np.any((order < 0) | (order >= blocks)) or self.position > max(0, order.size - 1):
+            raise ValueError("its progress has blocks that there are not")
+        if order.size and self.phase != PASS and not np.array_equal(order, np.arange(blocks)):
+            raise ValueError(f"its progress reads {order.size} of {blocks} blocks in the phase {self.phase!r}")
+        if order.size and self.phase == PASS and not self.number:
+            raise ValueError("its progress is in a pass that has not begun")
+
+
+def is_count(value: Any) -> bool:
+    """Whether it is an integer that a counter may come to; True and False are."""
+    return isinstance(value, int) and 0 <= value < 1 << 53
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a plain number; nan and inf are."""
+    return isinstance(value, (int, float))

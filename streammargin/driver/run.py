@@ -137,9 +137,14 @@ class Run:
     def continued(self) -> None:
         """Called when state and progress were loaded: take up the read at work where it was, or an end that is none.
 
-        A training that had ended goes on where the tolerance or the passes of this one reach further.
+        A training that had ended goes on where the tolerance or the passes of this one reach further. Raises ValueError
+        where the progress is none of this training.
         """
         p = self.progress
+        rounds = self.solver.prologue_passes(self.problem)
+        phases = {PASS, CERTIFICATE, DONE, *([SCALING] if self.scaling else []), *([BIAS] if self.bias else [])}
+        phases |= {PROLOGUE} if p.round < rounds else set()
+        p.check(self.problem.count, self.problem.trials, phases, len(self._reader.bounds) - 1)
         if p.figures is not None and p.stopping.tol != self.limits.tol:
             reached = [self.solver.reached(self.problem, figures) for figures in p.figures]
             p.done = p.impossible | np.array(reached)

@@ -17,6 +17,7 @@ import numpy as np
 
 MAGIC = b"streammargin checkpoint 1\n"
 DIGEST = 32
+LARGEST = 1 << 48  # side of an array
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
 PART = "slot.part"
 
@@ -110,7 +111,8 @@ def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def _entry(name: str, dtype: str, shape: list[int]) -> tuple[str, str, tuple[int, ...]]:
-    if not isinstance(name, str) or dtype not in TYPES or not all(type(side) is int and side >= 0 for side in shape):
+    sides = all(type(side) is int and 0 <= side < LARGEST for side in shape)
+    if not isinstance(name, str) or dtype not in TYPES or not sides:
         raise ValueError("no array")
     return name, dtype, tuple(shape)
 

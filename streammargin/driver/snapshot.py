@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.driver.progress import Progress
+from streammargin.driver.progress import Progress, is_count, is_number
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
 from streammargin.solvers import row_store as store
@@ -62,6 +62,9 @@ def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 
 def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     state, problem = run.state, run.problem
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and np.isnan(array.min(initial=0.0)):  # without a copy of its length
+            raise ValueError(f"{name} holds nan")
     if run.scaling is not None:
         for name, array in run.scaling.arrays().items():
             _fill(array, arrays[f"scaling/{name}"], name)
@@ -72,14 +75,25 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
     else:
         run.ranges = None
-    state.numbers = plain["numbers"]
+    state.numbers = _numbers(plain["numbers"])
     state.arrays = _under("state/", arrays)
     check_layout(run.solver.layout_now(problem, state), state.arrays)
     run.progress = _progress(run, plain["progress"], arrays)
     run.history.restore(plain["history"])
     state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
+    if not run.solver.fits(problem, state):
+        raise ValueError("the arrays of the solver do not fit each other")
     run.reader.counts = ReadCounts(**plain["counts"])
+    if not all(map(is_number, plain["counts"].values())):
+        raise ValueError("it counts reads wrongly")
     run.continued()
+
+
+def _numbers(saved: dict[str, Any]) -> dict[str, Any]:
+    for name, value in saved.items():
+        if not (isinstance(value, (float, str)) or is_count(value)):
+            raise ValueError(f"{name} is {value!r}")
+    return saved
 
 
 def _under(prefix: str, arrays: Arrays) -> Arrays:
@@ -111,14 +125,17 @@ def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
     saved["spent"] = tuple(saved["spent"])
     if saved["figures"] is not None:
         w = run.solver.certified(run.problem, run.state)
+        if not all(value is None or is_number(value) for one in saved["figures"] for value in one.values()):
+            raise ValueError("its figures are no numbers")
         saved["figures"] = [Figures(w=w[k], **figures) for k, figures in enumerate(saved["figures"])]
     return Progress(**saved)
 
 
 def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
     """The rows of these numbers (m,), by name, from one read of the blocks that hold them."""
-    if any(ids.size and not 0 <= ids.min() <= ids.max() < reader.bounds[-1] for ids in wanted.values()):
-        raise ValueError("it keeps rows that there are not")
+    for ids in wanted.values():
+        if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < reader.bounds[-1])):
+            raise ValueError("it keeps rows that there are not")
     numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
     order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
     if not order.size:  # the reader must not keep rows whose scale is still to be found

@@ -85,6 +85,14 @@ class Method(WholePass):
             return self.layout(problem)
         return ASCENT.layout(_double(problem)) | {"row_norms": Array((norms.ROW_FIGURES,))}
 
+    def fits(self, problem: Problem, state: State) -> bool:
+        if state.numbers["ascent"]:
+            return True
+        a, room = state.arrays, state.arrays["keys"].shape[1]
+        heaps = a["heap_ids"].shape[1] == room and bool(np.all((a["filled"] >= 0) & (a["filled"] <= room)))
+        sizes = ({a[f"signs {k}"].size, a[f"u {k}"].size, _ids(state, k).size} for k in range(problem.count))
+        return heaps and all(len(same) == 1 for same in sizes)
+
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
         state.numbers.update(ascent=False, full=False, entries=0, combined=0)

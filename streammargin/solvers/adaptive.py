@@ -77,6 +77,11 @@ class Method(WholePass):
             ),
         }
 
+    def fits(self, problem: Problem, state: State) -> bool:
+        order, blocks = state.arrays["order"], state.arrays["mass"].shape[1]
+        visits = state.numbers.get("position", 0) <= order.size
+        return visits and bool(np.all((order >= 0) & (order < blocks)))
+
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         width = problem.count // _groups(problem)
         copy = size if rows < problem.rows else 0  # the block and the rows kept, joined

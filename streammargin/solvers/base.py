@@ -185,6 +185,10 @@ class Solver(ABC):
         """The layout of this state, where a method changes its own on the way."""
         return self.layout(problem)
 
+    def fits(self, problem: Problem, state: State) -> bool:
+        """Whether the arrays that grow, of a state that was loaded, fit each other and the rows: kernels trust them."""
+        return True
+
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
         return layout_bytes(self.layout(problem))

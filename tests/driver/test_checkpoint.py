@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import operator
 import os
 import shutil
 from pathlib import Path
@@ -198,6 +199,49 @@ def test_every_cut_and_every_flip_is_noticed(tmp_path):
             Path(path).write_bytes(wrong)
             with pytest.raises(ValueError, match="it "):
                 read_slot(path)
+
+
+def longer(array):
+    return np.concatenate([array, array[-1:]])
+
+
+def beyond(array):
+    return array + 1000
+
+
+def with_nan(array):
+    return np.where(array == array.max(), np.nan, array)
+
+
+@pytest.mark.parametrize("solver, name, change", [
+    ("sdca", "progress/order", beyond), ("sdca", "progress/order", operator.neg),
+    ("sdca", "progress/order", np.zeros_like), ("sdca", "progress/order", longer),
+    ("sdca", "progress/done", longer), ("sdca", "state/theta", longer), ("sdca", "state/theta", with_nan),
+    ("sdca", "state/sleep", np.float64),
+    ("sdca", "position", lambda count: 1000), ("sdca", "number", operator.neg), ("sdca", "rows", float),
+    ("sdca", "phase", lambda name: "bias"), ("sdca", "reason", lambda none: "passes"),
+    ("sdca", "visited", operator.neg), ("sdca", "visited", lambda count: []),
+    ("active-set", "kept/rows 0", beyond), ("active-set", "kept/rows 0", operator.neg),
+    ("active-set", "kept/rows 0", np.float64), ("active-set", "kept/rows 0", longer),
+    ("active-set", "state/signs 0", longer), ("active-set", "state/u 0", lambda array: array[1:]),
+    ("active-set", "state/filled", operator.neg), ("active-set", "state/filled", beyond),
+    ("active-set", "state/heap_ids", lambda array: array[:, 1:]),
+    ("adaptive", "kept/rows", beyond), ("adaptive", "state/order", beyond), ("adaptive", "state/order", operator.neg),
+    ("adaptive", "state/mass", lambda array: array[:, 1:]), ("adaptive", "position", lambda count: 1000),
+])  # fmt: skip
+def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, change, tmp_path):
+    train(solver, str(tmp_path), should_stop=stop_after(10))
+    path = next(path for slot in SLOTS if (path := str(tmp_path / slot)) and os.path.exists(path))
+    plain, arrays = read_slot(path)
+    if name in arrays:
+        assert arrays[name].size
+        arrays[name] = np.ascontiguousarray(change(arrays[name]))
+    else:
+        where = plain["numbers" if name in plain["numbers"] else "progress"]
+        where[name] = change(where[name])
+    write_slot(path, plain, arrays)
+    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove it to go on"):
+        train(solver, str(tmp_path), resume=True)
 
 
 @pytest.mark.parametrize("failure", ["full", "gone"])

@@ -14,10 +14,10 @@ from data_tools.matrices import by_columns, check_kind, check_lengths, check_sha
 from data_tools.rows import Batch, batches
 from data_tools.textfile import Text
 from streammargin.data.hdf5 import encoding_of
-from streammargin.data.hdf5_nodes import decoding, look_up
-from streammargin.data.hdf5_reader import stored_dtype
+from streammargin.data.hdf5_nodes import attribute, decoding, look_up, opened
+from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.data.open import open_source
-from streammargin.errors import DataError
+from streammargin.errors import DataError, StreamMarginError
 
 TEXT, SUFFIXES = False, (".h5", ".hdf5", ".h5ad")
 
@@ -31,22 +31,22 @@ def read(text: Text, asked: Asked) -> Found:
     """The rows as a source reads them, or those of a matrix by columns, sorted."""
     path, x, y = text.name, asked.x, asked.y
     by_column = False
-    with contextlib.suppress(OSError), h5py.File(path, "r") as probe:  # open_source says what is wrong with a file
-        group = probe.get(x or "X")
+    with contextlib.suppress(OSError, StreamMarginError), decoding(path), opened(path) as probe:  # open_source says it
+        group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     if by_column:
-        file = asked.opened.enter_context(h5py.File(path, "r"))
-        stored, width, found = _csc_group(file[x or "X"], path, asked.memory, asked.near)
+        file = asked.opened.enter_context(opened(path))
+        stored, width, found = _csc_group(look_up(file, x or "X", path), path, asked)
         name = y or ("y" if "y" in file else None)
         return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path))
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype)
 
 
-def _csc_group(group: Any, path: str, memory: int, near: str) -> tuple[np.dtype, int, Iterator[Batch]]:
+def _csc_group(group: Any, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows."""
     with decoding(path):
-        shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+        shape = attribute(group, "shape", "h5sparse_shape")
         rows, columns = check_shape(shape, f"{path}: {group.name}")
         parts = {name: look_up(group, name, path) for name in ("data", "indices", "indptr")}
         for name, part in parts.items():
@@ -55,15 +55,22 @@ def _csc_group(group: Any, path: str, memory: int, near: str) -> tuple[np.dtype,
             check_kind(name, stored_dtype(part, f"{path}: {name}"), path)
         lengths = {name: int(part.shape[0]) for name, part in parts.items()}
         check_lengths(lengths, columns, path)
+    readers = {name: RowReader(part, part.dtype, path, keep=True) for name, part in parts.items()}
+    for reader in readers.values():
+        asked.opened.callback(reader.close)
     place = {"data": 0, "indices": 0, "indptr": 0}
 
     def take(name: str, count: int) -> np.ndarray:
         start = place[name]
         place[name] += count
-        with decoding(f"{path}: {name}"):
-            found = parts[name][start : start + count]
-        if len(found) != count:
+        if place[name] > lengths[name]:
             raise DataError(f"{path}: {name} ends early; write the file again")
+        found = np.empty(count, parts[name].dtype)
+        readers[name].read(start, place[name], found)
         return found
 
-    return parts["data"].dtype, columns, by_columns(take, lengths["data"], rows, columns, path, memory, near)
+    return (
+        parts["data"].dtype,
+        columns,
+        by_columns(take, lengths["data"], rows, columns, path, asked.memory, asked.near),
+    )

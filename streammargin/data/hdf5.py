@@ -11,7 +11,7 @@ from streammargin.data.base import Source
 from streammargin.data.hdf5_base import HDF5Source
 from streammargin.data.hdf5_csr import CSRHDF5Source
 from streammargin.data.hdf5_dense import DenseHDF5Source
-from streammargin.data.hdf5_nodes import children, decoding, look_up, opened
+from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up, opened
 from streammargin.data.hdf5_storage import has_link
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
@@ -49,10 +49,8 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
 
 def encoding_of(group: Any) -> str:
     """How an HDF5 group says that its rows are stored: csr (also if it says nothing), csc, or another word."""
-    encoding = group.attrs.get("encoding-type", group.attrs.get("h5sparse_format", "csr_matrix"))
-    if isinstance(encoding, bytes):
-        encoding = encoding.decode(errors="replace")
-    return str(encoding).removesuffix("_matrix")
+    encoding = attribute(group, "encoding-type", "h5sparse_format")
+    return "csr" if encoding is None else str(encoding).removesuffix("_matrix")
 
 
 def _open_rows(file: h5py.File, path: str, x: str | None, y: Any, sample_weight: Any) -> HDF5Source:

@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.data.arrays import bounds_by_nnz, check_wide, first_fall, value_dtype
 from streammargin.data.base import Buffer
 from streammargin.data.hdf5_base import HDF5Source, storage_layout
-from streammargin.data.hdf5_nodes import look_up
+from streammargin.data.hdf5_nodes import attribute, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock
@@ -159,7 +159,7 @@ class CSRHDF5Source(HDF5Source):
 
 def _shape(group: h5py.Group, stored: Any, name: str) -> tuple[int, int]:
     """(rows, columns): an attribute (under the name of old anndata files too), or 10x's dataset, transposed."""
-    shape = group.attrs.get("shape", group.attrs.get("h5sparse_shape"))
+    shape = attribute(group, "shape", "h5sparse_shape")
     if shape is None and isinstance(stored, h5py.Dataset) and stored.size == 2:
         shape = np.atleast_1d(stored[()])[::-1]
     if np.shape(shape) != (2,):

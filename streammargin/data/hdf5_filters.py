@@ -16,6 +16,7 @@ import numpy as np
 from streammargin.files import short_reason
 
 _LENGTH = 487  # one of the numbers that HDF5 leaves for private use
+_LZF = 32000  # its numbers are a guess at the length
 _OWN = {32008: 3}  # the numbers that bitshuffle puts before those it is given, each time
 _Filter = ctypes.CFUNCTYPE(
     ctypes.c_size_t,  # the length of what is handed on; 0: it failed
@@ -73,10 +74,12 @@ class Unpacker:
         self._targets: dict[int, h5py.h5d.DatasetID] = {}
         try:
             made = self._target(0).get_create_plist()
-            found = [made.get_filter(k)[:3] for k in range(1, made.get_nfilters())]
+            found = [made.get_filter(k) for k in range(1, made.get_nfilters())]
         except (OSError, RuntimeError, ValueError):
             found = []
-        self.faithful = [(f[0], f[2]) for f in found] == [(f[0], f[2]) for f in self._filters]
+        self.faithful = len(found) == len(self._filters) and all(
+            a[0] == b[0] and (a[0] == _LZF or a[2] == b[2]) for a, b in zip(found, self._filters, strict=True)
+        )
 
     def _target(self, left_out: int) -> h5py.h5d.DatasetID:
         """A dataset of one chunk, packed by these filters but those left out, with ours behind them."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import h5py
 import numpy as np
 
-from streammargin.data.hdf5_nodes import children, decoding, look_up
-from streammargin.data.hdf5_reader import check_stored, stored_dtype
+from streammargin.data.hdf5_heap import TextReader
+from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up, opened
+from streammargin.data.hdf5_reader import RowReader, check_stored, stored_dtype
 from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
 OBS = "obs"  # anndata's table of what is known of each row
 MOST = 20  # names in a message
+Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
 
 
@@ -41,8 +43,11 @@ class Column:
         elif {"values", "mask"} <= parts:
             self.mask = self._part(node, "mask")
             node = self._part(node, "values")
-        elif isinstance(node, h5py.Dataset) and isinstance(node.attrs.get("categories"), h5py.Reference):
-            self.categories = _all(node.file[node.attrs["categories"]], name)  # anndata before 0.7
+        elif isinstance(node, h5py.Dataset):
+            link = attribute(node, "categories")  # anndata before 0.7
+            if isinstance(link, h5py.Reference):
+                place = h5py.h5r.get_name(link, node.file.id) or b""
+                self.categories = _all(look_up(node.file, place.decode(), name, self.files), name)
         if isinstance(node, h5py.Group):
             raise DataError(
                 f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`; it has "
@@ -69,12 +74,17 @@ class Column:
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
-        text = isinstance(self.data, h5py.Dataset) and _is_text(self.data)
+        with contextlib.ExitStack() as stack:
+            read = _reading(self.data, self.name, stack)
+            masked = None if self.mask is None else _reading(self.mask, self.name, stack)
+            yield from self._chunks(size, read, masked)
+
+    def _chunks(self, size: int, read: Read, masked: Read | None) -> Iterator[np.ndarray]:
         for start in range(0, self.length, size):
+            stop = min(self.length, start + size)
             try:
-                # NumPy's bytes are stored as ASCII, whatever they hold
-                part = self.data.asstr("utf-8")[start : start + size] if text else self.data[start : start + size]
-                missing = None if self.mask is None else self.mask[start : start + size]
+                part = read(start, stop)
+                missing = None if masked is None else masked(start, stop)
             except (OSError, RuntimeError, ValueError, TypeError) as error:
                 if isinstance(error, StreamMarginError):
                     raise
@@ -93,6 +103,35 @@ class Column:
             yield part
 
 
+def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:
+    path = node.file.filename
+    info = h5py.check_string_dtype(node.dtype)
+    if info is not None and info.length is None:
+        with decoding(path):
+            return TextReader(node, path, name)
+    if node.dtype.hasobject:
+        raise DataError(f"{name} has lists or references for values; labels and weights are one number or text a row")
+    return RowReader(node, node.dtype, path, keep=True)
+
+
+def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
+    """How entries start..stop of a column are read; text as str. The stack closes what is opened for it."""
+    if not isinstance(node, h5py.Dataset):
+        return lambda start, stop: node[start:stop]
+    reader = _reader(node, name)
+    stack.callback(reader.close)
+    if isinstance(reader, TextReader):
+        return reader.read
+
+    def read(start: int, stop: int) -> np.ndarray:
+        values = np.empty(stop - start, reader.dtype)
+        reader.read(start, stop, values)
+        # NumPy's bytes are stored as ASCII, whatever they hold
+        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+    return read
+
+
 def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column."""
     parts = list(Column(node, name, ()).chunks(1 << 16))
@@ -108,10 +147,6 @@ class Field:
 
     def __getitem__(self, rows: slice) -> np.ndarray:
         return self.table.fields(self.name)[rows]
-
-
-def _is_text(dataset: h5py.Dataset) -> bool:
-    return h5py.check_string_dtype(dataset.dtype) is not None
 
 
 def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:
@@ -139,7 +174,7 @@ def _choice(home: h5py.Group, noun: str, path: str) -> str:
         names = [name for name in home if name != labels and _is_column(home, name, path)]
         obs = look_up(home, OBS, path)
         if isinstance(obs, h5py.Group):
-            index = obs.attrs.get("_index")
+            index = attribute(obs, "_index")
             names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
         elif isinstance(obs, h5py.Dataset):
             names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
@@ -174,7 +209,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
         try:
-            other = h5py.File(file_name, "r")
+            other = opened(file_name)
         except PermissionError as error:
             raise InputMissingError(f"{file_name} cannot be read ({os.strerror(errno.EACCES)})") from error
         except (OSError, RuntimeError, KeyError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 import h5py
 
+from streammargin.data.hdf5_heap import text_attribute
 from streammargin.data.hdf5_storage import followed, storage_files
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import short_reason
@@ -69,6 +70,22 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
         if files is not None:
             files.extend(on_the_way)
         return node
+
+
+def attribute(node: h5py.Group | h5py.Dataset, *names: str) -> Any:
+    """The first of these attributes that an object has, or None; text as str."""
+    for name in names:
+        if name not in node.attrs:
+            continue
+        kind = node.attrs.get_id(name).get_type()
+        if isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str():
+            return text_attribute(node, name)
+        kind = node.attrs.get_id(name).dtype
+        if kind.hasobject and h5py.check_ref_dtype(kind) is not h5py.Reference:
+            raise ValueError(f"its attribute {name} is neither a text nor numbers")
+        value = node.attrs[name]
+        return value.decode(errors="replace") if isinstance(value, bytes) else value
+    return None
 
 
 def children(home: h5py.Group) -> str:

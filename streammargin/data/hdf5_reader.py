@@ -67,6 +67,11 @@ class RowReader:
         return self.stored.isnative and (self._offset is not None or self._straight)
 
     @property
+    def located(self) -> bool:
+        """Whether it is known where the bytes lie; else HDF5 reads them."""
+        return self._file is not None
+
+    @property
     def _straight(self) -> bool:
         return self._chunks is not None and self._chunks.straight
 
@@ -106,7 +111,7 @@ class RowReader:
         if (raw or plain) and not (elsewhere or file.userblock_size) and file.driver in ("sec2", "stdio"):
             if dataset.chunks is not None:
                 chunks = Chunks(dataset, self.stored, f"{self.path}: {self.name}", keep)
-                self._chunks = chunks if raw or chunks.faithful else None
+                self._chunks = chunks if chunks.faithful else None
             elif raw or self.stored.isnative:
                 self._offset = dataset.id.get_offset()  # None: never written, or stored in the object header
         if self._offset is not None or self._chunks is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import h5py
 import numpy as np
 
+from streammargin.data.hdf5_heap import check_virtual
 from streammargin.errors import DataError, InputMissingError
 from streammargin.files import check_input
 
@@ -26,7 +27,8 @@ def has_link(group: h5py.Group, name: str) -> bool:
 def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str]:
     """The other files on the way to an object; none of them is opened but regular files.
 
-    The way ends where the object is missing, or where links lead in a circle. Raises InputMissingError for a pipe.
+    The way ends where the object is missing, or where links lead in a circle. Raises InputMissingError for a pipe,
+    ValueError where HDF5 might not come back from an object.
     """
     found: list[str] = []
     node = home.file["/"] if name.startswith("/") else home
@@ -34,8 +36,10 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
     for k, part in enumerate(parts):
         if depth > _DEPTH or not isinstance(node, h5py.Group) or not has_link(node, part):
             break
-        kind = node.id.links.get_info(part.encode()).type
+        info = node.id.links.get_info(part.encode())
+        kind = info.type
         if kind == h5py.h5l.TYPE_HARD:
+            check_virtual(node.file, info.u)
             node = node[part]
             continue
         value = node.id.links.get_val(part.encode())

@@ -145,5 +145,6 @@ def test_encodings(tmp_path):
         for name, value in (("encoding-type", "csc_matrix"), ("h5sparse_format", b"csc"), ("encoding-type", "dict")):
             group = file.require_group(f"{name} {value!r}")
             group.attrs[name] = value
+        file.flush()
         assert [encoding_of(file[name]) for name in sorted(file)] == ["csc", "dict", "csc"]
         assert encoding_of(file.create_group("plain")) == "csr"

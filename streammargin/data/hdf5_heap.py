@@ -1,0 +1,176 @@
+"""Texts of variable length, read without HDF5, which does not come back from some damaged heaps.
+
+A dataset or attribute of such texts holds references: length, address of a collection, number of an object in it. So
+does a virtual dataset, of its sources. HDF5 File Format Specification 3.0: IV.A.1 (headers of objects), III.E (global
+heap), IV.A.2.m (attributes).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.data.hdf5_reader import RowReader
+from streammargin.errors import DataError
+
+_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
+_LAYOUT, _ATTRIBUTE, _CONTINUATION = 0x08, 0x0C, 0x10  # messages of an object's header
+_SHARED, _VIRTUAL = 2, 3  # a flag of a message, a class of layout
+_HELD = 64  # collections: texts that are neighbours share them
+
+
+class Heap:
+    """The collections of a file: (length, address, number) -> bytes. ValueError where they are damaged."""
+
+    def __init__(self, file: h5py.File) -> None:
+        if file.id.get_create_plist().get_sizes() != (8, 8) or file.driver != "sec2":
+            raise ValueError("its addresses are not of 8 bytes; copy it with h5repack")
+        self._file, self._base = file, file.userblock_size
+        self._held: dict[int, dict[int, bytes]] = {}
+
+    def bytes_at(self, address: int, size: int) -> bytes:
+        """Bytes of the file."""
+        if address + self._base + size > os.fstat(self._file.id.get_vfd_handle()).st_size:
+            raise ValueError("it ends early")
+        return os.pread(self._file.id.get_vfd_handle(), size, address + self._base)
+
+    def objects(self, address: int) -> dict[int, bytes]:
+        """The objects of a collection by their numbers."""
+        if address not in self._held:
+            if len(self._held) == _HELD:
+                self._held.clear()
+            self._held[address] = self._collection(address)
+        return self._held[address]
+
+    def _collection(self, address: int) -> dict[int, bytes]:
+        mark, version, size = struct.unpack("<4sB3xQ", self.bytes_at(address, 16))
+        if mark != b"GCOL" or version != 1 or size < 16:
+            raise ValueError("a collection of texts is damaged")
+        raw = self.bytes_at(address, size)
+        found: dict[int, bytes] = {}
+        place = 16
+        while place + 16 <= size:
+            number, length = struct.unpack_from("<H6xQ", raw, place)
+            if number == 0:  # room that is left, with its header
+                if length < 16 or place + length > size:
+                    raise ValueError("a collection of texts is damaged")
+                place += length
+                continue
+            if number in found or place + 16 + length > size:
+                raise ValueError("a collection of texts is damaged")
+            found[number] = raw[place + 16 : place + 16 + length]
+            place += 16 + -(-length // 8) * 8
+        return found
+
+    def text(self, reference: tuple[int, int, int]) -> str:
+        """The text of a reference, to its first NUL."""
+        length, address, number = reference
+        if address == 0 and length == 0:
+            return ""
+        found = self.objects(address).get(number)
+        if found is None or len(found) != length:
+            raise ValueError("a text is not where it should be")
+        return found.split(b"\0", 1)[0].decode("utf-8")
+
+
+class TextReader:
+    """Entries start..stop of a 1-dimensional dataset of texts. Raises DataError for one that is damaged."""
+
+    def __init__(self, dataset: h5py.Dataset, path: str, name: str) -> None:
+        self.name, self._heap = name, Heap(dataset.file)
+        self._reader = RowReader(dataset, np.dtype((np.void, _REFERENCE.itemsize)), path, raw=True, keep=True)
+        if not self._reader.located:
+            self._reader.close()
+            raise DataError(
+                f"{name} holds texts of variable length in a way that cannot be checked (virtual, never written, in a "
+                "file with a user block, or packed by an unknown filter); write the column again"
+            )
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that reading holds."""
+        return self._reader.held_bytes
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """The texts (stop - start,), as objects."""
+        raw = np.empty(stop - start, self._reader.dtype)
+        self._reader.read(start, stop, raw)
+        found = np.empty(stop - start, object)
+        for k, reference in enumerate(raw.view(_REFERENCE).tolist()):
+            try:
+                found[k] = self._heap.text(reference)
+            except ValueError as error:  # of which text that is no UTF-8 is one
+                what = "is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
+                raise DataError(
+                    f"{self.name}: the text of row {start + k} {what} ({error}); the file may be damaged"
+                ) from error
+        return found
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def check_virtual(file: h5py.File, address: int) -> None:
+    """ValueError where the object at this address is a virtual dataset whose list of sources is damaged."""
+    heap = Heap(file)
+    for kind, body in _messages(heap, address):
+        if kind == _LAYOUT and len(body) >= 14 and body[0] >= 3 and body[1] == _VIRTUAL:
+            place, number = _fields("<QI", body, 2)
+            if place != 2**64 - 1 and number not in heap.objects(place):  # else nothing is mapped
+                raise ValueError("the list of sources of a virtual dataset is damaged")
+
+
+def text_attribute(node: h5py.Group | h5py.Dataset, name: str) -> str:
+    """An attribute that is one text of variable length. ValueError where it is damaged, or stored apart."""
+    heap = Heap(node.file)
+    for kind, body in _messages(heap, h5py.h5o.get_info(node.id).addr):
+        if kind != _ATTRIBUTE:
+            continue
+        version, *sizes = _fields("<BxHHH", body, 0)
+        place = 9 if version == 3 else 8
+        if body[place : place + sizes[0]].rstrip(b"\0") != name.encode():
+            continue
+        for size in sizes:  # name, type, shape
+            place += -(-size // 8) * 8 if version == 1 else size
+        return heap.text(_fields("<IQI", body, place))
+    raise ValueError(f"its attribute {name} is stored in a way that cannot be checked")
+
+
+def _fields(form: str, body: bytes, place: int) -> Any:
+    if place + struct.calcsize(form) > len(body):
+        raise ValueError("a message of its header ends early")
+    return struct.unpack_from(form, body, place)
+
+
+def _messages(heap: Heap, address: int) -> Iterator[tuple[int, bytes]]:
+    """(kind, body) of the messages in the header of an object."""
+    start = heap.bytes_at(address, 12)
+    if start[:4] == b"OHDR":
+        flags = start[5]
+        place = address + 6 + 16 * (flags >> 5 & 1) + 4 * (flags >> 4 & 1)
+        width = 1 << (flags & 3)
+        blocks = [(place + width, int.from_bytes(heap.bytes_at(place, width), "little"))]
+        form, skipped, ends = struct.Struct("<BHB"), 2 * (flags >> 2 & 1), 4  # a mark, and a sum behind
+    else:
+        blocks = [(address + 16, int.from_bytes(start[8:12], "little"))]
+        form, skipped, ends = struct.Struct("<HHB3x"), 0, 0
+    for number, (place, size) in enumerate(blocks):
+        if number > 1000:
+            raise ValueError("its header has no end")
+        raw = heap.bytes_at(place, size)
+        at = 0
+        while at + form.size + skipped <= size:
+            kind, length, flags = form.unpack_from(raw, at)
+            at += form.size + skipped
+            body = raw[at : at + length]
+            at += length
+            if kind == _CONTINUATION and len(body) >= 16:
+                offset, extent = struct.unpack_from("<QQ", body)
+                blocks.append((offset + ends, max(0, extent - 2 * ends)))
+            elif not flags & _SHARED:
+                yield kind, body

@@ -97,9 +97,9 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
 
     with open_source(options.path, x=options.x, y=options.y) as source:
         try:
-            if 2 * source.rows > budget:
-                make_plan(source, budget, 2 * source.rows)  # says how much counting the labels takes
-            classes, _, counts = census(source.labels(), source.rows, source.name, source.place)
+            if source.column_bytes() > budget:
+                make_plan(source, budget, source.column_bytes())  # says how much counting the labels takes
+            classes, _, counts = census(source.labels(), source.rows, source.name, source.place, coded=False)
             labels: Any = {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
         except (DataError, UsageError) as error:
             labels = f"none ({error.in_shell})"

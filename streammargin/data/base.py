@@ -110,6 +110,10 @@ class Source(ABC):
         Raises DataError where the source has none or their number is not n.
         """
 
+    def column_bytes(self) -> int:
+        """Bytes that reading the labels or the weights holds beside what it yields (a large chunk, say); none here."""
+        return 0
+
     @abstractmethod
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,) float64, or None where the source has none."""

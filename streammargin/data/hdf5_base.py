@@ -46,7 +46,7 @@ class HDF5Source(Source):
 
     def check_labels(self) -> None:
         """Raise DataError now rather than in the middle of things when labels are missing or of another length."""
-        if self._y is None or isinstance(self._y, str):
+        if _is_name(self._y):
             self._column(self._y or "y")
         elif np.shape(self._y) != (self.rows,):
             raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
@@ -56,12 +56,22 @@ class HDF5Source(Source):
             return self._y is not None or has_link(self.file, "y")
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
-        if self._y is None or isinstance(self._y, str):
+        if _is_name(self._y):
             yield from self._column(self._y or "y").chunks(chunk)
             return
         self.check_labels()
         for start in range(0, self.rows, chunk):
             yield np.asarray(self._y[start : start + chunk])
+
+    def column_bytes(self) -> int:
+        named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
+        return max((self._column(name, what).held_bytes for name, what in named), default=0)
+
+    def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
+        """(what was given, the name it has else, what it is) of labels and weights, where there are any."""
+        yield self._y, "y", LABELS
+        if self._weight is not None or has_link(self.file, "sample_weight"):  # most files have none
+            yield self._weight, "sample_weight", WEIGHTS
 
     def sample_weight(self) -> np.ndarray | None:
         given = self._weight
@@ -81,10 +91,8 @@ class HDF5Source(Source):
 
     def files(self) -> list[str]:
         found = list(self._files)
-        for given, default, what in ((self._y, "y", LABELS), (self._weight, "sample_weight", WEIGHTS)):
-            if what is WEIGHTS and given is None and not has_link(self.file, default):
-                continue  # most files have none
-            if given is None or isinstance(given, str):
+        for given, default, what in self._columns():
+            if _is_name(given):
                 # what is missing is said when it is needed
                 with contextlib.suppress(StreamMarginError), decoding(self.path):
                     column, other = open_column(given or default, self.file, self.path, what)
@@ -122,6 +130,11 @@ class HDF5Source(Source):
             other.close()
         self._others.clear()
         self.file.close()
+
+
+def _is_name(given: Any) -> bool:
+    """Whether a column lies in a file, under this name or the usual one."""
+    return given is None or isinstance(given, str)
 
 
 def _status(path: str) -> tuple[int, ...] | None:

@@ -72,6 +72,16 @@ class Column:
     def _part(self, group: h5py.Group, part: str) -> Any:
         return look_up(group, part, self.name, self.files)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that reading it holds."""
+        total = 0
+        for node in (self.data, self.mask):
+            if isinstance(node, h5py.Dataset):
+                with contextlib.closing(_reader(node, self.name)) as reader:
+                    total += reader.held_bytes
+        return total
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
         with contextlib.ExitStack() as stack:

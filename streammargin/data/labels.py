@@ -76,15 +76,17 @@ def label_key(label: Any) -> str:
 
 
 def census(
-    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Origin | None = None
+    chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Origin | None = None, coded: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
 
-    origin: where a row comes from, for messages (Source.place); without it, from `name`.
+    origin: where a row comes from, for messages (Source.place); without it, from `name`. coded: without, labels are
+    counted only, and no codes are made.
     Raises DataError for a label that is NaN or infinite, for more than 32767 classes, or for another number of labels.
     """
     origin = origin or (lambda row: (name, row))
-    codes = np.empty(rows, np.int16)
+    codes = np.empty(rows if coded else 0, np.int16)
+    counts = np.zeros(0, np.int64)
     kind: np.dtype | None = None
     order: list = []  # classes in the order of their first appearance, which numbers them for now
     number: dict = {}
@@ -121,7 +123,10 @@ def census(
         here = np.array([number[value] for value in values.tolist()], np.int16)
         if start + len(chunk) > rows:
             raise DataError(f"{name}: more labels than the {rows} rows")
-        codes[start : start + len(chunk)] = here[inverse]
+        if coded:
+            codes[start : start + len(chunk)] = here[inverse]
+        counts = np.append(counts, np.zeros(len(order) - len(counts), np.int64))
+        counts[here] += np.bincount(inverse, minlength=len(values))
         start += len(chunk)
     if start != rows:
         raise DataError(f"{name}: {start} labels for {rows} rows; X and y must have the same length")
@@ -130,10 +135,9 @@ def census(
     place = np.argsort(unsorted, kind="stable")
     rank = np.empty(len(order), np.int16)
     rank[place] = np.arange(len(order), dtype=np.int16)
-    for begin in range(0, rows, 1 << 20):  # in place: no second vector of length n
+    for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
         codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
-    counts = np.bincount(codes, minlength=len(order)) if rows < 1 << 20 else _counts(codes, len(order))
-    return unsorted[place], codes, counts
+    return unsorted[place], codes, counts[place]
 
 
 def shifted(origin: Origin, start: int) -> Origin:
@@ -144,13 +148,6 @@ def shifted(origin: Origin, start: int) -> Origin:
 def _is_missing(value: object) -> bool:
     """None, NaN, or what pandas puts for them."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
-
-
-def _counts(codes: np.ndarray, classes: int) -> np.ndarray:
-    total = np.zeros(classes, np.int64)
-    for begin in range(0, len(codes), 1 << 20):
-        total += np.bincount(codes[begin : begin + (1 << 20)], minlength=classes)
-    return total
 
 
 class LabelCursor:

@@ -56,6 +56,9 @@ class ScaledSource(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         return self.source.labels(chunk)
 
+    def column_bytes(self) -> int:
+        return self.source.column_bytes()
+
     def sample_weight(self) -> np.ndarray | None:
         return self.source.sample_weight()
 

@@ -118,6 +118,9 @@ class ShardedSource(Source):
         for source in self.sources:
             yield from source.labels(chunk)
 
+    def column_bytes(self) -> int:
+        return max(source.column_bytes() for source in self.sources)
+
     def sample_weight(self) -> np.ndarray | None:
         weights = [source.sample_weight() for source in self.sources]
         if all(w is None for w in weights):

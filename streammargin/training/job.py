@@ -173,7 +173,7 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
-    labels = (8 if task.numeric else 2) * source.rows
+    labels = (8 if task.numeric else 2) * source.rows + source.column_bytes()
     if labels > budget:
         make_plan(source, budget, labels)  # says so, before anything is read
     weights = check_weights(source.sample_weight(), source)

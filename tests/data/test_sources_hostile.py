@@ -11,6 +11,7 @@ from conftest import write_h5
 from source_checks import edit, write_csr, write_dense
 
 import streammargin as sm
+from streammargin.data.labels import census
 from streammargin.data.open import files_read, open_source
 from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, InputMissingError, UsageError
@@ -297,3 +298,19 @@ def test_a_chunk_that_lies_between_two_places(tmp_path, packed):
     (tmp_path / "a.h5").write_bytes(raw)
     with pytest.raises(DataError, match=r"a chunk of X lies where none can be|bad coordinate offset"):
         read_all(path)
+
+
+def test_a_large_chunk_of_labels_counts(tmp_path, monkeypatch):
+    rows = 5_000_000
+    path = str(tmp_path / "a.h5")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=np.zeros((rows, 1), np.int8), chunks=(rows // 50, 1), compression="gzip")
+        file.create_dataset("y", data=np.arange(rows) % 2, chunks=(rows,), compression="gzip")
+    with open_source(path) as source:
+        # packed, unpacked, in order, and kept for the next piece
+        assert 4 * 8 * rows <= source.column_bytes() <= 33 * rows
+        counts = census(source.labels(), rows, coded=False)
+        assert not len(counts[1]) and counts[2].tolist() == [rows // 2, rows // 2]
+    monkeypatch.setattr("streammargin.data.hdf5_base.HDF5Source.labels", None)
+    with pytest.raises(UsageError, match=r"budget of 96M is too small .* needs \d+M"):
+        sm.train(path, memory="96M")

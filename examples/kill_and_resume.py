@@ -2,9 +2,10 @@
 
     python examples/kill_and_resume.py [--kills 300] [--seed 0]
 
-Every solver, dense and CSR rows, two and three classes, in memory and out of core, with --scale and with a bias midway.
-A training runs in a process of its own, which SIGKILL ends: while it starts, between blocks, in a checkpoint, in a
-certificate. It is started again with --resume until it comes to its end. Compared are the weights, the header of the
+Every solver, dense and CSR rows, two and three classes, several C, in memory and out of core, with --scale and with a
+bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts, between blocks, in a
+checkpoint, in a certificate, before and after a hand-over; a checkpoint may cost half of the time here. It is started
+again with --resume until it comes to its end. Compared are the weights, the header of the
 model and the log, but for checkpoints, times, memory and bytes read. Exit code 1 where anything differs.
 """
 
@@ -26,7 +27,9 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.__main__ import main
-from streammargin.driver.slots import PART
+from streammargin.driver import checkpoint
+from streammargin.driver.checkpoint import SLOTS
+from streammargin.driver.slots import PART, read_plain
 from streammargin.kernels.warmup import warmup
 from streammargin.solvers.registry import names
 
@@ -64,23 +67,32 @@ def ways(folder):
             more = ["--tol", "1e-12", "--passes", "12", "--solver", name]
             scale = "maxabs" if i % 3 == 0 else "none"
             if memory is None:
-                memory = least_memory(data[sparse, classes], solver=name, tol=1e-12, scale=scale)
+                memory = f"{least_memory(data[sparse, classes], solver=name, tol=1e-12, scale=scale)}M"
             yield [data[sparse, classes], *more, "--memory", memory, "--scale", scale]
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
-    for classes in (2, 3):  # rows kept between two reads
-        memory = least_memory(data[False, classes], more=3, solver="newton", tol=1e-15)
-        yield [data[False, classes], "--tol", "1e-15", "--passes", "6", "--solver", "newton", "--memory", memory]
+    # rows kept between two reads, at last all rows; blocks visited in turns
+    for name, classes, passes in (
+        ("newton", 2, 13), ("newton", 3, 4), ("sdca", 2, 8), ("sdca", 3, 8), ("asdca", 2, 8), ("asdca", 3, 8)
+    ):  # fmt: skip
+        memory = f"{least_memory(data[False, classes], solver=name, tol=1e-12) + 4}M"
+        yield [data[False, classes], "--tol", "1e-12", "--passes", str(passes), "--solver", name, "--memory", memory]
+    # solvers that hand over: from the third pass on, and after the 7th and the 62nd
+    for name, C, passes in (("active-set", "inf", 8), ("newton", "1", 70)):
+        yield [data[False, 2], "--tol", "1e-16", "--passes", str(passes), "--solver", name, "--C", C]
+    for name, sparse in (("newton", False), ("sdca", True), ("asdca", False), ("pegasos", True)):
+        several = ["--C", "0.1,1,10", "--valid", data[sparse, 3]]
+        yield [data[sparse, 3], *few, "--solver", name, *several]
 
 
-def least_memory(path, more=1, **options):
-    """So many MiB above the least budget, which the message about a smaller one names."""
+def least_memory(path, **options):
+    """The least budget in MiB, which the message about a smaller one names; it holds the labels and no more."""
     try:
-        sm.train(path, memory=1, **options)
+        sm.train(path, memory="1M", **options)
     except sm.UsageError as error:
-        return f"{int(str(error).split('needs ')[1].split('M;')[0]) + more}M"
-    raise AssertionError("a budget of one byte was enough")
+        return int(str(error).split("needs ")[1].split("M;")[0])
+    raise AssertionError("a budget of 1M was enough")
 
 
 def command(way, folder):
@@ -116,6 +128,16 @@ def finished(process, seconds):
     return None if code == -signal.SIGKILL else code
 
 
+def where(slots):
+    """What the training did when its newest slot was written, as the kill is hardly later."""
+    if not slots:
+        return "before the first checkpoint"
+    plain = max(map(read_plain, slots), key=lambda plain: plain["serial"])
+    phase, numbers = plain["progress"]["phase"], plain["numbers"]
+    method = "ascent" if numbers.get("ascent") else numbers.get("phase")  # of a solver that hands over to another
+    return f"in {phase}" + (f" of {method}" if method else "")
+
+
 def bits(folder):
     """All that must not differ."""
     with np.load(folder / "model.npz") as model:
@@ -138,6 +160,7 @@ def run():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     moments = random.Random(options.seed)
+    checkpoint.SHARE = 0.5  # of the processes to come too
     warmup()
     counts: Counter = Counter()
     with tempfile.TemporaryDirectory() as name:
@@ -159,13 +182,14 @@ def run():
             while (code := finished(start(command(way, folder)), moments.uniform(0.0, seconds))) is None:
                 counts["kills"] += 1
                 there = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []
-                counts["before the first checkpoint"] += not any(slot.startswith("slot-") for slot in there)
+                slots = [str(folder / "checkpoints" / slot) for slot in there if slot in SLOTS]
                 counts["while a checkpoint was written"] += PART in there
+                counts[where(slots)] += 1
             if code != 0 or bits(folder) != expected:
                 counts["different"] += 1
                 print(f"DIFFERENT: exit code {code}: streammargin {' '.join(way)}")
             print(f"{counts['kills']} kills of {counts['trainings']} trainings", end="\r", flush=True)
-    print(f"{len(cases)} ways to train; " + ", ".join(f"{what}: {count}" for what, count in counts.items()))
+    print(f"{len(cases)} ways to train; " + ", ".join(f"{what}: {count}" for what, count in sorted(counts.items())))
     return int(counts["different"] > 0)
 
 

@@ -20,7 +20,7 @@ from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
-from streammargin.driver.plan import Plan, make_plan, spendable
+from streammargin.driver.plan import Plan, least_budget, make_plan, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run, run
 from streammargin.driver.scaling import Scaling
@@ -39,7 +39,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate, TrainResult
-from streammargin.sizes import parse_size
+from streammargin.sizes import format_size, parse_size
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, make_solver
@@ -175,7 +175,12 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes()
     if labels > budget:
-        make_plan(source, budget, labels)  # says so, before anything is read
+        # says so before anything is read: how many classes there are, and what a training takes, is not known yet
+        least = least_budget(source, labels) >> 20
+        raise UsageError(
+            f"a memory budget of {format_size(budget)} is too small for {source.name}: to read its labels alone needs "
+            f"{least}M; with `memory={least}M` or more it is told what the training needs"
+        )
     weights = check_weights(source.sample_weight(), source)
     targets = np.empty(0)
     if task.numeric:

@@ -80,6 +80,20 @@ def test_too_small_a_budget_names_the_least_one(files):
             make_plan(source, least - (1 << 20), 0)
 
 
+@pytest.mark.parametrize("solver", ["adaptive", "asdca"])
+def test_the_least_budget_that_a_training_names_is_enough(files, solver):
+    dense, _ = files
+    options = {"solver": solver, "passes": 1, "tol": 1e-9}
+    with pytest.raises(UsageError, match=r"to read its labels alone needs \d+M"):
+        sm.train(dense, memory=1, **options)
+    with pytest.raises(UsageError, match="the smallest plan needs") as caught:
+        sm.train(dense, memory="1M", **options)
+    least = int(str(caught.value).split('memory="')[1].split("M")[0])
+    assert sm.train(dense, memory=f"{least}M", **options).passes == 1
+    with pytest.raises(UsageError, match="the smallest plan needs"):
+        sm.train(dense, memory=f"{least - 1}M", **options)
+
+
 def test_every_block_arrives_in_the_order_asked(files):
     for source in files:
         bounds = source.bounds(LEAST_BLOCK_BYTES)

@@ -192,9 +192,8 @@ def _parse_slowly(
             except ValueError:
                 column += column >= position
                 name = f"column {column}" if header is None else f"column {header[column]}"
-                what = (
-                    "the value is missing" if not field.strip() else f"{field.strip()[:SHOWN]!r} is not a finite number"
-                )
+                shown = field.strip(_BLANKS)
+                what = f"{shown[:SHOWN]!r} is not a finite number" if shown else "the value is missing"
                 raise DataError(f"{where}, {name}: {what}; drop the row or replace the value") from None
             row.append(value)
         values.append(row)

@@ -18,9 +18,10 @@ import os
 import random
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import h5py
@@ -28,6 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 ROWS = 60
+FINE = ("read", "refused")
 LIMIT = 60.0  # seconds: a case that takes longer hangs
 
 
@@ -50,6 +52,30 @@ def _hdf5(path: Path, sparse: bool, **storage: object) -> None:
             file.create_dataset("X", data=X, **storage)
         file["y"] = y if not storage else np.array([f"class {label}" for label in y], dtype=h5py.string_dtype())
         file["sample_weight"] = np.ones(ROWS)
+
+
+def _virtual(path: Path) -> None:
+    X, y = _rows(False)
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource("plain.h5", "X", X.shape, dtype=X.dtype)
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = y
+
+
+def _obs(path: Path) -> None:
+    """anndata's file: sparse rows, labels that are categories, texts in attributes."""
+    X, y = _rows(True)
+    matrix = sp.csr_matrix(X)
+    with h5py.File(path, "w") as file:
+        group, obs = file.create_group("X"), file.create_group("obs")
+        group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+        for name in ("data", "indices", "indptr"):
+            group.create_dataset(name, data=getattr(matrix, name), chunks=(32,), compression="lzf", shuffle=True)
+        obs.attrs.update({"encoding-type": "dataframe", "_index": "_index", "column-order": ["y"]})
+        obs["_index"] = np.array([f"cell {k}" for k in range(ROWS)], dtype=h5py.string_dtype())
+        obs["y/codes"] = ((y + 1) // 2).astype(np.int8)
+        obs["y/categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
 
 
 def _csc(path: Path) -> None:
@@ -123,6 +149,10 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "dense": ("a.h5", lambda path: _hdf5(path, False), train),
     "chunked": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8)), train),
     "gzip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="gzip"), train),
+    "szip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="szip"), train),
+    "lzf": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train),
+    "virtual": ("a.h5", _virtual, train),
+    "obs": ("a.h5", _obs, train),
     "csr": ("a.h5", lambda path: _hdf5(path, True), train),
     "csr-gzip": ("a.h5", lambda path: _hdf5(path, True, chunks=(32,), compression="gzip"), train),
     "csc": ("a.h5", _csc, convert),
@@ -191,48 +221,72 @@ def one(folder: Path, kind: str, content: bytes) -> str:
     return "read"
 
 
-def _work(folder: str, kinds: list[str], cases: range, seed: int, place: object, counts: object) -> None:
-    whole = valid_files(Path(folder), kinds)
-    for case in cases:
-        kind = kinds[case % len(kinds)]
-        place.value = case  # type: ignore[attr-defined]
-        found = one(Path(folder), kind, mutated(whole[kind], random.Random(f"{seed} {case}")))
-        counts.put((case, kind, found))  # type: ignore[attr-defined]
+def _answer(pipe: Connection, folder: str) -> None:
+    valid_files(Path(folder), [])
+    while True:
+        pipe.send(one(Path(folder), *pipe.recv()))
+
+
+class Reader:
+    """A process that reads files, and may die of it or hang; it begins anew then."""
+
+    def __init__(self) -> None:
+        self._process: BaseProcess | None = None
+
+    def __enter__(self) -> Reader:
+        self._folder = tempfile.TemporaryDirectory()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end()
+        self._folder.cleanup()
+
+    def _end(self) -> int | None:
+        if self._process is None:
+            return None
+        self._process.kill()
+        self._process.join()
+        code, self._process = self._process.exitcode, None
+        return code
+
+    def read(self, kind: str, content: bytes) -> str:
+        """What came of a file of this content, as `one` says it; "hung", or "ended by" a signal."""
+        patience = LIMIT
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")
+            self._pipe, other = context.Pipe()
+            self._process = context.Process(target=_answer, args=(other, self._folder.name), daemon=True)
+            self._process.start()
+            other.close()
+            patience += 120.0  # it imports and compiles
+        self._pipe.send((kind, content))
+        try:
+            if self._pipe.poll(patience):
+                return self._pipe.recv()
+        except EOFError:
+            self._process.join()
+            return f"ended by {self._end()}"
+        self._end()
+        return "hung"
 
 
 def run(cases: int, seed: int, kinds: list[str]) -> int:
-    """Cases 0..cases of this seed, in processes that may die; prints the counts; the number of findings."""
+    """Cases 0..cases of this seed; prints the counts; the number of findings."""
     tally: collections.Counter[tuple[str, str]] = collections.Counter()
-    findings, first = 0, 0
-    context = multiprocessing.get_context("spawn")
-    while first < cases:
-        with tempfile.TemporaryDirectory() as folder:
-            place, counts = context.Value("q", first), context.SimpleQueue()
-            process = context.Process(target=_work, args=(folder, kinds, range(first, cases), seed, place, counts))
-            process.start()
-            seen, since = first, time.monotonic()
-            while process.is_alive() or not counts.empty():
-                if counts.empty():
-                    time.sleep(0.01)
-                    if time.monotonic() - since > LIMIT + 120 * (seen == first):
-                        process.kill()
-                    continue
-                case, kind, found = counts.get()
-                seen, since = case + 1, time.monotonic()
-                tally[kind, found if found in ("read", "refused") else "FINDING"] += 1
-                if found not in ("read", "refused"):
-                    findings += 1
-                    print(f"seed {seed}, case {case} ({kind}): {found}", flush=True)
-            process.join()
-            first = cases if process.exitcode == 0 else seen + 1
-            if process.exitcode:
-                findings += 1
-                kind = kinds[seen % len(kinds)]
-                tally[kind, "FINDING"] += 1
-                print(f"seed {seed}, case {seen} ({kind}): ended by {process.exitcode}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        whole = valid_files(Path(folder), kinds)
+    with Reader() as reader:
+        for case in range(cases):
+            kind = kinds[case % len(kinds)]
+            found = reader.read(kind, mutated(whole[kind], random.Random(f"{seed} {case}")))
+            tally[kind, found if found in FINE else "FINDING"] += 1
+            if found not in FINE:
+                print(f"seed {seed}, case {case} ({kind}): {found}", flush=True)
     for (kind, found), count in sorted(tally.items()):
         print(f"{kind:<12} {found:<8} {count}")
-    print(f"{sum(tally.values())} cases, {findings} findings")
+    findings = sum(count for (_, found), count in tally.items() if found == "FINDING")
+    checked = "with" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "without"
+    print(f"{cases} cases {checked} bounds checks in the kernels, {findings} findings")
     return findings
 
 

@@ -18,6 +18,8 @@ from streammargin.data.hdf5_nodes import decoding, look_up
 from streammargin.data.hdf5_storage import has_link
 from streammargin.errors import DataError, StreamMarginError
 
+_NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
+
 
 class HDF5Source(Source):
     """An HDF5 file with labels; subclasses know how the rows are stored."""
@@ -158,10 +160,13 @@ def _add_file(digest: Any, path: str, times: bool) -> None:
 
 def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:
     """How a dataset is stored, as plain values."""
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    packed = [f[3].decode(errors="replace") or str(f[0]) for f in filters if f[0] not in _NO_COMPRESSION]
     return {
         "dtype": str(dataset.dtype),
         "storage": "contiguous" if dataset.chunks is None else "chunked",
         "chunks": None if dataset.chunks is None else list(dataset.chunks),
-        "compression": dataset.compression,
+        "compression": {"deflate": "gzip"}.get(packed[0], packed[0]) if packed else None,
         "read": "direct" if direct else "h5py",
     }

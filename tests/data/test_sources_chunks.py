@@ -95,6 +95,19 @@ def test_no_filter_may_unpack_a_chunk_to_another_length(tmp_path, name):
             sm.train(path, passes=1)
 
 
+def test_numbers_of_a_filter_that_are_not_those_of_its_chunks_are_bad_data(tmp_path):
+    """SZIP would write past the end of its memory."""
+    path = packed(tmp_path / "a.h5", compression="szip", chunks=(16, 7))
+    with h5py.File(path) as file:
+        values = file["X"].id.get_create_plist().get_filter(0)[2]
+    raw = bytearray(path.read_bytes())
+    place = raw.index(np.array(values, "<u4").tobytes())
+    raw[place + 12 : place + 16] = (values[3] + 64).to_bytes(4, "little")
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="its filters are not those of its type and chunks"):
+        sm.train(path, passes=1)
+
+
 def test_chunks_are_counted_before_they_are_looked_up(tmp_path, monkeypatch):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("X", (4_000_000, 1), "f4", chunks=(4, 1))[:4] = 1

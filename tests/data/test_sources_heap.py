@@ -112,7 +112,9 @@ def test_a_damaged_heap_of_an_attribute_is_bad_data(tmp_path):
         open_source(str(tmp_path / "a.h5"))
 
 
-def test_a_damaged_list_of_sources_is_bad_data(tmp_path):
+@pytest.mark.parametrize("place, content", [(24, bytes(7) + b"\x80"), (33, b"\xff" * 8), (42, b"x"), (60, b"\xff" * 4)])
+def test_a_damaged_list_of_sources_is_bad_data(tmp_path, place, content):
+    """HDF5 dies of the second."""
     write_dense(tmp_path / "source.h5", X)
     layout = h5py.VirtualLayout(X.shape, X.dtype)
     layout[:] = h5py.VirtualSource("source.h5", "X", X.shape, dtype=X.dtype)
@@ -122,7 +124,7 @@ def test_a_damaged_list_of_sources_is_bad_data(tmp_path):
     sm.train(tmp_path / "a.h5", passes=1)
     raw = bytearray((tmp_path / "a.h5").read_bytes())
     (heap,) = heaps(raw)
-    raw[heap + 24 : heap + 32] = bytes(7) + b"\x80"
+    raw[heap + place : heap + place + len(content)] = content
     (tmp_path / "a.h5").write_bytes(raw)
     with pytest.raises(DataError, match=r"a\.h5: X cannot be decoded"):
         open_source(str(tmp_path / "a.h5"))

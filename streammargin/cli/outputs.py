@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -49,9 +50,10 @@ class Outputs:
         if self.path is None:
             return
         self.known[os.path.realpath(path)] = [digest, size]
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with replacing(self.path, force=True) as name, open(name, "w", encoding="utf-8") as file:
-            json.dump(self.known, file)
+        with contextlib.suppress(OSError):  # the model and the log are worth more than what is remembered of them
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            with replacing(self.path, force=True) as name, open(name, "w", encoding="utf-8") as file:
+                json.dump(self.known, file)
 
 
 def _digest(path: str, size: int | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import itertools
 import logging
@@ -208,6 +207,5 @@ def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
         return free
     with replacing(free, force) as part:
         model.save(part, force=True)
-        with contextlib.suppress(StreamMarginError):  # the model is worth more than what is remembered of it
-            outputs.record(free, part)
+        outputs.record(free, part)
     return free

@@ -11,6 +11,7 @@ from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress, is_count, is_number
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
+from streammargin.errors import UsageError
 from streammargin.solvers import row_store as store
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout
@@ -77,7 +78,9 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         run.ranges = None
     state.numbers = _numbers(plain["numbers"])
     state.arrays = _under("state/", arrays)
-    check_layout(run.solver.layout_now(problem, state), state.arrays)
+    layout = run.solver.layout_now(problem, state)
+    _widen(layout, state.arrays)
+    check_layout(layout, state.arrays)
     run.progress = _progress(run, plain["progress"], arrays)
     run.history.restore(plain["history"])
     state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
@@ -104,6 +107,16 @@ def _fill(array: np.ndarray, saved: np.ndarray, name: str) -> None:
     if (saved.shape, saved.dtype) != (array.shape, array.dtype):
         raise ValueError(f"{name} has the shape {saved.shape} and the type {saved.dtype}")
     array[:] = saved
+
+
+def _widen(layout: Layout, arrays: Arrays) -> None:
+    """Take float32 arrays over into float64, where a smaller tolerance has that; the other way would round weights."""
+    for name in layout.keys() & arrays.keys():
+        entry, saved = layout[name], arrays[name].dtype
+        if isinstance(entry, Array) and (np.dtype(entry.dtype), saved) == (np.float64, np.float32):
+            arrays[name] = arrays[name].astype(np.float64)
+        if isinstance(entry, Array) and (np.dtype(entry.dtype), saved) == (np.float32, np.float64):
+            raise UsageError("the checkpoint is of float64 numbers, for a smaller tolerance; use `tol` as it began")
 
 
 def check_layout(layout: Layout, arrays: Arrays) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from conftest import call
 
 from data_tools.generate import generate
+from streammargin.cli.main import main
 from streammargin.driver.checkpoint import SLOTS
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
@@ -137,6 +139,24 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
         refused = call(*words, *more)
         assert refused.returncode == 2 and "add --resume to go on" in refused.stderr
     assert call(*command(arguments, folder)).returncode == 0 and written(folder) == expected
+
+
+def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, monkeypatch):
+    arguments, folder, (arrays, _) = work
+
+    def gone(*given):
+        if (folder / "points").is_dir():
+            shutil.rmtree(folder / "points")
+            (folder / "points").write_text("no directory can be made here")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("streammargin.driver.checkpoint.write_slot", gone)
+    assert main([str(word) for word in command(arguments, folder)]) == 0
+    found, events = written(folder)
+    assert found == arrays and events[-1]["event"] == "run_end"
+    assert [e["message"] for e in events if "could be written" in e.get("message", "")] == [
+        "no checkpoint could be written to FOLDER/points: No space left on device; the training goes on"
+    ]
 
 
 def test_what_others_wrote_is_not_replaced(work):

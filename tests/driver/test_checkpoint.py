@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import write_h5
 from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
@@ -114,6 +115,46 @@ def test_a_smaller_tolerance_goes_on(tmp_path):
     assert first.converged and first.certificate["gap"] > 1e-2
     then = train("sdca", str(tmp_path), tol=1e-2, passes=1000, resume=True)
     assert then.converged and then.certificate["gap"] <= 1e-2 and then.passes > first.passes
+
+
+def test_a_tolerance_that_takes_float64_goes_on_from_float32_and_never_the_other_way(tmp_path):
+    X, y = noisy()
+    data, folder = (X.astype(np.float32), y), str(tmp_path)
+    first = sm.train(data, solver="sdca", tol=1e-2, checkpoint=folder)
+    then = sm.train(data, solver="sdca", tol=1e-7, passes=3000, checkpoint=folder, resume=True)
+    assert then.converged and then.certificate.gap <= 1e-7 and then.passes > first.passes
+    with pytest.raises(sm.UsageError, match="use tol as it began"):
+        sm.train(data, solver="sdca", tol=1e-2, checkpoint=folder, resume=True)
+
+
+def test_a_copy_of_another_time_is_the_same_data(tmp_path):
+    X, y = noisy()
+    options = {"solver": "sdca", "tol": 0, "passes": 20}
+    path, copy = write_h5(tmp_path / "data.h5", X, y), str(tmp_path / "copy.h5")
+    stopped = sm.train(path, checkpoint=str(tmp_path / "it"), should_stop=stop_after(5), **options)
+    shutil.copyfile(path, copy)
+    os.utime(copy, (0, 0))
+    resumed = sm.train(copy, checkpoint=str(tmp_path / "it"), resume=True, **options)
+    assert stopped.reason == "signal" and bits(resumed) == bits(sm.train(path, **options))
+
+
+def test_streams_have_no_checkpoint(tmp_path):
+    with pytest.raises(sm.UsageError, match="checkpoint"):
+        sm.train(iter([noisy()]), solver="perceptron", checkpoint=str(tmp_path / "it"))
+    with pytest.raises(sm.UsageError, match="checkpoint"):
+        sm.MarginClassifier(solver="perceptron", checkpoint=str(tmp_path / "it")).partial_fit(*noisy())
+    assert not (tmp_path / "it").exists()
+
+
+@pytest.mark.parametrize("place, name", [
+    ("streammargin.__version__", "streammargin"), ("numba.__version__", "numba"), ("numpy.__version__", "numpy"),
+    ("llvmlite.binding.get_host_cpu_name", "processor"),
+])  # fmt: skip
+def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatch):
+    train("sdca", str(tmp_path), should_stop=stop_after(9))
+    monkeypatch.setattr(place, (lambda: "z80") if name == "processor" else "99.9")
+    with pytest.raises(sm.UsageError, match=f"holds a training with {name} "):
+        train("sdca", str(tmp_path), resume=True)
 
 
 @pytest.mark.parametrize("change, named", [

@@ -31,6 +31,10 @@ def train(
     epsilon: float = 0.0,
     C: float | Sequence[float] | None = None,
     norm: float | str = 2,
+    penalty: str = "lp",
+    l1_ratio: float | None = None,
+    groups: Any = None,
+    penalize_bias: bool | None = None,
     tol: float = 1e-3,
     passes: int = 1000,
     max_seconds: float | None = None,
@@ -53,7 +57,7 @@ def train(
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
 ) -> TrainResult:
-    """Train a linear large-margin classifier: min 1/2 ||w||_p^2 + C sum_i s_i phi(y_i x_i.w).
+    """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||_p^2 by default.
 
     A training that does not converge is told to the logger "streammargin", with what to do about it.
 

@@ -17,6 +17,9 @@ import streammargin.errors
 from streammargin.cli.main import main
 from streammargin.solvers.registry import SOLVERS, make_solver, names
 from streammargin.specs.losses import LOSSES, losses_with, make_loss
+from streammargin.specs.penalties import PENALTIES, make_penalty
+from streammargin.specs.penalties.base import Given
+from streammargin.training.job import PENALISE_BIAS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -138,6 +141,16 @@ def test_the_solvers_are_those_of_the_code():
 
 def test_the_losses_are_those_of_the_code():
     assert set(names_in(table(page("solvers.md"), "Losses"))) == set(LOSSES)
+
+
+def test_the_penalties_are_those_of_the_code():
+    rows = {row[0].removesuffix(" (default)"): row for row in table(page("solvers.md"), "Penalties")}
+    assert set(rows) == set(PENALTIES)
+    for name, (_, _, penalised, solvers) in rows.items():
+        assert (penalised == "yes") == (name in PENALISE_BIAS)
+        penalty = make_penalty(name, Given(groups=np.array([0, 1]) if "groups" in PENALTIES[name].takes else None))
+        for solver in ("sdca", "pdprox") if name not in ("lp", "l2") else ():
+            assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
 
 
 def test_the_exit_codes_are_those_of_the_code():

@@ -98,7 +98,7 @@ def _add_line(parser: argparse._ActionsContainer, line: Field[Any]) -> None:
     if isinstance(kind, Switch):
         how = {"action": argparse.BooleanOptionalAction}
     elif kind.choices:
-        how = {"choices": kind.choices}
+        how = {"choices": kind.choices, "metavar": kind.metavar}
     default = line.default
     shown = (
         "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"

@@ -40,17 +40,14 @@ class Scaling:
 
     def add(self, first: int, block: Block) -> None:
         """One block; all of them must come in order."""
-        from streammargin.kernels.columns import dense_columns, sparse_columns
+        from streammargin.kernels.columns import add_columns
 
         rows = slice(first, first + block.rows())
         codes, weights = self.codes[rows], self.weights[rows] if self.weights.size else self.weights
         largest, total, squares, shift = self.sums.values()
-        if isinstance(block, DenseBlock):
-            if first == 0:  # sums about a typical row do not cancel
-                shift[:] = block.X[0]
-            dense_columns(block.X, codes, weights, shift, largest, total, squares)
-        else:
-            sparse_columns(block.data, block.indices, block.indptr, codes, weights, largest, total, squares)
+        if isinstance(block, DenseBlock) and first == 0:  # sums about a typical row do not cancel
+            shift[:] = block.X[0]
+        add_columns(block, codes, weights, shift, largest, total, squares)
 
     def finish(self) -> None:
         """Center and factor, after the last block. DataError for a column that cannot be scaled."""

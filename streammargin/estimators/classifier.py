@@ -41,7 +41,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant, regularised column of value `bias` (default 1)
+        add a constant column of value `bias` (default 1)
     random_state : int, RandomState or None, default 0
         of whatever is drawn
 

@@ -7,7 +7,7 @@ import numpy as np
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample
-from streammargin.specs.blocks import DenseBlock
+from streammargin.specs.blocks import Block, DenseBlock
 
 
 @kernel
@@ -39,6 +39,17 @@ def sparse_columns(data, indices, indptr, codes, weights, largest, total, square
             largest[j] = max(largest[j], abs(x))
             total[j] += s * x
             squares[j] += s * x * x
+
+
+def add_columns(
+    block: Block, codes: np.ndarray, weights: np.ndarray, shift: np.ndarray, largest: np.ndarray, total: np.ndarray,
+    squares: np.ndarray,
+) -> None:  # fmt: skip
+    """The sums of a block whose rows have these codes and weights, by what its rows are stored as."""
+    if isinstance(block, DenseBlock):
+        dense_columns(block.X, codes, weights, shift, largest, total, squares)
+    else:
+        sparse_columns(block.data, block.indices, block.indptr, codes, weights, largest, total, squares)
 
 
 @kernel

@@ -8,6 +8,7 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
+from streammargin.specs.norms import Shrunk
 
 # columns of the running figures of a pass, one row per problem
 GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
@@ -75,7 +76,8 @@ def sdca_block(
 
 
 def warm(sample: Sample) -> None:
-    for loss, norm, dtype in sample.dual_steps():
+    shrunk = ((loss, Shrunk(0.5, 0.5), np.dtype(np.float64)) for loss in sample.losses("step"))
+    for loss, norm, dtype in (*sample.dual_steps(), *shrunk):
         sdca_block(
             *sample.rows, loss, norm, ONE, 2, ONE, np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), np.zeros(2),
             weights(dtype), weights(dtype), np.zeros(1), np.zeros((1, FIGURES)),

@@ -152,6 +152,18 @@ class Switch(Kind):
 
 
 @dataclass(frozen=True)
+class YesNo(Kind):
+    """True or False, in the shell the word yes or no."""
+
+    choices: Sequence[str] = ("yes", "no")
+
+    def check(self, name: str, value: Any) -> bool:
+        if isinstance(value, str) and value in self.choices:
+            return value == "yes"
+        return Switch().check(name, value)
+
+
+@dataclass(frozen=True)
 class Size(Kind):
     """Bytes, as a number or as text like 512M; kept as it was given."""
 

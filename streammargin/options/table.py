@@ -27,9 +27,11 @@ from streammargin.options.kinds import (
     Text,
     Whole,
     Word,
+    YesNo,
 )
 from streammargin.solvers.registry import names
 from streammargin.specs.losses import LOSSES, loss_text
+from streammargin.specs.penalties import DEFAULT, PENALTIES
 
 MIDWAY = "midway"  # the bias that is found after the weights
 
@@ -48,6 +50,7 @@ ANYWHERE = ~Where(0)
 ROWS = ANYWHERE & ~Where.STREAM
 CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.REGRESSOR)
 HINGES = ANYWHERE & ~Where.REGRESSOR
+PENALISED = ROWS & CLASSES & HINGES
 CALLS = Where.SHELL | Where.NUMBERS  # what estimators are told by `fit` or by random_state
 
 
@@ -80,8 +83,17 @@ class Options:
         short="-c")
     norm: float | str = option(2, Exponent(), "problem", ANYWHERE,
         "p of the norm ||w||_p to be small, 1 < p <= 2; sparse: 1 + 1/ln d")
+    penalty: str = option(DEFAULT, Word(tuple(PENALTIES)), "problem", PENALISED, "of the weights: lp, 1/2 ||w||_p^2 by "
+        "`norm`; l2, 1/2 ||w||^2; the norms l1, l2norm and linf; elasticnet, R ||w||_1 + (1 - R)/2 ||w||^2; group, sum "
+        "of sqrt(d_g) ||w_g||, or R times that + (1 - R)/2 ||w||^2; exclusive, 1/2 sum of ||w_g||_1^2")
+    l1_ratio: float | None = option(None, Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0), "problem",
+        PENALISED, "R of elasticnet (default 0.5) or group (default 1)")
+    groups: Any = option(None, Name("NAME|FILE"), "data", PENALISED, "an integer for each column, of the penalties "
+        "group and exclusive: a dataset, a .npy file, or a text file with one a line")
+    penalize_bias: bool | None = option(None, YesNo(), "problem", PENALISED, "whether the penalty is also of the "
+        "constant column's weight (default yes for lp and l2, no for the others)")
     bias: float | str | None = option(None, Number("a number >= 0", _finite, (MIDWAY,), "FLOAT|midway"),
-        "problem", ANYWHERE, "value of a constant, regularised column, 0: none (default 1 where C is finite, none for "
+        "problem", ANYWHERE, "value of a constant column, 0: none (default 1 where C is finite, none for "
         "C = inf); midway, for C = inf: none, and at the end a read that puts the hyperplane midway between the "
         "classes (homotopic paper, eq. (15)); the certificate stays that of the hyperplane through 0", short="-B")
     scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,

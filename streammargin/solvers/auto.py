@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streammargin.solvers.base import Problem
+from streammargin.specs.penalties.lp import LpSquare
 
 MOST_COLUMNS = 4000  # of a matrix of second derivatives
 # coordinate ascent is given so many multiplications for each value stored; second-order steps factor so many matrices
@@ -17,6 +18,8 @@ def candidates(problem: Problem) -> list[str]:
     """
     if problem.joint:
         return ["dual-momentum"]
+    if problem.penalty is not None and (problem.free or not isinstance(problem.penalty, LpSquare)):
+        return ["pdprox"] if problem.free or problem.penalty.norm is None else ["sdca", "pdprox"]
     if problem.hard and problem.p == 2.0 and not problem.targets.size:
         return ["active-set", "asdca"]
     if problem.hard and problem.p < 2.0:
@@ -33,6 +36,7 @@ def reason(problem: Problem, name: str) -> str:
         "active-set": "a hard margin at p = 2: few rows carry it",
         "asdca": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
+        "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",
     }
     return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"

@@ -25,6 +25,9 @@ from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
+from streammargin.specs.norms import L2
+from streammargin.specs.penalties.base import Penalty
+from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import Labels
 
 
@@ -41,6 +44,7 @@ class Problem:
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
     resident: all rows are in memory at once, as one block.
+    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
 
@@ -59,6 +63,8 @@ class Problem:
     seed: int
     present: int
     joint: bool = False
+    penalty: Penalty | None = None
+    free: bool = False
     resident: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     targets: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -91,12 +97,12 @@ class Problem:
     @cached_property
     def objective(self) -> Objective:
         """What is minimised, and what proves it."""
-        together = self.per_trial > 1
+        together, lp = self.per_trial > 1, LpSquare(self.p)
         if self.targets.size:
-            return Interpolation(self.p, together, self.largest_target)
+            return Interpolation(lp, together, self.largest_target)
         if self.hard:
-            return JointMargin(self.p, together, self.count) if self.joint else HardMargin(self.p, together)
-        return SoftMargin(self.p, together)
+            return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
+        return SoftMargin(self.penalty or lp, together, free=self.free)
 
     @property
     def per_trial(self) -> int:
@@ -107,6 +113,11 @@ class Problem:
     def q(self) -> float:
         """The dual exponent p / (p - 1)."""
         return float(self.norm.q)
+
+    @property
+    def linear(self) -> bool:
+        """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
+        return isinstance(self.norm, L2)
 
     @cached_property
     def hard(self) -> bool:
@@ -158,6 +169,7 @@ class Solver(ABC):
             )
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=auto`")
+        self._check_penalty(problem)
         if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
             raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use `solver=sdca` or asdca")
         if not self.requires and problem.loss != make_loss(self.default_loss):
@@ -172,6 +184,27 @@ class Solver(ABC):
         for name in problem.options:
             if name not in self.options:
                 raise UsageError(f"{self.name} has no use for `{name}`; leave it out")
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""
+        return isinstance(penalty, LpSquare) and not free
+
+    def _check_penalty(self, problem: Problem) -> None:
+        penalty = problem.penalty
+        if penalty is None:
+            return
+        lp = isinstance(penalty, LpSquare)
+        if problem.hard and not (lp and not problem.free):
+            name = "penalize_bias=no" if lp else f"penalty={penalty.name}"
+            raise UsageError(f"the hard margin, C = inf, is that of `penalty=lp` alone; give a finite C with `{name}`")
+        if self.serves(penalty, problem.free):
+            return
+        if self.serves(penalty, False):
+            raise UsageError(
+                f"{self.name} needs the constant column to be penalised, with `penalize_bias=yes`, or left out, with "
+                "`bias=0`; `solver=pdprox` takes it as it is"
+            )
+        raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
 
     def reached(self, problem: Problem, figures: Figures) -> bool:
         """Whether exact figures prove what the user asked for; default: what the objective says."""

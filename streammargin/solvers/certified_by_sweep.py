@@ -55,8 +55,8 @@ class CertifiedBySweep(Solver):
 
     @staticmethod
     def powers(problem: Problem, state: State) -> np.ndarray:
-        """sign(theta) |theta|^(q-1), (K, d+1): theta itself at p = 2."""
-        return state.arrays["theta" if problem.p == 2.0 else "powers"]
+        """What the norm keeps beside theta (K, d+1): theta itself at p = 2."""
+        return state.arrays["theta" if problem.linear else "powers"]
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays

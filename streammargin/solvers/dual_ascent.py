@@ -61,7 +61,7 @@ class DualAscent(CertifiedBySweep):
 
     def loop_dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are and the tolerance allows it."""
-        single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.p == 2.0
+        single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
     def estimate(self, problem: Problem, state: State, running: Running) -> float:

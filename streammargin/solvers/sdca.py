@@ -11,7 +11,7 @@ from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
-from streammargin.specs.norms import mirror, rough_norm
+from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import numbered_from
 
 # near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
@@ -23,7 +23,8 @@ MEAN_GAP = 0.8
 class Method(DualAscent):
     """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n).
 
-    For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q.
+    For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for an elastic net `powers`
+    are the weights.
 
     With a finite C and p = 2, what is certified near the end is the mean of theta and of `trail` (K, d+1),
     theta one pass before.
@@ -40,12 +41,15 @@ class Method(DualAscent):
             "sleep": Array((K, n), np.uint8),
             "curvature": Array((n,)),
             "theta": Array((K, width), dtype),
-            "powers": Array((K, width if problem.p != 2.0 else 0)),
+            "powers": Array((K, 0 if problem.linear else width)),
             "power_sum": Array((K,)),
             "figures": Array((K, kernel.FIGURES)),
             "trail": Array((K, width if self._averages(problem) else 0), dtype),
             **self.certificates(problem, dtype),
         }
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        return penalty.norm is not None and not free
 
     def start(self, problem: Problem) -> State:
         state = super().start(problem)
@@ -59,7 +63,7 @@ class Method(DualAscent):
             state.arrays["trail"][:] = state.arrays["theta"]
 
     def _averages(self, problem: Problem) -> bool:
-        return problem.p == 2.0 and not problem.hard
+        return problem.linear and not problem.hard
 
     def visit_rows(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
@@ -78,9 +82,9 @@ class Method(DualAscent):
                 a["power_sum"][k] = float(np.sum(np.abs(a["theta"][k]) ** problem.q))
         self.check_scale(problem, state)
         figures = a["figures"]
-        estimate = np.zeros(problem.count)
+        estimate, penalty = np.zeros(problem.count), problem.objective.penalty
         for k in active:
-            size = rough_norm(a["theta"][k], problem.q)
+            size = penalty.rough_gauge(a["theta"][k])
             alpha = a["alpha"][k]
             if problem.objective.signed:  # the sum of the duals says nothing
                 dual, total = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
@@ -94,13 +98,14 @@ class Method(DualAscent):
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
-        return np.stack([mirror(theta.astype(np.float64), problem.q) for theta in state.arrays["theta"]])
+        mirror = problem.objective.penalty.mirror
+        return np.stack([mirror(theta.astype(np.float64)) for theta in state.arrays["theta"]])
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         # float32 weights are certified as they are, by sums in float64
         theta = state.arrays["theta"][k]
-        if problem.p != 2.0:
-            return mirror(theta, problem.q)
+        if not problem.linear:
+            return problem.objective.penalty.mirror(theta)
         return 0.5 * (theta + state.arrays["trail"][k]) if state.numbers["trailing"] else theta
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
@@ -110,6 +115,7 @@ class Method(DualAscent):
         # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
         a = state.arrays
         a["theta"][k] = theta
+        if not problem.linear:
+            a["powers"][k] = problem.objective.penalty.powers(theta)
         if problem.p != 2.0:
-            a["powers"][k] = np.sign(theta) * np.abs(theta) ** (problem.q - 1.0)
             a["power_sum"][k] = float(np.sum(np.abs(theta) ** problem.q))

@@ -127,6 +127,14 @@ class DenseBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
+    def add_shrunk(self, i, t, theta, w, r, rest):
+        """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
+        x = self.X[i]
+        d = x.size
+        for j in range(d + 1):
+            theta[j] += t * (x[j] if j < d else self.bias)
+            w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
+
     def entries(self, i):
         """Number of stored values of row i."""
         return self.X.shape[1]
@@ -254,6 +262,14 @@ class CSRBlock(NamedTuple):
                 powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
                 change += theta[j] * powers[j]
         return change
+
+    def add_shrunk(self, i, t, theta, w, r, rest):
+        """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        for k in range(start, stop + 1):
+            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
+            theta[j] += t * (self.data[k] if k < stop else self.bias)
+            w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
 
     def entries(self, i):
         """Number of stored values of row i."""

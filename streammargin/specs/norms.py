@@ -1,4 +1,4 @@
-"""lp norms of the regulariser and their mirror maps.
+"""Penalties as the kernels of coordinate ascent take them: lp norms and their mirror maps, the elastic net.
 
 w = mirror(theta) for psi(w) = 1/2 ||w||_p^2 and q = p/(p-1):
 w_j = ||theta||_q^(2-q) |theta_j|^(q-1) sign(theta_j), and ||w||_p = ||theta||_q
@@ -74,6 +74,26 @@ class Lp(NamedTuple):
         for j in range(theta.size):
             total += (abs(theta[j] + share * drift[j]) / top) ** self.q
         return (top * total ** (1.0 / self.q)) ** 2
+
+
+class Shrunk(NamedTuple):
+    """The elastic net r ||w||_1 + rest/2 ||w||_2^2: the powers sign(theta_j) (|theta_j| - r)_+ / rest are weights."""
+
+    r: float
+    rest: float
+
+    def curvature(self, block, i):
+        """L_i = ||a_i||_2^2 / rest, the curvature bound of the dual along row i."""
+        return block.sum_powers(i, 2.0) / self.rest
+
+    def scale(self, power_sum):
+        """Factor from the stored powers to the weights."""
+        return 1.0
+
+    def move(self, block, i, t, theta, powers, power_sum):
+        """theta += t x_i, the weights of its columns with it; returns power_sum, which is not needed here."""
+        block.add_shrunk(i, t, theta, powers, self.r, self.rest)
+        return power_sum
 
 
 def resolve_p(norm: float | str, features: int) -> float:

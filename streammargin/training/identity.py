@@ -32,6 +32,7 @@ def identity(
         "rows": problem.rows,
         "features": problem.features,
         "data": source.content(),
+        "penalty": repr(problem.objective.penalty),
         "labels": labels.hexdigest(),
         "held-out data": None if validator is None else validator.source.content(),
         "block bounds": hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),

@@ -15,6 +15,7 @@ import numpy as np
 import streammargin
 from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
+from streammargin.data.groups import column_groups
 from streammargin.data.open import opened
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
@@ -45,9 +46,12 @@ from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, make_solver
 from streammargin.specs.losses import is_numeric, loss_text, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given, Penalty
 from streammargin.training.identity import identity
 
 LOG = logging.getLogger("streammargin")
+PENALISE_BIAS = ("lp", "l2")  # unless it is said otherwise
 
 
 def train_rows(
@@ -194,14 +198,17 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
     check_caps(task.costs, factors, weights, source.rows)
     p = resolve_p(options.norm, source.features)
+    penalty, free = make_objective(source, options, p, options.column(task.costs))
     per_trial = len(target.positive)
     problem = Problem(
         rows=source.rows,
         features=source.features,
         dtype=source.dtype,
         loss=task.loss,
-        norm=make_norm(p),
+        norm=penalty.norm or make_norm(p),
         p=p,
+        penalty=penalty,
+        free=free,
         codes=target.codes,
         positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
         caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
@@ -219,6 +226,17 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         largest_target=float(np.abs(targets).max(initial=0.0)),
     )
     return target, problem
+
+
+def make_objective(source: Source, options: Options, p: float, column: float) -> tuple[Penalty, bool]:
+    """The penalty of all columns that it is of, and whether the constant one, of this value, is left out."""
+    name, groups = options.penalty, options.groups
+    free = not (name in PENALISE_BIAS if options.penalize_bias is None else options.penalize_bias) and column != 0.0
+    if groups is not None:
+        groups = column_groups(groups, source)
+        if not free:  # the constant is a group by itself
+            groups = np.append(groups, groups.max() + 1)
+    return make_penalty(name, Given(p, options.l1_ratio, groups)), free
 
 
 def _held_out(stack: ExitStack, options: Options, source: Source) -> Source:

@@ -43,6 +43,9 @@ def use_everything():
             sm.train(data, solver="asdca", loss=loss, norm=norm, tol=tol, passes=2, bias=1.0)
         for loss in ("hinge", "squared_hinge", "logistic"):
             sm.train(data, solver="newton", loss=loss, passes=8)
+        for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):
+            sm.train(data, solver=solver, loss=loss, penalty="elasticnet", penalize_bias=True, passes=2)
+        sm.train(data, solver="pdprox", penalty="l1", passes=2)
         for solver, norm in (("sdca", 2), ("asdca", 1.5)):
             sm.train((data[0], np.arange(30) * 0.5), solver=solver, norm=norm, loss="interpolate", passes=2)
 

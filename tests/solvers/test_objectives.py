@@ -16,6 +16,7 @@ from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import new_state
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
+from streammargin.specs.penalties.lp import LpSquare
 
 
 def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
@@ -45,7 +46,7 @@ def test_bounds_lie_below_the_objective_and_above_the_margin(p):
         u, theta = A @ w, A.T @ alpha
         length, size = np.sum(np.abs(theta) ** q) ** (1 / q), np.sum(np.abs(w) ** p) ** (1 / p)
         sums = Sums(0.7 * np.maximum(1 - u, 0).sum(), alpha.sum(), alpha.sum(), u.min(), np.sum(u <= 0))
-        soft, hard = SoftMargin(p, False), HardMargin(p, False)
+        soft, hard = SoftMargin(LpSquare(p), False), HardMargin(LpSquare(p), False)
         found, (dual, upper) = soft.candidate(w, sums), soft.bounds(theta, sums)
         assert found.primal == pytest.approx(0.5 * size**2 + sums.losses) and found.mistakes == np.sum(u <= 0)
         assert dual == pytest.approx(alpha.sum() - 0.5 * length**2) and dual <= found.primal and upper == math.inf
@@ -65,7 +66,7 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
                 row[c], row[k] = x / math.sqrt(2), -x / math.sqrt(2)
                 rows.append(row.ravel())
     margins = np.array(rows) @ W.ravel()
-    joint = JointMargin(2.0, True, 3)
+    joint = JointMargin(LpSquare(2.0), True, 3)
     lengths = joint.lengths(np.linalg.norm(W, axis=1))
     scores = X @ W.T
     apart = [s[c] - max(np.delete(s, c)) for s, c in zip(scores, own, strict=True)]
@@ -83,7 +84,7 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
 
 
 def test_interpolation_weighs_violations_against_the_norm():
-    objective = Interpolation(2.0, False, 4.0)
+    objective = Interpolation(LpSquare(2.0), False, 4.0)
     near, exact = Candidate(2.0, -0.04, 0), Candidate(2.4, 0.0, 0)
     assert objective.better(near, exact, 2.0) and not objective.better(exact, near, 2.0)
     assert objective.better(exact, Candidate(math.inf, -math.inf, 0), 2.0)
@@ -115,22 +116,12 @@ def test_each_problem_keeps_its_own_best_and_what_was_shown_is_never_written():
     assert [f.primal for f in best_figures(together, state)] == [2.0, 2.0]
 
 
-class FreeConstant(SoftMargin):
-    """1/2 ||w||^2 without its last entry: A^T alpha must end in 0."""
-
-    def regulariser(self, w):
-        return super().regulariser(w[:-1])
-
-    def conjugate(self, theta):
-        return super().conjugate(theta[:-1]) if abs(theta[-1]) < 1e-12 else math.inf
-
-
-def test_a_constant_column_that_is_not_penalised_has_its_place():
+def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
     from scipy.optimize import minimize
 
     X, y = noisy(40, 3)
     A = y[:, None] * np.column_stack([X, np.ones(40)])
-    objective: Objective = FreeConstant(2.0, False)
+    objective: Objective = SoftMargin(LpSquare(2.0), False, free=True)
     # the dual of the squared hinge, sum alpha - alpha^2 / 4 each, under sum y alpha = 0
     found = minimize(
         lambda a: 0.5 * np.sum((a @ A[:, :-1]) ** 2) - a.sum() + 0.25 * a @ a, np.ones(40), bounds=[(0, None)] * 40,
@@ -150,6 +141,8 @@ def test_a_constant_column_that_is_not_penalised_has_its_place():
 
 
 def test_a_bound_of_the_running_sums_is_an_estimate_only():
-    assert SoftMargin(2.0, False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
-    assert HardMargin(2.0, False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(1 - 0.9 / 2 * 4 / 2)
-    assert replace(HardMargin(2.0, False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)
+    assert SoftMargin(LpSquare(2.0), False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
+    assert HardMargin(LpSquare(2.0), False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(
+        1 - 0.9 / 2 * 4 / 2
+    )
+    assert replace(HardMargin(LpSquare(2.0), False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.rounding import TERM, mean_rounding, norm_rounding
-from streammargin.specs.norms import lp_norm
+from streammargin.specs.penalties.base import Penalty
 
 
 class Sums(NamedTuple):
@@ -70,15 +71,12 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """R(w) + sum_i cap_i phi(u_i) over the rows of one binary problem, with R(w) = 1/2 ||w||_p^2.
+    """R(w) + sum_i cap_i phi(u_i) over the rows of one binary problem.
 
-    p: of the norm; together: several classes share one count of mistakes, so that all report the latest weights.
+    penalty: R; together: several classes share one count of mistakes, so that all report the latest weights; free: the
+    constant column, the last entry of w, is not penalised, so that the last entry of A^T alpha must be 0.
 
     Where others have their place:
-    another R: `regulariser` and `conjugate`, which answers inf where A^T alpha is not feasible; one that only a part
-        of the dual point is feasible for scales that point in `bounds`, with the sums that it needs beside it;
-    a constant column that is not penalised: both leave the last entry of w and of A^T alpha out, and `bounds` has
-        the constraint that the last entry of A^T alpha be 0;
     several outputs W (d, k) with targets (n, k): K lines of w that are one problem, as the classes of a joint margin
         are: `groups` says which lines are one vector, and what is one number for all of them is made in `lengths`,
         `margins` and `mistakes`;
@@ -86,25 +84,51 @@ class Objective(ABC):
         are signed: the sums are the same.
     """
 
-    p: float
+    penalty: Penalty
     together: bool
+    free: bool = field(default=False, kw_only=True)
     signed: ClassVar[bool] = False  # the duals have both signs
     infeasible: ClassVar[bool] = False  # there may be no solution, and a small bound of the margin is what says so
     unit: ClassVar[float] = 1.0  # margins are those of the rows of A times this
 
-    @property
-    def q(self) -> float:
-        """The dual exponent."""
-        return self.p / (self.p - 1.0)
+    def penalised(self, w: np.ndarray) -> np.ndarray:
+        """The entries of w or A^T alpha (d+1,) that R is of."""
+        return w[:-1] if self.free else w
 
     def regulariser(self, w: np.ndarray) -> float:
         """R(w) of w (d+1,)."""
-        size = lp_norm(w, self.p)
-        return 0.5 * size * size
+        return self.penalty.value(self.penalised(w))
 
     def conjugate(self, theta: np.ndarray) -> float:
-        """R*(theta) of theta = A^T alpha (d+1,)."""
-        return 0.5 * lp_norm(theta, self.q) ** 2
+        """R*(theta) of theta = A^T alpha (d+1,), inf where that is not feasible."""
+        return math.inf if self.free and theta[-1] != 0.0 else self.penalty.conjugate(self.penalised(theta))
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        """The largest steps (d+1,) that `prox` can take of all no larger than these."""
+        found = self.penalty.even(self.penalised(steps))
+        return np.append(found, steps[-1]) if self.free else found
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j) for v (d+1,), a new array."""
+        moved = self.penalty.prox(self.penalised(v), self.penalised(steps))
+        return np.append(moved, v[-1]) if self.free else moved
+
+    def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
+        """(A^T alpha (d+1,), its sums) of the largest part of alpha that fits a constant that is not penalised.
+
+        sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. The
+        heavier side is scaled down; `alpha` of the sums is that of |alpha_i|.
+        """
+        if len(sums) == 1:
+            return sides[0], sums[0]
+        least = min(side.alpha for side in sums)
+        factors = [least / side.alpha if side.alpha > 0.0 else 0.0 for side in sums]
+        theta = factors[0] * sides[0] + factors[1] * sides[1]
+        theta[-1] = 0.0
+        up, down = ([factor * value for value in (side.duals, side.alpha, side.summed, side.pulled)]
+                    for factor, side in zip(factors, sums, strict=True))  # fmt: skip
+        duals, alpha, summed, pulled = (one + other for one, other in zip(up, down, strict=True))
+        return theta, sums[0]._replace(duals=duals, alpha=alpha, summed=summed, pulled=pulled)
 
     def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
         """Lines of w (K, d+1) that are one vector: the number of each such group, and its lines; of problems active."""
@@ -145,9 +169,14 @@ class Objective(ABC):
         return Candidate(losses + penalty, -math.inf, int(mistakes), rounding)
 
     def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
-        """The dual objective of theta = A^T alpha, rounded down."""
-        length = math.sqrt(2.0 * self.conjugate(theta)) + sums.blur
-        return sums.duals - TERM * sums.summed - 0.5 * length * length * (1.0 + norm_rounding(theta.size))
+        """The dual objective of theta = A^T alpha, rounded down; of a part of alpha, where all is not feasible.
+
+        -inf where no part of it is (see `balanced`).
+        """
+        if self.free and theta[-1] != 0.0:
+            return -math.inf
+        gauge = self.penalty.gauge(self.penalised(theta)) + sums.blur * self.penalty.stretch(theta.size)
+        return self.penalty.bound(sums.duals - TERM * sums.summed, gauge, norm_rounding(theta.size))
 
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:

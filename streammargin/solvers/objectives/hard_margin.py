@@ -13,6 +13,7 @@ from streammargin.solvers.figures import Figures, relative_margin_gap
 from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
 from streammargin.solvers.rounding import norm_rounding
 from streammargin.specs.norms import lp_norm
+from streammargin.specs.penalties.lp import LpSquare
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class HardMargin(Objective):
     hull of the rows, ||A^T alpha||_q / sum alpha, bounds it.
     """
 
+    penalty: LpSquare
     infeasible: ClassVar[bool] = True
 
     @property
@@ -31,13 +33,13 @@ class HardMargin(Objective):
         return 1
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        size = lp_norm(w, self.p)
+        size = lp_norm(w, self.penalty.p)
         slack = min(sums.slack, sums.surely)
         slack -= norm_rounding(w.size) * abs(slack)  # that of the length
         return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        length = lp_norm(theta, self.q) * (1.0 + norm_rounding(theta.size)) + sums.blur
+        length = self.penalty.gauge(theta) * (1.0 + norm_rounding(theta.size)) + sums.blur
         return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:

@@ -1,0 +1,296 @@
+"""Primal-dual proximal steps (Pdprox paper, Algorithms 1 and 2), restarted (Applegate et al. 2021, PDLP)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import DataError, UsageError
+from streammargin.kernels import pdprox as kernel
+from streammargin.kernels import row_norms as norms
+from streammargin.kernels.columns import add_columns
+from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.objectives.base import Candidate, Sums
+from streammargin.solvers.rounding import blur
+from streammargin.solvers.state import Array, Layout, Room
+from streammargin.specs.blocks import Block
+from streammargin.specs.penalties.base import Penalty
+from streammargin.specs.rows import numbered_from
+
+SQUARES = 3  # of the sums of kernels/columns.py
+LAST, MEAN = 0, 1  # the two weights that a pass certifies
+PAPER = ("primal", "dual")
+LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares must be numbers
+# a restart: the gap is this part of what it was at the last one; or this part and no longer falling; or too many
+# passes, of all so far (Applegate et al. 2021, section 3.2)
+SUFFICIENT, NECESSARY, LONG = 0.2, 0.8, 0.36
+PATIENCE = 20  # passes before a restart for the last reason
+SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (section 3.1)
+PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
+
+
+class Method(Solver):
+    """alpha <- prox of the losses at alpha - sigma A w, w <- prox of R at w + tau A^T (2 alpha - alpha_before).
+
+    One read an iteration: a pass sees w, steps the duals by the margins that it meets and sums up A^T alpha, which is
+    all that the next w needs; its sums certify w and alpha, and the mean of the w since the last restart with the mean
+    of the alpha. This is Algorithm 2 of the paper. tau is one number over the Euclidean norms of the columns; tau sigma
+    follows from how far the last step went, and their ratio from how far both sides went between two restarts.
+
+    schedule = primal or dual: Algorithms 2 and 1 with the paper's own steps, one for all columns, and without restarts.
+
+    A first pass at w = 0 takes the duals that are best there: where they are optimal, so is w = 0.
+    """
+
+    name = "pdprox"
+    summary = "primal-dual proximal steps"
+    prologue = 1
+    requires = ("step", "primal", "dual")
+    options = ("schedule",)
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if not problem.objective.penalty.proximal:
+            raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
+        if problem.hard:
+            raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
+        schedule = self._schedule(problem)
+        if schedule is not None and schedule not in PAPER:
+            raise UsageError(
+                f"the schedule of pdprox is primal or dual, the algorithms of the paper, not {schedule!r}; leave "
+                "`schedule` out for steps and restarts that the run finds"
+            )
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        return True
+
+    @staticmethod
+    def _schedule(problem: Problem) -> str | None:
+        return problem.options.get("schedule")
+
+    def layout(self, problem: Problem) -> Layout:
+        K, n, width = problem.count, problem.rows, problem.features + 1
+        sides = 2 if problem.objective.free else 1
+        restarts = self._schedule(problem) is None
+        return {
+            **best_layout(problem),
+            "row_norms": Array((norms.ROW_FIGURES,)),
+            "columns": Array((4, problem.features)),
+            "tempo": Array((width,)),
+            "w": Array((2, K, width)),
+            "blur": Array((2, K)),
+            "alpha": Array((K, n)),
+            "pull": Array((K, sides, width)),
+            "duals": Array((K, sides, kernel.DUAL_SUMS)),
+            "losses": Array((2, K, kernel.LOSS_SUMS)),
+            "wrong": Array((2, problem.trials), np.int64),
+            # sums since the last restart, of as many passes
+            "passes": Array((K,), np.int64),
+            "w_total": Array((K, width)),
+            "total": Array((K, n if restarts else 0)),
+            "pull_total": Array((K, sides, width)),
+            "duals_total": Array((K, sides, kernel.DUAL_SUMS)),
+            # A^T alpha and w of the pass before, and where the last restart was
+            "image": Array((K, width)),
+            "w_before": Array((K, width)),
+            "w_anchor": Array((K, width if restarts else 0)),
+            "alpha_anchor": Array((K, n if restarts else 0), np.float32),
+            "gap_anchor": Array((K,), fill=math.inf),
+            "gap": Array((K,), fill=math.inf),
+            "step": Array((K,)),
+            "ratio": Array((K,)),
+            "the weights as they are shown, and vectors of a step": Room(8 * width * (K + 6)),
+        }
+
+    # prologue: the norms of rows and columns
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        a = state.arrays
+        norms.row_norms(block, numbered_from(first), problem.labels, 2.0, a["row_norms"])
+        rows = slice(first, first + block.rows())
+        weights = problem.weights[rows] if problem.weights.size else problem.weights
+        add_columns(block, problem.codes[rows], weights, *a["columns"])
+        state.numbers["constant"] = block.bias
+
+    def _begin(self, problem: Problem, state: State) -> None:
+        """After the prologue: what tau is for each column, up to a factor, and the steps of the paper."""
+        a = state.arrays
+        mass = float(problem.weights[problem.there(slice(None))].sum()) if problem.weights.size else problem.present
+        squares = np.append(a["columns"][SQUARES], mass * state.numbers["constant"] ** 2)
+        largest = float(a["row_norms"][norms.LARGEST])
+        sizes = np.sqrt(squares)
+        there = sizes > 0.0
+        least = float(sizes.min(initial=math.inf, where=there))
+        if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
+            raise DataError(
+                "a row or column has a norm too far from 1 to compute with; multiply the data by a constant, or use "
+                "`scale=maxabs`"
+            )
+        if self._schedule(problem) is None:
+            a["tempo"][:] = problem.objective.even(
+                np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
+            )
+            a["ratio"][:] = math.sqrt(float(a["tempo"] @ squares) / mass)  # times ||alpha||, once it is known
+        else:  # Theorem 6, with the mean loss in place of the sum
+            a["tempo"][:] = 1.0
+            a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
+            a["ratio"][:] = problem.caps.max(axis=1)
+
+    # passes
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        if number == 1:
+            self._begin(problem, state)
+        a = state.arrays
+        state.numbers["seen"] = 0
+        a["blur"][:] = np.stack([blur(w) for w in a["w"]])
+        for name in ("pull", "duals", "losses", "wrong"):
+            a[name][:] = 0
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        state.numbers["seen"] += block.rows()
+        for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
+            a["w"][:, k] = a["best"][k]
+            a["blur"][:, k] = blur(a["best"][k : k + 1])
+        lengths = a["step"] * a["ratio"]
+        curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
+        twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
+        kernel.pdprox_block(
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], a["blur"],
+            curvature, twice, a["alpha"], a["total"], a["pull"], a["losses"], a["duals"], a["wrong"],
+        )  # fmt: skip
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a, K = state.arrays, problem.count
+        if state.numbers["seen"] < problem.rows:  # broken off: it proves nothing
+            mistakes = int(a["losses"][LAST, :, kernel.MISTAKES].sum())
+            return PassReport(np.full(K, math.inf), mistakes, best_figures(problem, state))
+        a["passes"][active] += 1
+        for name in ("w", "pull", "duals"):
+            a[f"{name}_total"][active] += (a["w"][LAST] if name == "w" else a[name])[active]
+        found = [[self._candidate(problem, state, v, k) for k in range(K)] for v in (LAST, MEAN)]
+        duals = np.full((2, K), -math.inf)
+        for k in active:
+            duals[LAST, k] = self._dual(problem, a["pull"][k], a["duals"][k], 1)
+            duals[MEAN, k] = self._dual(problem, a["pull_total"][k], a["duals_total"][k], int(a["passes"][k]))
+        keep_bounds(state, duals.max(axis=0), np.full(K, math.inf))
+        shown, wrong = self._keep(problem, state, found)
+        for k in active:
+            gaps = [found[v][k].primal - float(duals[v, k]) for v in (LAST, MEAN)]
+            self._advance(problem, state, k, gaps)
+        figures = best_figures(problem, state)
+        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
+        mistakes = sum(candidate.mistakes for candidate in shown)
+        return PassReport(estimate, mistakes, figures, wrong if problem.per_trial > 1 else None)
+
+    @staticmethod
+    def _candidate(problem: Problem, state: State, which: int, k: int) -> Candidate:
+        a = state.arrays
+        sums = a["losses"][which, k]
+        losses, rounding, mistakes = (float(sums[name]) for name in (kernel.LOSSES, kernel.ROUNDING, kernel.MISTAKES))
+        return problem.objective.weighed(a["w"][which, k], losses, rounding, mistakes)
+
+    @staticmethod
+    def _dual(problem: Problem, pull: np.ndarray, sums: np.ndarray, passes: int) -> float:
+        """The bound of duals whose sums these are, or of the mean of several: the dual objective is concave."""
+        objective = problem.objective
+        names = (kernel.DUAL, kernel.ALPHA, kernel.SUMMED, kernel.PULLED)
+        sides = []
+        for side in sums / passes:
+            dual, alpha, summed, pulled = (float(side[name]) for name in names)
+            sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=problem.present + passes))
+        return objective.bounds(*objective.balanced(pull / passes, sides))[0]
+
+    @staticmethod
+    def _keep(
+        problem: Problem, state: State, found: list[list[Candidate]]
+    ) -> tuple[list[Candidate], np.ndarray]:  # fmt: skip
+        """Keep the better weights of the last and the mean, for each value of C; (what they are worth, its `wrong`)."""
+        a, size = state.arrays, problem.per_trial
+        w, chosen, wrong = a["w"][LAST].copy(), list(found[LAST]), a["wrong"][LAST].copy()
+        for trial in range(problem.trials):
+            lines = slice(trial * size, (trial + 1) * size)
+            if sum(c.primal for c in found[MEAN][lines]) < sum(c.primal for c in found[LAST][lines]):
+                w[lines], chosen[lines], wrong[trial] = a["w"][MEAN, lines], found[MEAN][lines], a["wrong"][MEAN, trial]
+        keep_weights(problem, state, w, chosen)
+        return chosen, wrong
+
+    # steps
+
+    def _advance(self, problem: Problem, state: State, k: int, gaps: list[float]) -> None:
+        """The next weights of problem k, after a restart where it is time for one."""
+        a = state.arrays
+        image, before = a["pull"][k].sum(axis=0), a["image"][k].copy()
+        if self._schedule(problem) is not None:
+            if state.numbers["pass"] == 1 and self._schedule(problem) == "dual":
+                a["alpha"][k] = 0.0  # where the first of the two steps starts
+        elif a["step"][k] == 0.0:
+            self._first_step(state, k, image)
+            before = image
+            a["gap_anchor"][k] = min(gaps)
+        else:
+            self._next_step(state, k, image - before)
+            if self._due(state, k, min(gaps)):
+                image = before = self._restart(problem, state, k, image, gaps)
+        a["image"][k] = image
+        a["w_before"][k] = a["w"][LAST, k]
+        # Algorithm 1 extrapolates its duals by their second step
+        towards = image if self._schedule(problem) == "dual" else 2.0 * image - before
+        tau = a["step"][k] / a["ratio"][k] * a["tempo"]
+        a["w"][LAST, k] = problem.objective.prox(a["w"][LAST, k] + tau * towards, tau)
+        a["w"][MEAN, k] = (a["w_total"][k] + a["w"][LAST, k]) / (a["passes"][k] + 1)
+
+    def _first_step(self, state: State, k: int, image: np.ndarray) -> None:
+        """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""
+        a = state.arrays
+        size = math.sqrt(float(a["duals"][k, :, kernel.MOVED].sum()))
+        length = math.sqrt(float(image @ (a["tempo"] * image)))
+        a["step"][k] = size / length if length > 0.0 else 1.0
+        a["ratio"][k] = a["ratio"][k] * size or 1.0
+
+    def _next_step(self, state: State, k: int, pulled: np.ndarray) -> None:
+        """tau sigma from what the last step was and what ||A|| it met; pulled: A^T of the change of alpha."""
+        a, passes = state.arrays, state.numbers["pass"] + 1.0
+        change, ratio = a["w"][LAST, k] - a["w_before"][k], float(a["ratio"][k])
+        met = abs(float(change @ pulled))
+        moved = ratio * float(change @ (change / a["tempo"])) + float(a["duals"][k, :, kernel.MOVED].sum()) / ratio
+        longest = moved / (2.0 * met) if met > 0.0 else math.inf
+        a["step"][k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * a["step"][k])
+
+    def _due(self, state: State, k: int, gap: float) -> bool:
+        """Whether it is time for a restart, where the better pair has this gap."""
+        a = state.arrays
+        before, a["gap"][k] = a["gap"][k], gap
+        if gap <= SUFFICIENT * a["gap_anchor"][k] or (gap <= NECESSARY * a["gap_anchor"][k] and gap > before):
+            return True
+        return a["passes"][k] >= LONG * state.numbers["pass"] and state.numbers["pass"] > PATIENCE
+
+    def _restart(self, problem: Problem, state: State, k: int, image: np.ndarray, gaps: list[float]) -> np.ndarray:
+        """Go on from the better of the last pair and the mean one; returns its A^T alpha."""
+        a = state.arrays
+        alpha, total, anchor, count = a["alpha"][k], a["total"][k], a["alpha_anchor"][k], int(a["passes"][k])
+        if gaps[MEAN] < gaps[LAST]:
+            a["w"][LAST, k] = a["w"][MEAN, k]
+            image = a["pull_total"][k].sum(axis=0) / count
+            np.divide(total, count, out=alpha)
+        square = 0.0
+        for start in range(0, problem.rows, PIECE):
+            rows = slice(start, start + PIECE)
+            square += float(np.sum((alpha[rows] - anchor[rows]) ** 2))
+        anchor[:] = alpha
+        change = a["w"][LAST, k] - a["w_anchor"][k]
+        length = float(change @ (change / a["tempo"]))
+        if 0.0 < length < math.inf and 0.0 < square < math.inf:
+            a["ratio"][k] = math.sqrt(a["ratio"][k] * math.sqrt(square / length))
+        a["w_anchor"][k] = a["w"][LAST, k]
+        a["gap_anchor"][k], a["gap"][k], a["passes"][k] = min(gaps), math.inf, 0
+        for name in ("w_total", "total", "pull_total", "duals_total"):
+            a[name][k] = 0.0
+        return image
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["w"][LAST].copy()

@@ -1,0 +1,83 @@
+"""Norms of the weights (Pdprox paper, section 4.4): l1 leaves few weights, l2norm all or none, linf few sizes.
+
+Their prox is what projecting on the ball of the dual norm leaves (Moreau's decomposition).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.specs.norms import lp_norm
+from streammargin.specs.penalties.base import Maker, Norm, shrink
+
+
+@dataclass(frozen=True)
+class L1(Norm):
+    """R(w) = sum |w_j|."""
+
+    name: ClassVar[str] = "l1"
+
+    def value(self, w: np.ndarray) -> float:
+        return float(np.abs(w).sum())
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return float(np.abs(theta).max(initial=0.0))
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        return shrink(v, steps)
+
+
+@dataclass(frozen=True)
+class L2Norm(Norm):
+    """R(w) = ||w||_2, not squared."""
+
+    name: ClassVar[str] = "l2norm"
+
+    def value(self, w: np.ndarray) -> float:
+        return lp_norm(w, 2.0)
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return lp_norm(theta, 2.0)
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        size = lp_norm(v, 2.0)
+        return v * max(0.0, 1.0 - steps[0] / size) if size > 0.0 else v.copy()
+
+
+@dataclass(frozen=True)
+class LInf(Norm):
+    """R(w) = max |w_j|."""
+
+    name: ClassVar[str] = "linf"
+
+    def value(self, w: np.ndarray) -> float:
+        return float(np.abs(w).max(initial=0.0))
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return float(np.abs(theta).sum())
+
+    def stretch(self, size: int) -> float:
+        return float(np.sqrt(size))
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        # v minus its projection on the l1 ball whose radius is the step: all sizes are cut off at one height
+        sizes = np.sort(np.abs(v))[::-1]
+        excess = np.cumsum(sizes) - steps[0]
+        if excess[-1] <= 0.0:
+            return np.zeros_like(v)
+        heights = excess / np.arange(1, v.size + 1)
+        height = heights[np.flatnonzero(sizes > heights)[-1]]
+        return np.clip(v, -height, height)
+
+
+PENALTIES = {
+    "l1": Maker(lambda given: L1()),
+    "l2norm": Maker(lambda given: L2Norm()),
+    "linf": Maker(lambda given: LInf()),
+}

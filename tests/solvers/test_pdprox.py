@@ -1,0 +1,293 @@
+"""Penalties and pdprox against an interior-point method, HiGHS and scikit-learn, and against the paper."""
+
+import math
+import warnings
+from itertools import cycle, product
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy
+
+import streammargin as sm
+from streammargin.errors import DataError, UsageError
+from streammargin.specs.losses import make_loss
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given
+
+conic = pytest.importorskip("reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError)
+
+GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
+PENALTIES = {
+    "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
+    "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
+}  # fmt: skip
+LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
+CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
+WEIGHTS = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], 50)
+CLASS_WEIGHT = {1: 2.0, -1: 0.5}
+_ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
+PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
+
+
+def rows():
+    """Rows of eight columns, one of them 0 throughout, labels -1 and 1 of which the second is the rarer."""
+    X, y = noisy(50, 8, seed=2)
+    X[:, 5] = 0.0
+    return X, np.where(X @ np.arange(8.0) > 3.0, 1, y)
+
+
+def caps_of(y, C, weighted):
+    return C * (WEIGHTS * np.where(y > 0, CLASS_WEIGHT[1], CLASS_WEIGHT[-1]) if weighted else np.ones(len(y)))
+
+
+def objective(model, X, y, caps, penalty, constant, loss="hinge"):
+    """The objective of a model by NumPy and the loss's own definition."""
+    w, b = model.coef_[0], model.intercept_[0]
+    given = dict(PENALTIES.get(penalty, {}))
+    parts = w
+    if constant == "penalised":
+        parts = np.append(w, b / 2.0)
+        if "groups" in given:
+            given["groups"] = np.append(GROUPS, 3)
+    u = y * (X @ w + b)
+    phi = sum(make_loss(loss).primal(one, cap) for one, cap in zip(u.tolist(), caps.tolist(), strict=True) if cap > 0)
+    return make_penalty(penalty.split()[0], Given(**given)).value(parts) + phi
+
+
+@pytest.mark.parametrize("penalty, loss, constant, weighted, form", PAIRS)
+def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, loss, constant, weighted, form):
+    X, y = rows()
+    name, given, C = penalty.split()[0], PENALTIES[penalty], 0.4
+    weights = {"sample_weight": WEIGHTS, "class_weight": CLASS_WEIGHT} if weighted else {}
+    caps = caps_of(y, C, weighted)
+    there = caps > 0
+    best, _, _ = conic.solve(
+        X[there], y[there], caps[there], name, loss, r=given.get("l1_ratio"), groups=given.get("groups"),
+        constant=2.0 if constant == "penalised" else float(constant == "free"), free=constant != "penalised",
+    )  # fmt: skip
+    result = sm.train(
+        (as_form(X, form), y), solver="pdprox", penalty=name, loss=loss, C=C, tol=1e-5, passes=20000, **given,
+        **weights, **CONSTANTS[constant],
+    )  # fmt: skip
+    figures = result.certificate
+    assert result.converged and figures["gap"] <= 1e-5
+    assert figures["dual"] <= best * (1 + 1e-6) and figures["primal"] == pytest.approx(best, rel=1e-5)
+    assert objective(result.model, X, y, caps, penalty, constant, loss) == pytest.approx(figures["primal"], rel=1e-12)
+
+
+def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
+    assert {pair[2:4] for pair in PAIRS} == set(product(CONSTANTS, (False, True)))
+    assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
+
+
+def test_hinge_and_l1_is_the_linear_program_of_highs():
+    from scipy.optimize import linprog
+
+    X, y = rows()
+    A, n, d = y[:, None] * X, *X.shape
+    cost = np.concatenate([np.ones(2 * d), np.zeros(2), np.full(n, 0.7)])
+    found = linprog(
+        cost, -np.hstack([A, -A, y[:, None], -y[:, None], np.eye(n)]), -np.ones(n), bounds=(0, None), method="highs"
+    )
+    result = sm.train((X, y), penalty="l1", C=0.7, tol=1e-6, passes=20000)
+    assert result.model.header["solver"] == "pdprox" and result.converged
+    assert result.certificate["primal"] == pytest.approx(found.fun, rel=1e-6)
+    np.testing.assert_allclose(result.model.coef_[0], found.x[:d] - found.x[d : 2 * d], atol=1e-3)
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
+def test_logistic_is_what_scikit_learn_finds(penalty):
+    linear = pytest.importorskip("sklearn.linear_model")
+    X, y = rows()
+    ratio = {"l1": 1.0, "elasticnet": 0.5}[penalty]
+    theirs = linear.LogisticRegression(
+        penalty="elasticnet", C=1.5, l1_ratio=ratio, solver="saga", tol=1e-9, max_iter=100000
+    )
+    with warnings.catch_warnings():  # releases differ in how the penalty is to be named
+        warnings.simplefilter("ignore")
+        theirs.fit(X, y)
+    ours = sm.train((X, y), penalty=penalty, loss="logistic", C=1.5, tol=1e-9, passes=20000)
+    np.testing.assert_allclose(ours.model.coef_, theirs.coef_, atol=1e-4)
+    np.testing.assert_allclose(ours.model.intercept_, theirs.intercept_, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_coordinate_ascent_serves_the_elastic_net(form, loss):
+    X, y = rows()
+    options = {"penalty": "elasticnet", "l1_ratio": 0.8, "loss": loss, "C": 0.4}
+    for constant in ("penalised", "none"):
+        result = sm.train(
+            (as_form(X, form), y), tol=1e-7, passes=5000, sample_weight=WEIGHTS, **options, **CONSTANTS[constant]
+        )
+        assert result.model.header["solver"] == "sdca" and result.converged
+        caps = 0.4 * WEIGHTS
+        there = caps > 0
+        best, w, b = conic.solve(
+            X[there], y[there], caps[there], "elasticnet", loss, r=0.8, free=constant == "none",
+            constant=2.0 * (constant == "penalised"),
+        )  # fmt: skip
+        assert result.certificate["primal"] == pytest.approx(best, rel=1e-6)
+        np.testing.assert_allclose(result.model.coef_[0], w, atol=1e-3)
+        assert result.model.intercept_[0] == pytest.approx(b, abs=1e-3)
+        assert np.array_equal(result.model.coef_[0] == 0.0, np.abs(w) < 1e-5)
+
+
+def test_several_classes_and_costs_are_each_their_own_problem():
+    X, _ = rows()
+    y = np.argmax(X[:, :3] + 0.3, axis=1)
+    options = {"penalty": "l1", "tol": 1e-5, "passes": 20000}
+    together = sm.train((X, y), C=[0.2, 1.0], valid=(X, y), **options)
+    assert together.converged and together.model.coef_.shape == (3, 8)
+    alone = sm.train((X, y), C=together.model.header["C"], **options)
+    assert together.certificate["primal"] == pytest.approx(alone.certificate["primal"], rel=2e-5)
+    for k, figures in enumerate(alone.certificate["per_class"]):
+        best = conic.solve(X, np.where(y == k, 1, -1), np.full(50, alone.model.header["C"]), "l1")[0]
+        assert figures["dual"] <= best * (1 + 1e-6) and figures["primal"] == pytest.approx(best, rel=1e-5)
+    predicted = np.argmax(X @ alone.model.coef_.T + alone.model.intercept_, axis=1)
+    assert alone.certificate["mistakes"] == np.sum(predicted != y)
+
+
+def test_a_C_too_small_for_any_weight_is_proven_by_the_first_read():
+    X, y = rows()
+    y = np.where(np.arange(50) % 2, 1, -1)  # as many of either class
+    result = sm.train((X, y), penalty="l1", C=0.01)
+    assert result.converged and result.passes == 1 and not result.model.coef_.any()
+    assert result.certificate["primal"] == 0.5 and result.certificate["dual"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("schedule", ["primal", "dual"])
+def test_the_algorithms_of_the_paper(schedule):
+    """Step by step as they stand there, with the mean loss in place of the sum."""
+    X, y = rows()
+    n, C, passes = 50, 0.3, 12
+    A = np.column_stack([X, np.ones(n)]) * y[:, None]
+    lam = 1 / (n * C)
+    gamma = math.sqrt(n / (2 * (A**2).sum(axis=1).max()))
+
+    def prox(v):
+        return np.append(np.sign(v[:-1]) * np.maximum(np.abs(v[:-1]) - gamma * lam, 0), v[-1])
+
+    def up(alpha, w):
+        return np.clip(alpha + gamma * (1 - A @ w) / n, 0, 1)
+
+    seen, w, u, alpha, beta = [np.zeros(9)], np.zeros(9), np.zeros(9), np.zeros(n), np.zeros(n)
+    if schedule == "primal":
+        alpha = up(alpha, w)
+        u = w + gamma * A.T @ alpha / n
+        for _ in range(passes):
+            before, w = alpha, prox(u + gamma * A.T @ alpha / n)
+            alpha = up(alpha, w)
+            u = w + gamma * A.T @ (alpha - before) / n
+            seen.append(w)
+    else:
+        for _ in range(passes):
+            alpha = up(beta, w)
+            w = prox(w + gamma * A.T @ alpha / n)
+            beta = up(beta, w)
+            seen.append(w)
+    result = sm.train((X, y), penalty="l1", C=C, solver="pdprox", schedule=schedule, passes=passes, tol=0.0)
+
+    def value(w):
+        return np.abs(w[:-1]).sum() + C * np.maximum(1 - A @ w, 0).sum()
+
+    tried = [*seen[:passes], *(np.mean(seen[: t + 1], axis=0) for t in range(passes))]
+    assert result.certificate["primal"] == pytest.approx(min(map(value, tried)), rel=1e-12)
+
+
+def test_theorem_6_bounds_the_gap_of_the_means():
+    """With w~ and alpha~ of the means: those of an elastic net exist."""
+    X, y = rows()
+    n, C, T = 50, 0.3, 200
+    A, r = y[:, None] * X, 0.5
+    gamma, lam = math.sqrt(n / (2 * (A**2).sum(axis=1).max())), 1 / (n * C)
+    w, beta, ws, alphas = np.zeros(8), np.zeros(n), [], []
+    for _ in range(T):
+        alpha = np.clip(beta + gamma * (1 - A @ w) / n, 0, 1)
+        v = w + gamma * A.T @ alpha / n
+        w = np.sign(v) * np.maximum(np.abs(v) - gamma * lam * r, 0) / (1 + gamma * lam * (1 - r))
+        beta = np.clip(beta + gamma * (1 - A @ w) / n, 0, 1)
+        ws.append(w), alphas.append(alpha)
+    w, alpha = np.mean(ws, axis=0), np.mean(alphas, axis=0)
+    theta = A.T @ alpha * C
+    best_w = np.sign(theta) * np.maximum(np.abs(theta) - r, 0) / (1 - r)
+    best_alpha = (A @ w < 1).astype(float)
+    primal = r * np.abs(w).sum() + (1 - r) / 2 * w @ w + C * np.maximum(1 - A @ w, 0).sum()
+    dual = C * alpha.sum() - (1 - r) / 2 * best_w @ best_w
+    bound = (best_w @ best_w + best_alpha @ best_alpha) / (2 * gamma * T)
+    assert 0 <= (primal - dual) / (n * C) <= bound
+    result = sm.train(
+        (X, y), penalty="elasticnet", C=C, solver="pdprox", schedule="dual", passes=T, tol=0.0, bias=0
+    )  # whose better pair is at least as good
+    assert (result.certificate["primal"] - result.certificate["dual"]) / (n * C) <= bound
+
+
+def test_out_of_core_in_the_memory_that_was_given(tmp_path):
+    import h5py
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40000, 60))
+    y = np.sign(X[:, 0] - X[:, 1] + rng.standard_normal(40000))
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file["X"], file["y"], file["groups"] = X, y, np.arange(60) // 6
+    np.savetxt(tmp_path / "groups.txt", np.arange(60) // 6, fmt="%d")
+    np.save(tmp_path / "groups.npy", np.arange(60) // 6)
+    ways = ["groups", f"{tmp_path}/rows.h5:groups", str(tmp_path / "groups.txt"), str(tmp_path / "groups.npy")]
+    results = [
+        sm.train(str(tmp_path / "rows.h5"), penalty="group", groups=groups, memory="18M", C=1e-4, tol=1e-2)
+        for groups in ways
+    ]
+    assert all(result.converged for result in results)
+    inside = sm.train((X, y), penalty="group", groups=np.arange(60) // 6, C=1e-4, tol=1e-2)
+    for result in results:
+        assert result.history[0]["plan"]["blocks"] > 1
+        np.testing.assert_allclose(result.model.coef_, inside.model.coef_, rtol=1e-6, atol=1e-9)
+        assert not result.model.coef_[0, 6:].any() and result.model.coef_[0, :6].all()
+
+
+X, Y = rows()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"penalty": "l3"}, "penalty must be lp, elasticnet,"),
+        ({"penalty": "elasticnet", "l1_ratio": 1.5}, "l1_ratio must be a number from 0 to 1, not 1.5"),
+        ({"penalty": "l1", "norm": 1.5}, 'penalty="l1" has no use for norm'),
+        ({"l1_ratio": 0.5}, 'penalty="lp" has no use for l1_ratio'),
+        ({"penalty": "group"}, 'penalty="group" needs to know which columns belong together'),
+        ({"penalty": "group", "groups": [0, 1]}, r"groups has the shape \(2,\), but X has 8 columns"),
+        ({"penalty": "group", "groups": [0, 1, 2, -1, 0, 0, 0, 0]}, "that of column 3 is -1"),
+        ({"penalty": "group", "groups": [0, 1, 2, math.nan, 0, 0, 0, 0]}, "that of column 3 is nan"),
+        ({"penalty": "group", "groups": [0, 1, 2, 0.5, 0, 0, 0, 0]}, "that of column 3 is 0.5"),
+        ({"penalty": "group", "groups": list("abcdefgh")}, "must be integers"),
+        ({"penalty": "group", "groups": "none.txt"}, "there is no file none.txt of groups"),
+        ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of penalty=\"lp\" alone"),
+        ({"penalize_bias": False, "C": math.inf, "bias": 1}, "give a finite C with penalize_bias=\"no\""),
+        ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1"; solver="pdprox" does'),
+        ({"penalty": "l1", "solver": "newton"}, 'newton does not serve penalty="l1"'),
+        ({"penalty": "elasticnet", "solver": "sdca"}, 'with penalize_bias="yes", or left out, with bias=0'),
+        ({"penalty": "l2", "penalize_bias": False, "solver": "sdca"}, "constant column to be penalised"),
+        ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),
+        ({"solver": "pdprox", "norm": 1.5}, "pdprox knows the norm p = 2 only, not 1.5"),
+        ({"norm": 1.5, "penalize_bias": False}, "pdprox knows the norm p = 2 only"),
+        ({"penalty": "l1", "schedule": "1/t"}, "the schedule of pdprox is primal or dual"),
+        ({"penalize_bias": "perhaps"}, "penalize_bias must be True, False or None"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(options, message):
+    with pytest.raises((UsageError, DataError, sm.errors.StreamMarginError), match=message):
+        sm.train((X, Y), **options)
+
+
+def test_a_group_of_empty_columns_has_weights_of_0():
+    groups = np.array([0, 0, 0, 0, 0, 1, 0, 0])
+    result = sm.train((X, Y), penalty="group", groups=groups, tol=1e-4, C=0.3, passes=5000)
+    assert result.converged and result.model.coef_[0, 5] == 0.0
+
+
+def test_rows_of_any_size_are_learned_and_those_beyond_numbers_refused():
+    small = sm.train((1e-60 * X, Y), penalty="l1", C=0.5e60, passes=3000, bias=0)
+    assert small.converged
+    with pytest.raises(DataError, match="too far from 1 to compute with"):
+        sm.train((1e200 * X, Y), penalty="l1")

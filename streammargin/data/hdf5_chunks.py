@@ -19,6 +19,7 @@ Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the 
 _KNOWN: list[list[int]] = [[], [h5py.h5z.FILTER_DEFLATE], [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE]]
 _PLACE_BYTES = 16  # held of each chunk: where it lies and how long it is
 _INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # what HDF5 makes of the index of chunks: of each, and at most
+_ADDED = 1 << 16  # what filters may add to a small chunk
 
 
 class Chunks:
@@ -66,7 +67,8 @@ class Chunks:
         return self._places
 
     def _note(self, line: int, across: int, info: Any) -> None:
-        if not self.filters and info.size != self.chunk_bytes:
+        # no packing doubles a chunk; what is larger would be room for nothing
+        if info.size > 2 * self.chunk_bytes + _ADDED if self.filters else info.size != self.chunk_bytes:
             raise _misplaced(self.name)
         number = line * self.across + across
         assert self._places is not None

@@ -126,3 +126,16 @@ def test_what_was_never_written_reads_as_fill_values(tmp_path):
         reader.read(0, 61, out)
         np.testing.assert_array_equal(out, dataset[:])
         reader.close()
+
+
+def test_a_chunk_that_says_to_be_huge_gets_no_memory(tmp_path):
+    path = packed(tmp_path / "a.h5", chunks=(61, 7))
+    with h5py.File(path) as file:
+        place, size = file["X"].id.get_chunk_info(0).byte_offset, file["X"].id.get_chunk_info(0).size
+    raw = bytearray(path.read_bytes())
+    entry = raw.index(size.to_bytes(4, "little") + bytes(4))  # its key in the index: bytes, filters left out, offsets
+    assert raw.index(place.to_bytes(8, "little"), entry) - entry == 32
+    raw[entry : entry + 4] = b"\xff\xff\xff\xff"
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="a chunk of X lies where none can be"):
+        sm.train(path, passes=1)

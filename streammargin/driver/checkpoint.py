@@ -80,8 +80,8 @@ class Checkpoint:
             return False
         if not wanted:
             raise UsageError(
-                f"{self.folder} holds the checkpoint of a training; add `resume` to go on with it, or name another "
-                "directory"
+                f"{self.folder} holds the checkpoint of a training; add `resume=True` to go on with it, or name "
+                "another directory"
             )
         name, header, arrays = self._newest(there, run.limits.passes)
         self._compare(header["identity"])

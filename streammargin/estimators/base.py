@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from abc import abstractmethod
@@ -16,9 +17,9 @@ from streammargin.driver.events import History
 from streammargin.model.linear import LinearModel
 from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
-from streammargin.result import TrainResult
+from streammargin.result import TrainResult, remarks
 from streammargin.training.job import train_rows
-from streammargin.wording import in_python
+from streammargin.wording import Message, in_python
 
 try:
     from sklearn.base import BaseEstimator
@@ -28,6 +29,8 @@ except ImportError as error:
     raise ImportError(
         "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
     ) from error
+
+LOG = logging.getLogger("streammargin")
 
 
 def from_files(X: Any) -> bool:
@@ -112,8 +115,12 @@ class Estimator(BaseEstimator):
         self._header = result.model.header
         return result
 
-    def _warn(self, message: str) -> None:
-        warnings.warn(in_python(message), ConvergenceWarning, stacklevel=3)
+    def _warn(self, result: TrainResult) -> None:
+        for code, text in remarks(result):
+            if code == "not_converged":
+                warnings.warn(in_python(text), ConvergenceWarning, stacklevel=3)
+            else:  # as `streammargin.train` says it: a grid search meets many of them
+                LOG.warning(Message(text), extra={"code": code})
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model as `streammargin train` would."""

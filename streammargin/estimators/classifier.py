@@ -11,7 +11,7 @@ from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
-from streammargin.result import Certificate, advice
+from streammargin.result import Certificate
 from streammargin.training.stream import stream_header
 
 # after streammargin.estimators.base, which says what to install
@@ -62,7 +62,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         """Learn from rows X (n, d), an array or a SciPy matrix, or from files that hold the labels too.
 
         y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent;
-        with files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached.
+        with files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached;
+        classes that are never predicted are logged, as `streammargin.train` does.
         """
         if from_files(X):
             self._forget_names()
@@ -79,8 +80,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         if hasattr(self, "t_"):  # of an earlier partial_fit
             del self.t_  # type: ignore[has-type]
         self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
-        if not result.converged:
-            self._warn(advice(result))
+        self._warn(result)
         return self
 
     @available_if(_learns_from_streams)

@@ -10,7 +10,6 @@ from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
-from streammargin.result import unmet
 
 # after streammargin.estimators.base, which says what to install
 from sklearn.base import RegressorMixin  # isort: skip
@@ -58,8 +57,7 @@ class InterpolatingRegressor(RegressorMixin, Estimator):
             result = self._train((X, y), None, self._weights(sample_weight, X), loss="interpolate")
         model = result.model
         self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
-        if not result.converged:
-            self._warn(unmet(result))
+        self._warn(result)
         return self
 
     def _model(self) -> LinearModel:

@@ -13,6 +13,7 @@ from streammargin.wording import counted
 
 _EVERY = 1.0  # seconds between lines
 _LINES = 20  # of a run without a terminal
+_TRIALS = 7  # values of C in a table there
 _OTHERS = 10  # of these: how it starts, what it warns of, how it ends
 _DAYS = 2 * 86400.0  # seconds over which its lines of progress are spread, ever farther apart
 _SLOPE = 3  # passes that the slope of the estimates is taken over
@@ -99,7 +100,7 @@ class Console:
         data, plan = event["data"], event["plan"]
         self._params = event["params"]
         if isinstance(self._params.get("C"), list):  # which get a table at the end
-            self._room = max(1, self._room - len(self._params["C"]) - 1)
+            self._room = max(1, self._room - min(len(self._params["C"]), _TRIALS + 1) - 1)
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
         self._line(
             f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "
@@ -194,8 +195,17 @@ class Console:
             if self._open:  # the error message gets a line of its own
                 self._line("")
             return
-        for line in _table(event.get("trials") or [], event.get("C")):
+        trials = event.get("trials") or []
+        if self.bar or self.verbosity > 0 or len(trials) <= _TRIALS + 1:
+            shown = trials
+        else:  # those next to the best
+            first = next((k for k, one in enumerate(trials) if one["C"] == event.get("C")), 0) - _TRIALS // 2
+            first = min(max(0, first), len(trials) - _TRIALS)
+            shown = trials[first : first + _TRIALS]
+        for line in _table(shown, event.get("C")):
             self._line(line)
+        if len(shown) < len(trials):
+            self._line(f"{len(trials) - len(shown)} more values of C are in the log of --log-json")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         passes = counted(event["passes"], "pass")
         parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -43,7 +43,7 @@ from streammargin.result import Certificate, TrainResult
 from streammargin.sizes import format_size, parse_size
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
-from streammargin.solvers.registry import AUTO, make_solver
+from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.specs.losses import is_numeric, loss_text, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 from streammargin.specs.penalties import make_penalty
@@ -153,6 +153,8 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
 
     # before anything large is read or allocated
     names = candidates(asked) if options.solver == AUTO else [options.solver]
+    if options.solver == AUTO:
+        check_served(names, options)
     method, (problem, plan) = choose(names, problem_for, fit)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     working: Source = source
@@ -173,6 +175,15 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
     if why is not None:
         LOG.info("took %s", why)
     return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan, why)
+
+
+def check_served(names: Sequence[str], options: Options) -> None:
+    """UsageError for an option of single solvers that none of those that `auto` stands for has."""
+    for option in options.of_the_solver():
+        if not any(option in make_solver(name).options for name in names):
+            *others, last = [name for name in SOLVERS if option in make_solver(name).options]
+            able = f"{', '.join(others)} and {last}" if others else last
+            raise UsageError(f"`{option}` is for {able}; name the one to take with `solver`, or leave it out")
 
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
@@ -323,9 +334,10 @@ class Job:
         return trial, slice(trial * size, (trial + 1) * size)
 
     def unpredicted(self, outcome: Outcome, reader: BlockReader) -> list[str] | None:
-        """The classes that the model never predicts, on the rows where these are in memory, or else held-out ones.
+        """The classes that the model never predicts: of the held-out rows where others are not in memory, or of all.
 
-        None where that is not known. Nothing is looked at while the mistakes are fewer than the rows of any class.
+        None where that is not known. Nothing is looked at while the mistakes are fewer than the rows of any class, and
+        rows out of core are read until each class was predicted: a block mostly, all of them where one is not.
         """
         problem, trial, chosen = self.problem, *self._chosen(outcome)
         mistakes = self._certificate(outcome, trial)["mistakes"]
@@ -335,9 +347,9 @@ class Job:
         if mistakes < there[there > 0].min():
             return []
         codes, seen = problem.codes, None
-        if not self.plan.resident:
-            if self.validator is None:
-                return None
+        if not self.plan.resident and outcome.reason == "seconds":
+            return None  # there is no time to look
+        if not self.plan.resident and self.validator is not None:
             reader, codes = self.validator.reader, self.validator.codes
             seen = None if self.validator.seen is None else self.validator.seen[trial]  # by the last errors
         if seen is None:

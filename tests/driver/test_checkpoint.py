@@ -178,7 +178,7 @@ def test_other_rows_are_refused(tmp_path):
 
 def test_a_checkpoint_is_never_overwritten_unasked(tmp_path):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
-    with pytest.raises(sm.UsageError, match="holds the checkpoint of a training; add resume"):
+    with pytest.raises(sm.UsageError, match="holds the checkpoint of a training; add resume=True to go on"):
         train("sdca", str(tmp_path))
     with pytest.raises(sm.UsageError, match="resume goes on from a directory; name it with checkpoint="):
         train("sdca", resume=True)

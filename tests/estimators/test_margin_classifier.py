@@ -1,5 +1,6 @@
 """MarginClassifier as scikit-learn's users meet it, scikit-learn's own suite included."""
 
+import logging
 import math
 import pickle
 import subprocess
@@ -188,7 +189,7 @@ def test_a_fit_goes_on_from_its_checkpoint(blobs, tmp_path):
     options = {"solver": "sdca", "tol": 1e-12, "checkpoint": str(tmp_path / "points")}
     short = sm.MarginClassifier(passes=3, **options).fit(*blobs)
     assert short.n_iter_ == 3
-    with pytest.raises(sm.UsageError, match="add resume to go on"):
+    with pytest.raises(sm.UsageError, match="add resume=True to go on"):
         sm.MarginClassifier(passes=9, **options).fit(*blobs)
     resumed = sm.MarginClassifier(passes=9, resume=True, **options).fit(*blobs)
     straight = sm.MarginClassifier(passes=9, solver="sdca", tol=1e-12).fit(*blobs)
@@ -276,6 +277,15 @@ def test_labels_and_weights_beside_a_file(blobs, tmp_path):
         assert model.score(path, labels) == arrays.score(X, y)
     with pytest.raises(ValueError, match="sample_weight"):
         model.score(path, y, weight)
+
+
+def test_classes_that_are_never_predicted_are_logged(caplog):
+    y = np.where(np.arange(200) % 40, 0, 1)
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        sm.MarginClassifier(C=0.01).fit(np.random.default_rng(0).standard_normal((200, 3)), y)
+    (record,) = caplog.records
+    assert record.code == "never_predicted"
+    assert record.getMessage().startswith('never predicted: 1 class (1); class_weight="balanced" or a larger C')
 
 
 @pytest.mark.parametrize(

@@ -152,12 +152,16 @@ def test_classes_that_are_never_predicted_are_named(classes, form, caplog, tmp_p
     assert [one["label"] for one in figures if not one["predicted"]] == never
 
 
-def test_rows_out_of_core_are_not_read_again_for_it(tmp_path):
+def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monkeypatch):
     X, y = rare(8, 40_000)
     path = write_h5(tmp_path / "a.h5", np.tile(X, 20), y.astype("S"))
     options = {"C": 1e-6, "solver": "sdca", "memory": "20M", "passes": 2}
     alone = sm.train(path, **options)
-    assert alone.history[0]["plan"]["blocks"] > 1 and alone.run_end["never_predicted"] is None
+    assert alone.history[0]["plan"]["blocks"] > 1
+    never = sorted(set(y) - set(alone.model.predict(np.tile(X, 20))))
+    assert never and alone.run_end["never_predicted"] == never
+    hurried = sm.train(path, **{**options, "passes": 1000}, tol=1e-12, max_seconds=0.5)
+    assert hurried.reason == "seconds" and hurried.run_end["never_predicted"] is None
     held = sm.train(path, **options, valid=(np.tile(X[:300], 20), y[:300]))
     assert held.run_end["never_predicted"] == sorted(set(y) - set(held.model.predict(np.tile(X[:300], 20))))
 

@@ -75,6 +75,13 @@ def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
     assert sm.train(separable(), solver="auto", multiclass="joint").model.header["solver"] == "newton"
 
 
+def test_an_option_of_single_solvers_names_them():
+    with pytest.raises(sm.UsageError, match=r"average is for .*pegasos.*; name the one to take with solver"):
+        sm.train(separable(), C=np.inf, average=True)
+    with pytest.raises(sm.UsageError, match="schedule is for diagonal, inertial-diagonal and adaptive; name the one"):
+        sm.train(separable(), schedule="1/t")
+
+
 def test_the_last_refusal_is_told():
-    with pytest.raises(sm.UsageError, match="asdca has no use for average"):
-        sm.train(separable(), solver="auto", C=np.inf, average=True)
+    with pytest.raises(sm.UsageError, match="sdca needs the method step"):
+        sm.train(separable(), C=1.0, loss="exponential")

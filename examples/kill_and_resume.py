@@ -1,12 +1,12 @@
 """Kills trainings at random moments, resumes them, and compares every bit with trainings that were never killed.
 
-    python examples/kill_and_resume.py [--kills 300] [--seed 0]
+    python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME]
 
 Every solver, dense and CSR rows, two and three classes, several C, in memory and out of core, with --scale and with a
 bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts, between blocks, in a
-checkpoint, in a certificate, before and after a hand-over; a checkpoint may cost half of the time here. It is started
-again with --resume until it comes to its end. Compared are the weights, the header of the
-model and the log, but for checkpoints, times, memory and bytes read. Exit code 1 where anything differs.
+checkpoint, before and after a hand-over; a checkpoint may cost half of the time here. The phases that are short, as a
+certificate, are aimed at. It is started again with --resume until it comes to its end. Compared are the weights, the
+header of the model and the log, but for checkpoints, times, memory and bytes read. Exit code 1 where anything differs.
 """
 
 import argparse
@@ -29,12 +29,13 @@ import streammargin as sm
 from streammargin.__main__ import main
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
-from streammargin.driver.slots import PART, read_plain
+from streammargin.driver.slots import PART, read_plain, write_slot
 from streammargin.kernels.warmup import warmup
 from streammargin.solvers.registry import names
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 ROWS, FEATURES = 24_000, 40
+PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
 
 
 def write_rows(path, sparse, classes):
@@ -72,6 +73,8 @@ def ways(folder):
     few = ["--tol", "1e-12", "--passes", "6"]
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
+    for name, penalty, key in (("pdprox", "l1", (True, 3)), ("sdca", "elasticnet", (False, 2))):
+        yield [data[key], *few, "--solver", name, "--penalty", penalty]
     # rows kept between two reads, at last all rows; blocks visited in turns
     for name, classes, passes in (
         ("newton", 2, 13), ("newton", 3, 4), ("sdca", 2, 8), ("sdca", 3, 8), ("asdca", 2, 8), ("asdca", 3, 8)
@@ -101,11 +104,13 @@ def command(way, folder):
             str(folder / "checkpoints"), "--checkpoint-seconds", "0.001", "--resume"]  # fmt: skip
 
 
-def start(arguments):
-    """The number of a new process that trains; the kernels are compiled in it already."""
+def start(arguments, phase=None):
+    """The number of a new process that trains, and kills itself in this phase; the kernels are compiled in it."""
     process = os.fork()
     if process:
         return process
+    if phase is not None:
+        checkpoint.write_slot = striking_in(phase)
     with open(os.devnull, "w") as null:
         os.dup2(null.fileno(), 2)
     sys.argv = ["streammargin", *arguments]
@@ -115,16 +120,29 @@ def start(arguments):
     os._exit(code)
 
 
+def striking_in(phase):
+    """What writes a slot, and kills the process where that is one of this phase."""
+
+    def write(path, plain, arrays):
+        write_slot(path, plain, arrays)
+        if plain["progress"]["phase"] == phase:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return write
+
+
 def finished(process, seconds):
     """The exit code of a process that ends by itself within the seconds; None for one that was killed."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         there, status = os.waitpid(process, os.WNOHANG)
         if there:
-            return os.waitstatus_to_exitcode(status)
+            break
         time.sleep(0.0005)
-    os.kill(process, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    else:
+        os.kill(process, signal.SIGKILL)
+        status = os.waitpid(process, 0)[1]
+    code = os.waitstatus_to_exitcode(status)
     return None if code == -signal.SIGKILL else code
 
 
@@ -158,6 +176,7 @@ def run():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
     options = parser.parse_args()
     moments = random.Random(options.seed)
     checkpoint.SHARE = 0.5  # of the processes to come too
@@ -166,7 +185,7 @@ def run():
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         cases = []
-        for number, way in enumerate(ways(root)):
+        for number, way in enumerate(way for way in ways(root) if options.solver in (None, *way)):
             folder = root / f"straight{number}"
             folder.mkdir()
             began = time.perf_counter()
@@ -179,7 +198,11 @@ def run():
             folder = root / f"killed{counts['trainings']}"
             folder.mkdir()
             counts["trainings"] += 1
-            while (code := finished(start(command(way, folder)), moments.uniform(0.0, seconds))) is None:
+            while True:
+                phase = moments.choice(PHASES)
+                moment = moments.uniform(0.0, seconds) if phase is None else 600.0
+                if (code := finished(start(command(way, folder), phase), moment)) is not None:
+                    break
                 counts["kills"] += 1
                 there = os.listdir(folder / "checkpoints") if (folder / "checkpoints").exists() else []
                 slots = [str(folder / "checkpoints" / slot) for slot in there if slot in SLOTS]

@@ -190,6 +190,13 @@ def test_nothing_to_go_on_from_is_said(tmp_path, caplog):
     assert "starts from nothing" in caplog.text
 
 
+def test_a_directory_that_cannot_be_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "file").write_text("no directory")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(sm.OutputError, match=r"cannot write checkpoints to .*; name another one"):
+            train("sdca", str(folder))
+
+
 def test_one_process_at_a_time(tmp_path):
     with Checkpoint(str(tmp_path), 60.0), pytest.raises(sm.OutputError, match="another process is training"):
         train("sdca", str(tmp_path))

@@ -17,7 +17,8 @@ from streammargin.files import short_reason
 
 _LENGTH = 487  # one of the numbers that HDF5 leaves for private use
 _LZF = 32000  # its numbers are a guess at the length
-_OWN = {32008: 3}  # the numbers that bitshuffle puts before those it is given, each time
+_BITSHUFFLE = 32008
+_OWN = {_BITSHUFFLE: 3}  # the numbers that bitshuffle puts before those it is given, each time
 _Filter = ctypes.CFUNCTYPE(
     ctypes.c_size_t,  # the length of what is handed on; 0: it failed
     ctypes.c_uint,
@@ -55,6 +56,24 @@ def _registered() -> _Class:
     found = _Class(1, _LENGTH, 1, 1, b"length", None, None, _same_length)
     h5py.h5z.register_filter(ctypes.addressof(found))
     return found
+
+
+def _blocks_fit(raw: bytes | bytearray, whole: int, item: int) -> bool:
+    """Whether the blocks that bitshuffle packed lie in the chunk: it believes their lengths.
+
+    All lengths are big-endian: that of the values (8 bytes), of a block of them (4), and of each packed block (4).
+    The last values, fewer than eight, follow as they are.
+    """
+    block = int.from_bytes(raw[8:12], "big")
+    if int.from_bytes(raw[:8], "big") != whole or not block or not item or block % (8 * item):
+        return False
+    place, left = 12, whole
+    while left >= 8 * item:
+        place += 4 + int.from_bytes(raw[place : place + 4], "big")
+        left -= min(block, left - left % (8 * item))
+        if place > len(raw):
+            return False
+    return place + left == len(raw)
 
 
 class Unpacker:
@@ -114,9 +133,13 @@ class Unpacker:
         Raises OSError where they do not unpack to a whole chunk.
         """
         out = np.empty(self._shape, self._stored)
-        codes = [code for position, (code, _, _) in enumerate(self._filters) if not left_out >> position & 1]
+        applied = [one for position, one in enumerate(self._filters) if not left_out >> position & 1]
+        code, values = (applied[-1][0], list(applied[-1][2])) if applied else (0, [])
         # SZIP says in four bytes how much it packed, and unpacks whole lines
-        if codes[-1:] == [h5py.h5z.FILTER_SZIP] and int.from_bytes(raw[:4], "little") != out.nbytes:
+        fits = code != h5py.h5z.FILTER_SZIP or int.from_bytes(raw[:4], "little") == out.nbytes
+        if code == _BITSHUFFLE and len(values) > 4 and values[4]:
+            fits = _blocks_fit(raw, out.nbytes, values[2])
+        if not fits:
             raise OSError("a compressed chunk unpacks to another length")
         try:
             target = self._target(left_out)

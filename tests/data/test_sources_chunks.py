@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import streammargin as sm
+from streammargin.data.hdf5_filters import Unpacker
 from streammargin.data.hdf5_reader import RowReader
 from streammargin.errors import DataError, UsageError
 
@@ -106,6 +107,30 @@ def test_numbers_of_a_filter_that_are_not_those_of_its_chunks_are_bad_data(tmp_p
     path.write_bytes(raw)
     with pytest.raises(DataError, match="its filters are not those of its type and chunks"):
         sm.train(path, passes=1)
+
+
+@pytest.mark.parametrize("rows", [16, 2500, 7])
+def test_blocks_of_bitshuffle_lie_in_their_chunk(tmp_path, rows):
+    """The plugin reads where the lengths of its blocks lead."""
+    plugin = pytest.importorskip("hdf5plugin")
+    values = np.round(np.random.default_rng(0).standard_normal((rows, 3)) * 9)
+    options = dict(plugin.Bitshuffle(cname="lz4"))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = file.create_dataset("X", data=values, chunks=(rows, 3), **options)
+        raw = bytearray(dataset.id.read_direct_chunk((0, 0))[1])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        dataset = file["X"]
+        unpack = Unpacker(dataset, dataset.dtype)
+        np.testing.assert_array_equal(unpack(raw, 0), values)
+        for place in (3, 7, 11, 12, 13):
+            broken = bytearray(raw)
+            broken[place] ^= 0x70
+            with pytest.raises(OSError, match="unpacks to"):
+                unpack(broken, 0)
+        for broken in (raw[:-1], raw + b"\0", raw[:10], b""):
+            with pytest.raises(OSError, match="unpacks to"):
+                unpack(broken, 0)
+        unpack.close()
 
 
 def test_chunks_are_counted_before_they_are_looked_up(tmp_path, monkeypatch):

@@ -114,6 +114,10 @@ class Source(ABC):
         """Bytes that reading the labels or the weights holds beside what it yields (a large chunk, say); none here."""
         return 0
 
+    def weight_bytes(self) -> int:
+        """Bytes of the weights that `sample_weight` would make; none here."""
+        return 0
+
     @abstractmethod
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,) float64, or None where the source has none."""

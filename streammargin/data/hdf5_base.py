@@ -69,6 +69,9 @@ class HDF5Source(Source):
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
         return max((self._column(name, what).held_bytes for name, what in named), default=0)
 
+    def weight_bytes(self) -> int:
+        return 8 * self.rows if any(what is WEIGHTS for _, _, what in self._columns()) else 0
+
     def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
         """(what was given, the name it has else, what it is) of labels and weights, where there are any."""
         yield self._y, "y", LABELS

@@ -59,6 +59,9 @@ class ScaledSource(Source):
     def column_bytes(self) -> int:
         return self.source.column_bytes()
 
+    def weight_bytes(self) -> int:
+        return self.source.weight_bytes()
+
     def sample_weight(self) -> np.ndarray | None:
         return self.source.sample_weight()
 

@@ -121,6 +121,9 @@ class ShardedSource(Source):
     def column_bytes(self) -> int:
         return max(source.column_bytes() for source in self.sources)
 
+    def weight_bytes(self) -> int:
+        return sum(source.weight_bytes() for source in self.sources)
+
     def sample_weight(self) -> np.ndarray | None:
         weights = [source.sample_weight() for source in self.sources]
         if all(w is None for w in weights):

@@ -188,7 +188,7 @@ def check_served(names: Sequence[str], options: Options) -> None:
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
-    labels = (8 if task.numeric else 2) * source.rows + source.column_bytes()
+    labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
     if labels > budget:
         # says so before anything is read: how many classes there are, and what a training takes, is not known yet
         least = least_budget(source, labels) >> 20

@@ -314,3 +314,9 @@ def test_a_large_chunk_of_labels_counts(tmp_path, monkeypatch):
     monkeypatch.setattr("streammargin.data.hdf5_base.HDF5Source.labels", None)
     with pytest.raises(UsageError, match=r"budget of 96M is too small .* needs \d+M"):
         sm.train(path, memory="96M")
+    monkeypatch.setattr("streammargin.data.hdf5_base.HDF5Source.sample_weight", None)
+    with h5py.File(path, "a") as file:
+        del file["y"]
+        file["y"], file["sample_weight"] = np.arange(rows) % 2, np.ones(rows, np.int8)
+    with pytest.raises(UsageError, match=r"budget of 40M is too small .* needs \d+M"):  # weights of 8 bytes a row
+        sm.train(path, memory="40M")

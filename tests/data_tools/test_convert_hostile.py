@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zipfile
 
 import h5py
@@ -145,9 +146,9 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
         (tmp_path / "in.txt").write_text(text, encoding="utf-8")
         with pytest.raises(DataError):
             convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"), format="svmlight")
-    for text in (f"{blank}1,2\n0,3\n", f"1{blank},2,1\n0,3,4\n"):
+    for text, field in ((f"{blank}1,2\n0,3\n", f"{blank}1"), (f"1{blank},2,1\n0,3,4\n", f"1{blank}")):
         (tmp_path / "in.csv").write_text(text, encoding="utf-8")
-        with pytest.raises(DataError):
+        with pytest.raises(DataError, match=f"{re.escape(repr(field))}|a NUL character"):  # it can be seen
             convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="-1")
 
 

@@ -35,6 +35,7 @@ def train(
     l1_ratio: float | None = None,
     groups: Any = None,
     penalize_bias: bool | None = None,
+    dual_budget: float | None = None,
     tol: float = 1e-3,
     passes: int = 1000,
     max_seconds: float | None = None,

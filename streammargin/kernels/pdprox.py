@@ -29,12 +29,14 @@ def add_dual(sums, dual, met, a, size, change):
 
 @kernel
 def pdprox_block(
-    block, numbers, labels, loss, trials, problems, w, blur, curvature, twice, alpha, total, pull, losses, duals, wrong,
+    block, numbers, labels, loss, trials, problems, w, lift, blur, curvature, twice, alpha, total, pull, losses, duals,
+    wrong,
 ):  # fmt: skip
     """alpha_i <- argmax over feasible a of dual_i(a) - a u_i - curvature/2 (a - alpha_i)^2 for every row of the block.
 
     problems   numbers k of the problems whose duals move; w: (2, K, d+1) weights, the duals see the first ones; the
-               others are only looked at; blur (2, K): eps times their norms
+               others are only looked at; lift (2, K): what is added to their margins, for the losses; blur (2, K): eps
+               times their norms
     curvature  (K,), one over the step of the duals; 0: the duals that are best for the margins as they are
     twice      alpha makes the step, and what is pulled is another from there (the paper's Algorithm 1)
     alpha      (K, n); total (K, n), or (K, 0): the duals are added to it
@@ -58,13 +60,14 @@ def pdprox_block(
                 scores[v, k] = block.exact_dot(i, w[v, k])
                 cap = labels.cap(k, row)
                 if cap > 0.0:
-                    u = labels.margin(k, row, scores[v, k])
+                    margin = labels.margin(k, row, scores[v, k])
+                    u = margin + lift[v, k]
                     value = loss.primal(u, cap)
                     sums = losses[v, k]
                     sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], value)
                     rounding = margin_rounding(block.entries(i) + 1, size, blur[v, k])
                     sums[ROUNDING] += loss_rounding(loss, u, rounding, cap, value)
-                    if labels.wrong(k, row, u):
+                    if labels.wrong(k, row, margin):
                         sums[MISTAKES] += 1.0
             if per_trial > 1:
                 for trial in range(trials):
@@ -78,7 +81,7 @@ def pdprox_block(
             cap = labels.cap(k, row)
             if not cap > 0.0:
                 continue
-            u = labels.margin(k, row, scores[0, k])
+            u = labels.margin(k, row, scores[0, k]) + lift[0, k]
             old = alpha[k, row]
             a = loss.step(old, u, curvature[k], cap)
             alpha[k, row] = a
@@ -97,7 +100,7 @@ def pdprox_block(
 def warm(sample: Sample) -> None:
     for loss in sample.losses("step"):
         pdprox_block(
-            *sample.rows, loss, 1, ONE, np.zeros((2, 1, 3)), np.zeros((2, 1)), np.ones(1), False, np.zeros((1, 2)),
-            np.zeros((1, 2)), weights()[None], np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)),
-            counts(2)[:, None],
+            *sample.rows, loss, 1, ONE, np.zeros((2, 1, 3)), np.zeros((2, 1)), np.zeros((2, 1)), np.ones(1), False,
+            np.zeros((1, 2)), np.zeros((1, 2)), weights()[None], np.zeros((2, 1, LOSS_SUMS)),
+            np.zeros((1, 1, DUAL_SUMS)), counts(2)[:, None],
         )  # fmt: skip

@@ -110,6 +110,9 @@ class Options:
     schedule: str | None = option(None, Text("L0/t^2|..."), "problem", HINGES, "diagonal: decay of the penalty, L0/log "
         "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size)", solver=True)
     stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
+    dual_budget: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="M"),
+        "problem", PENALISED, "of the duals, in rows: sum_i alpha_i <= M for 0 <= alpha_i <= s_i, so that the M "
+        "largest losses are summed and no others (pdprox)", solver=True)
     tol: float = option(1e-3, Number("a number >= 0", _finite), "stop", ROWS,
         "relative duality gap (C = inf: relative margin gap; to interpolate: no violation beyond tol max|y|, and a "
         "norm as near to its lower bound)", short="-e")

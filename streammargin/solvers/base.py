@@ -44,6 +44,7 @@ class Problem:
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
     resident: all rows are in memory at once, as one block.
+    costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
     """
@@ -63,6 +64,7 @@ class Problem:
     seed: int
     present: int
     joint: bool = False
+    costs: np.ndarray = field(default_factory=lambda: np.ones(1))
     penalty: Penalty | None = None
     free: bool = False
     resident: bool = True

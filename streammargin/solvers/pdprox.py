@@ -42,13 +42,16 @@ class Method(Solver):
     schedule = primal or dual: Algorithms 2 and 1 with the paper's own steps, one for all columns, and without restarts.
 
     A first pass at w = 0 takes the duals that are best there: where they are optimal, so is w = 0.
+
+    dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
+    margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
     """
 
     name = "pdprox"
     summary = "primal-dual proximal steps"
     prologue = 1
     requires = ("step", "primal", "dual")
-    options = ("schedule",)
+    options = ("schedule", "dual_budget")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -65,6 +68,11 @@ class Method(Solver):
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return True
+
+    @staticmethod
+    def _budgets(problem: Problem) -> np.ndarray:
+        """What the duals of each problem may sum up to (K,)."""
+        return np.full(problem.count, problem.options.get("dual_budget", math.inf)) * problem.costs
 
     @staticmethod
     def _schedule(problem: Problem) -> str | None:
@@ -86,13 +94,17 @@ class Method(Solver):
             "duals": Array((K, sides, kernel.DUAL_SUMS)),
             "losses": Array((2, K, kernel.LOSS_SUMS)),
             "wrong": Array((2, problem.trials), np.int64),
+            "lift": Array((2, K)),
+            "lift_before": Array((K,)),
+            "lift_total": Array((K,)),
+            "mass": Array((K,)),
             # sums since the last restart, of as many passes
             "passes": Array((K,), np.int64),
             "w_total": Array((K, width)),
             "total": Array((K, n if restarts else 0)),
             "pull_total": Array((K, sides, width)),
             "duals_total": Array((K, sides, kernel.DUAL_SUMS)),
-            # A^T alpha and w of the pass before, and where the last restart was
+            # A^T alpha and w of the pass before, as `mass` (sum alpha) and `lift_before`; where the last restart was
             "image": Array((K, width)),
             "w_before": Array((K, width)),
             "w_anchor": Array((K, width if restarts else 0)),
@@ -132,9 +144,10 @@ class Method(Solver):
             a["tempo"][:] = problem.objective.even(
                 np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
             )
+            state.numbers["lift"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
             a["ratio"][:] = math.sqrt(float(a["tempo"] @ squares) / mass)  # times ||alpha||, once it is known
         else:  # Theorem 6, with the mean loss in place of the sum
-            a["tempo"][:] = 1.0
+            a["tempo"][:] = state.numbers["lift"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
             a["ratio"][:] = problem.caps.max(axis=1)
 
@@ -154,14 +167,14 @@ class Method(Solver):
         a = state.arrays
         state.numbers["seen"] += block.rows()
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
-            a["w"][:, k] = a["best"][k]
+            a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
         lengths = a["step"] * a["ratio"]
         curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
         kernel.pdprox_block(
-            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], a["blur"],
-            curvature, twice, a["alpha"], a["total"], a["pull"], a["losses"], a["duals"], a["wrong"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], a["lift"],
+            a["blur"], curvature, twice, a["alpha"], a["total"], a["pull"], a["losses"], a["duals"], a["wrong"],
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -172,11 +185,12 @@ class Method(Solver):
         a["passes"][active] += 1
         for name in ("w", "pull", "duals"):
             a[f"{name}_total"][active] += (a["w"][LAST] if name == "w" else a[name])[active]
-        found = [[self._candidate(problem, state, v, k) for k in range(K)] for v in (LAST, MEAN)]
+        a["lift_total"][active] += a["lift"][LAST, active]
+        found = [{k: self._candidate(problem, state, v, k) for k in active.tolist()} for v in (LAST, MEAN)]
         duals = np.full((2, K), -math.inf)
         for k in active:
-            duals[LAST, k] = self._dual(problem, a["pull"][k], a["duals"][k], 1)
-            duals[MEAN, k] = self._dual(problem, a["pull_total"][k], a["duals_total"][k], int(a["passes"][k]))
+            duals[LAST, k] = self._dual(problem, k, a["pull"][k], a["duals"][k], 1)
+            duals[MEAN, k] = self._dual(problem, k, a["pull_total"][k], a["duals_total"][k], int(a["passes"][k]))
         keep_bounds(state, duals.max(axis=0), np.full(K, math.inf))
         shown, wrong = self._keep(problem, state, found)
         for k in active:
@@ -184,18 +198,18 @@ class Method(Solver):
             self._advance(problem, state, k, gaps)
         figures = best_figures(problem, state)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        mistakes = sum(candidate.mistakes for candidate in shown)
+        mistakes = sum(candidate.mistakes for candidate in shown.values())
         return PassReport(estimate, mistakes, figures, wrong if problem.per_trial > 1 else None)
 
-    @staticmethod
-    def _candidate(problem: Problem, state: State, which: int, k: int) -> Candidate:
-        a = state.arrays
+    def _candidate(self, problem: Problem, state: State, which: int, k: int) -> Candidate:
+        a, lift = state.arrays, float(state.arrays["lift"][which, k])
         sums = a["losses"][which, k]
         losses, rounding, mistakes = (float(sums[name]) for name in (kernel.LOSSES, kernel.ROUNDING, kernel.MISTAKES))
+        if lift > 0.0:
+            losses += float(self._budgets(problem)[k]) * lift
         return problem.objective.weighed(a["w"][which, k], losses, rounding, mistakes)
 
-    @staticmethod
-    def _dual(problem: Problem, pull: np.ndarray, sums: np.ndarray, passes: int) -> float:
+    def _dual(self, problem: Problem, k: int, pull: np.ndarray, sums: np.ndarray, passes: int) -> float:
         """The bound of duals whose sums these are, or of the mean of several: the dual objective is concave."""
         objective = problem.objective
         names = (kernel.DUAL, kernel.ALPHA, kernel.SUMMED, kernel.PULLED)
@@ -203,20 +217,27 @@ class Method(Solver):
         for side in sums / passes:
             dual, alpha, summed, pulled = (float(side[name]) for name in names)
             sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=problem.present + passes))
-        return objective.bounds(*objective.balanced(pull / passes, sides))[0]
+        theta, total = objective.balanced(pull / passes, sides)
+        budget = float(self._budgets(problem)[k])
+        if total.alpha > budget:
+            theta, total = budget / total.alpha * theta, total.part(budget / total.alpha)
+        return objective.bounds(theta, total)[0]
 
     @staticmethod
     def _keep(
-        problem: Problem, state: State, found: list[list[Candidate]]
-    ) -> tuple[list[Candidate], np.ndarray]:  # fmt: skip
-        """Keep the better weights of the last and the mean, for each value of C; (what they are worth, its `wrong`)."""
+        problem: Problem, state: State, found: list[dict[int, Candidate]]
+    ) -> tuple[dict[int, Candidate], np.ndarray]:
+        """Keep the better of the last weights and the mean ones, for each value of C; returns what they are worth, and
+        the rows whose class does not have the largest score.
+        """
         a, size = state.arrays, problem.per_trial
-        w, chosen, wrong = a["w"][LAST].copy(), list(found[LAST]), a["wrong"][LAST].copy()
+        w, chosen, wrong = a["w"][LAST].copy(), dict(found[LAST]), a["wrong"][LAST].copy()
         for trial in range(problem.trials):
-            lines = slice(trial * size, (trial + 1) * size)
-            if sum(c.primal for c in found[MEAN][lines]) < sum(c.primal for c in found[LAST][lines]):
-                w[lines], chosen[lines], wrong[trial] = a["w"][MEAN, lines], found[MEAN][lines], a["wrong"][MEAN, trial]
-        keep_weights(problem, state, w, chosen)
+            lines = [k for k in range(trial * size, (trial + 1) * size) if k in chosen]
+            if sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines):
+                w[lines], wrong[trial] = a["w"][MEAN, lines], a["wrong"][MEAN, trial]
+                chosen.update({k: found[MEAN][k] for k in lines})
+        keep_weights(problem, state, w, [chosen.get(k) for k in range(problem.count)])
         return chosen, wrong
 
     # steps
@@ -225,39 +246,54 @@ class Method(Solver):
         """The next weights of problem k, after a restart where it is time for one."""
         a = state.arrays
         image, before = a["pull"][k].sum(axis=0), a["image"][k].copy()
+        mass, mass_before = float(a["duals"][k, :, kernel.ALPHA].sum()), float(a["mass"][k])
         if self._schedule(problem) is not None:
             if state.numbers["pass"] == 1 and self._schedule(problem) == "dual":
                 a["alpha"][k] = 0.0  # where the first of the two steps starts
         elif a["step"][k] == 0.0:
-            self._first_step(state, k, image)
-            before = image
+            self._first_step(problem, state, k, image, mass)
+            before, mass_before = image, mass
             a["gap_anchor"][k] = min(gaps)
         else:
-            self._next_step(state, k, image - before)
+            self._next_step(state, k, image - before, mass - mass_before)
             if self._due(state, k, min(gaps)):
-                image = before = self._restart(problem, state, k, image, gaps)
-        a["image"][k] = image
-        a["w_before"][k] = a["w"][LAST, k]
-        # Algorithm 1 extrapolates its duals by their second step
-        towards = image if self._schedule(problem) == "dual" else 2.0 * image - before
+                image, mass = before, mass_before = self._restart(problem, state, k, image, mass, gaps)
+        a["image"][k], a["mass"][k] = image, mass
+        a["w_before"][k], a["lift_before"][k] = a["w"][LAST, k], a["lift"][LAST, k]
+        if self._schedule(problem) == "dual":  # Algorithm 1 extrapolates its duals by their second step
+            before, mass_before = image, mass
         tau = a["step"][k] / a["ratio"][k] * a["tempo"]
-        a["w"][LAST, k] = problem.objective.prox(a["w"][LAST, k] + tau * towards, tau)
-        a["w"][MEAN, k] = (a["w_total"][k] + a["w"][LAST, k]) / (a["passes"][k] + 1)
+        count = a["passes"][k] + 1
+        a["w"][LAST, k] = problem.objective.prox(a["w"][LAST, k] + tau * (2.0 * image - before), tau)
+        a["w"][MEAN, k] = (a["w_total"][k] + a["w"][LAST, k]) / count
+        budget = float(self._budgets(problem)[k])
+        if budget < math.inf:
+            tau_lift = a["step"][k] / a["ratio"][k] * state.numbers["lift"]
+            a["lift"][LAST, k] = max(0.0, a["lift"][LAST, k] + tau_lift * (2.0 * mass - mass_before - budget))
+            a["lift"][MEAN, k] = (a["lift_total"][k] + a["lift"][LAST, k]) / count
 
-    def _first_step(self, state: State, k: int, image: np.ndarray) -> None:
+    def _first_step(self, problem: Problem, state: State, k: int, image: np.ndarray, mass: float) -> None:
         """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""
         a = state.arrays
         size = math.sqrt(float(a["duals"][k, :, kernel.MOVED].sum()))
-        length = math.sqrt(float(image @ (a["tempo"] * image)))
+        square = float(image @ (a["tempo"] * image))
+        if self._budgets(problem)[k] < math.inf:
+            square += state.numbers["lift"] * mass * mass
+        length = math.sqrt(square)
         a["step"][k] = size / length if length > 0.0 else 1.0
         a["ratio"][k] = a["ratio"][k] * size or 1.0
 
-    def _next_step(self, state: State, k: int, pulled: np.ndarray) -> None:
-        """tau sigma from what the last step was and what ||A|| it met; pulled: A^T of the change of alpha."""
+    def _next_step(self, state: State, k: int, pulled: np.ndarray, added: float) -> None:
+        """tau sigma from what the last step was and what ||A|| it met.
+
+        pulled, added: A^T of the change of alpha, and its sum.
+        """
         a, passes = state.arrays, state.numbers["pass"] + 1.0
         change, ratio = a["w"][LAST, k] - a["w_before"][k], float(a["ratio"][k])
-        met = abs(float(change @ pulled))
-        moved = ratio * float(change @ (change / a["tempo"])) + float(a["duals"][k, :, kernel.MOVED].sum()) / ratio
+        lifted = float(a["lift"][LAST, k] - a["lift_before"][k])
+        met = abs(float(change @ pulled) + lifted * added)
+        square = float(change @ (change / a["tempo"])) + lifted * lifted / state.numbers["lift"]
+        moved = ratio * square + float(a["duals"][k, :, kernel.MOVED].sum()) / ratio
         longest = moved / (2.0 * met) if met > 0.0 else math.inf
         a["step"][k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * a["step"][k])
 
@@ -269,13 +305,16 @@ class Method(Solver):
             return True
         return a["passes"][k] >= LONG * state.numbers["pass"] and state.numbers["pass"] > PATIENCE
 
-    def _restart(self, problem: Problem, state: State, k: int, image: np.ndarray, gaps: list[float]) -> np.ndarray:
-        """Go on from the better of the last pair and the mean one; returns its A^T alpha."""
+    def _restart(
+        self, problem: Problem, state: State, k: int, image: np.ndarray, mass: float, gaps: list[float]
+    ) -> tuple[np.ndarray, float]:
+        """Go on from the better of the last pair and the mean one; returns its A^T alpha and sum alpha."""
         a = state.arrays
         alpha, total, anchor, count = a["alpha"][k], a["total"][k], a["alpha_anchor"][k], int(a["passes"][k])
         if gaps[MEAN] < gaps[LAST]:
-            a["w"][LAST, k] = a["w"][MEAN, k]
+            a["w"][LAST, k], a["lift"][LAST, k] = a["w"][MEAN, k], a["lift"][MEAN, k]
             image = a["pull_total"][k].sum(axis=0) / count
+            mass = float(a["duals_total"][k, :, kernel.ALPHA].sum()) / count
             np.divide(total, count, out=alpha)
         square = 0.0
         for start in range(0, problem.rows, PIECE):
@@ -288,9 +327,9 @@ class Method(Solver):
             a["ratio"][k] = math.sqrt(a["ratio"][k] * math.sqrt(square / length))
         a["w_anchor"][k] = a["w"][LAST, k]
         a["gap_anchor"][k], a["gap"][k], a["passes"][k] = min(gaps), math.inf, 0
-        for name in ("w_total", "total", "pull_total", "duals_total"):
+        for name in ("w_total", "lift_total", "total", "pull_total", "duals_total"):
             a[name][k] = 0.0
-        return image
+        return image, mass
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"][LAST].copy()

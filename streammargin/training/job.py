@@ -129,7 +129,8 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
             return asked
         loss = asked.loss if options.loss is not None else make_loss(method.default_loss, options.width)
         caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
-        return replace(asked, loss=loss, caps=caps)
+        costs = asked.costs if options.costs else asked.costs * method.default_C
+        return replace(asked, loss=loss, caps=caps, costs=costs)
 
     def plan_of(rows: Source, method: Solver, problem: Problem, others: int) -> tuple[Problem, Plan]:
         """The plan, and the problem that knows whether all rows are in memory by it."""
@@ -218,6 +219,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         loss=task.loss,
         norm=penalty.norm or make_norm(p),
         p=p,
+        costs=np.repeat(np.array(task.costs), per_trial),
         penalty=penalty,
         free=free,
         codes=target.codes,

@@ -110,9 +110,10 @@ def _penalty(program, name, w, r, groups):
         program.square[j] += 1 - r
 
 
-def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0):
+def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None):
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
+    budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """
     d = X.shape[1]
@@ -127,6 +128,10 @@ def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.
     if free and constant:
         b = program.variables(1)
         u.append((b, constant * y[:, None]))
+    if budget is not None:
+        eta = program.variables(1, budget)
+        program.inside("nonnegative", [0.0], [(eta, np.eye(1))])
+        u.append((eta, np.ones((len(y), 1))))
     _losses(program, loss, caps, u, width)
     _penalty(program, penalty, w, r, groups)
     value, x = program.solve()

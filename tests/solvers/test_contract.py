@@ -35,7 +35,7 @@ WAYS += [
 ]
 WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
-    ("pdprox", "noisy", {"schedule": "dual"}),
+    ("pdprox", "noisy", {"schedule": "dual", "dual_budget": 20.0}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "penalize_bias": True}),
 ]

@@ -133,6 +133,32 @@ def test_coordinate_ascent_serves_the_elastic_net(form, loss):
         assert np.array_equal(result.model.coef_[0] == 0.0, np.abs(w) < 1e-5)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("penalty, constant", [("l1", "free"), ("elasticnet", "penalised"), ("l2", "none")])
+def test_a_budget_of_the_duals_sums_the_largest_losses(penalty, constant, loss):
+    X, y = rows()
+    C, M, given = 2.0, 12.5, PENALTIES[penalty]
+    options = {"penalty": penalty, "loss": loss, "C": C, "tol": 1e-5, "passes": 20000, **given, **CONSTANTS[constant]}
+    for weighted in (False, True):
+        caps = caps_of(y, C, weighted)
+        there = caps > 0
+        weights = {"sample_weight": WEIGHTS, "class_weight": CLASS_WEIGHT} if weighted else {}
+        result = sm.train((X, y), solver="pdprox", dual_budget=M, **options, **weights)
+        best, _, _ = conic.solve(
+            X[there], y[there], caps[there], penalty, loss, r=given.get("l1_ratio"), budget=C * M,
+            constant=2.0 if constant == "penalised" else float(constant == "free"), free=constant != "penalised",
+        )  # fmt: skip
+        assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
+        assert result.certificate["primal"] == pytest.approx(best, rel=1.2e-5)
+        if loss == "hinge" and not weighted:
+            losses = np.sort(np.maximum(1 - y * (X @ result.model.coef_[0] + result.model.intercept_[0]), 0))[::-1]
+            summed = C * (losses[:12].sum() + 0.5 * losses[12])
+            least = objective(result.model, X, y, 0 * caps, penalty, constant) + summed
+            assert best * (1 - 1e-6) <= least <= result.certificate["primal"] * (1 + 1e-12)
+    free = sm.train((X, y), solver="pdprox", dual_budget=50, **options).certificate["primal"]
+    assert free == pytest.approx(sm.train((X, y), solver="pdprox", **options).certificate["primal"], rel=2e-5)
+
+
 def test_several_classes_and_costs_are_each_their_own_problem():
     X, _ = rows()
     y = np.argmax(X[:, :3] + 0.3, axis=1)
@@ -272,6 +298,8 @@ X, Y = rows()
         ({"solver": "pdprox", "norm": 1.5}, "pdprox knows the norm p = 2 only, not 1.5"),
         ({"norm": 1.5, "penalize_bias": False}, "pdprox knows the norm p = 2 only"),
         ({"penalty": "l1", "schedule": "1/t"}, "the schedule of pdprox is primal or dual"),
+        ({"dual_budget": 0.0}, "dual_budget must be a positive number, not 0.0"),
+        ({"dual_budget": 3.0, "solver": "sdca"}, "sdca has no use for dual_budget"),
         ({"penalize_bias": "perhaps"}, "penalize_bias must be True, False or None"),
     ],
 )  # fmt: skip

@@ -37,6 +37,11 @@ class Sums(NamedTuple):
     rounding: float = 0.0
     rows: int = 0
 
+    def part(self, factor: float) -> Sums:
+        """At least what the sums are of `factor` times the duals, 0 <= factor <= 1."""
+        duals, alpha, summed, pulled = (factor * x for x in (self.duals, self.alpha, self.summed, self.pulled))
+        return self._replace(duals=duals, alpha=alpha, summed=summed, pulled=pulled)
+
     @property
     def blur(self) -> float:
         """How far rounding may have moved A^T alpha, in every norm ||.||_q, q >= 2."""
@@ -125,10 +130,12 @@ class Objective(ABC):
         factors = [least / side.alpha if side.alpha > 0.0 else 0.0 for side in sums]
         theta = factors[0] * sides[0] + factors[1] * sides[1]
         theta[-1] = 0.0
-        up, down = ([factor * value for value in (side.duals, side.alpha, side.summed, side.pulled)]
-                    for factor, side in zip(factors, sums, strict=True))  # fmt: skip
-        duals, alpha, summed, pulled = (one + other for one, other in zip(up, down, strict=True))
-        return theta, sums[0]._replace(duals=duals, alpha=alpha, summed=summed, pulled=pulled)
+        up, down = (side.part(factor) for factor, side in zip(factors, sums, strict=True))
+        total = up._replace(
+            duals=up.duals + down.duals, alpha=up.alpha + down.alpha, summed=up.summed + down.summed,
+            pulled=up.pulled + down.pulled,
+        )  # fmt: skip
+        return theta, total
 
     def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
         """Lines of w (K, d+1) that are one vector: the number of each such group, and its lines; of problems active."""

@@ -15,7 +15,7 @@ from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
-from streammargin.specs.rows import numbered_from
+from streammargin.specs.rows import RowNumbers
 
 # The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
 # gives that up for nothing. Passes to a certified 1e-3 | 1e-6, rows in a random order:
@@ -68,14 +68,14 @@ class Method(DualAscent):
         return state
 
     def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
-        group: int,
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
+        order: np.ndarray, group: int, figures: np.ndarray,
     ) -> None:  # fmt: skip
         a = state.arrays
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
-            block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],
-            refresh, a["alpha"], a["momentum"], a["curvature"], a["theta"], a["drift"], a["pace"], a["figures"],
+            block, numbers, problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],
+            refresh, a["alpha"], a["momentum"], a["curvature"], a["theta"], a["drift"], a["pace"], figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:

@@ -10,11 +10,14 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
+from streammargin.solvers import restless
 from streammargin.solvers.base import Blocks, Problem, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.rounding import mean_rounding
+from streammargin.solvers.state import Room
 from streammargin.specs.blocks import Block, values_of
+from streammargin.specs.rows import RowNumbers, numbered_from
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
 FLOAT32_TOL = 1e-5
@@ -31,6 +34,7 @@ GROUP_ROWS = 24
 #   two, two visits            15, 15       15, 13
 #   four, two visits           12, 11       14, 12
 TOGETHER, TURNS, TURN_ROWS, VISITS = 4, 64, 512, 2
+NO_ROOM = Room(0)
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
 
 
@@ -103,45 +107,53 @@ class DualAscent(CertifiedBySweep):
         figures[:] = 0.0
         figures[:, kernel.MIN_MARGIN] = math.inf
 
-    def visit(
-        self, problem: Problem, state: State, block: Block, first: int, again: int = 0
-    ) -> tuple[np.ndarray, int]:  # fmt: skip
-        """The order of the groups of rows of a block, and how many rows a group has; `again`: visits before this one.
-
-        Counts the rows: until all were visited, a curvature of 0 may be one not yet needed.
-        """
-        rows = block.rows()
-        state.numbers["visited"] = state.numbers.get("visited", 0) + rows
+    def order_of(self, problem: Problem, state: State, block: Block, *seeds: int) -> tuple[np.ndarray, int]:
+        """A random order of the groups of rows of a block, and how many rows a group has."""
         group = group_of(block)
-        seeds = (problem.seed, state.numbers["pass"], first, *([again] if again else []))
-        return permutation(-(-rows // group), *seeds), group
+        return permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], *seeds), group
 
     @abstractmethod
     def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
-        group: int,
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
+        order: np.ndarray, group: int, figures: np.ndarray,
     ) -> None:  # fmt: skip
-        """One step for every row of these groups of `group` rows."""
+        """One step for every row of these groups of `group` rows; figures (K, FIGURES) are added to."""
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         self.run_blocks(problem, state, active, [(first, block)])
 
     def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
-        self._take_turns(problem, state, active, blocks, 0)
-        if len(blocks) > 1:
-            figures = state.arrays["figures"].copy()  # are of the first visit
-            for again in range(1, VISITS):
-                self._take_turns(problem, state, active, blocks, again)
-            state.arrays["figures"][:] = figures
+        # until all rows were visited, a curvature of 0 may be one not yet needed
+        state.numbers["visited"] = state.numbers.get("visited", 0) + sum(block.rows() for _, block in blocks)
+        figures = state.arrays["figures"]  # of the first visit of a row
+        room = self.layout(problem).get("rows kept", NO_ROOM).bytes
+        restless.forget(state, blocks)
+        visits = restless.visits(problem, room) if room else VISITS if len(blocks) > 1 else 1
+        for again in range(visits):
+            moves = restless.Moves(state, blocks) if room else None  # of the last visit
+            self._take_turns(problem, state, active, blocks, again, figures if again == 0 else np.zeros_like(figures))
+        if moves is not None:
+            restless.keep_restless(problem, state, blocks, moves, room)
 
-    def _take_turns(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks, again: int) -> None:
-        visits = [(first, block, *self.visit(problem, state, block, first, again)) for first, block in blocks]
+    def _take_turns(
+        self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks, again: int, figures: np.ndarray
+    ) -> None:
+        visits = [
+            (numbered_from(first), block, *self.order_of(problem, state, block, first, *([again] if again else [])))
+            for first, block in blocks
+        ]
+        kept = [part for _, part in restless.kept_parts(state)]
         rows = sum(block.rows() for _, block in blocks)
-        turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 else 1
+        turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 or kept else 1
+        aside = np.zeros_like(figures)
         for turn in range(turns):
-            for first, block, order, group in visits:
+            for numbers, block, order, group in visits:
                 now = order[order.size * turn // turns : order.size * (turn + 1) // turns]
-                self.visit_rows(problem, state, active, block, first, now, group)
+                self.visit_rows(problem, state, active, block, numbers, now, group, figures)
+            for place in range(len(kept) * turn // turns, len(kept) * (turn + 1) // turns):
+                ids, block = kept[place]
+                order, group = self.order_of(problem, state, block, blocks[0][0], again, place)
+                self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, group, aside)
 
     def _visited_all(self, problem: Problem, state: State) -> bool:
         return state.numbers.get("visited", 0) >= problem.rows

@@ -23,10 +23,10 @@ from streammargin.specs.blocks import Block, nbytes
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 
-SHARE = 0.75  # of what the vectors leave of the budget, for rows kept; the rest for buffers
 BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
 LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
+STRETCHES = 16  # of the file at least, that the first sample comes from
 A_ROW = 64  # bytes beside its values: number, class, weight, dual, margin, product, and what is sorted
 SOFTNESS, FIRST_SOFTNESS = 0.25, 2.0  # relative to the caps: at the first read with weights, and of the sample
 FIRST_GAP = 3e-3  # relative, of the sample that the weights start from
@@ -68,6 +68,15 @@ class NearMargin(CertifiedBySweep):
         state.numbers.update(limit=2.0, bytes=0, stuck=0)
         return state
 
+    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+        """The first pass takes one block of every stretch of the file, for the sample that the weights start from."""
+        if number > 1:
+            return super().order(problem, state, number, blocks)
+        stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
+        state.numbers["visited"] = stretches / blocks
+        ends = np.arange(stretches + 1) * blocks // stretches
+        return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
+
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
         a = state.arrays
@@ -78,13 +87,13 @@ class NearMargin(CertifiedBySweep):
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a, numbers = state.arrays, state.numbers
-        starting = numbers["pass"] == 1
-        none = np.zeros((problem.count, 0))
-        kernel.newton_sums(
-            block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            blur(a["w"]), a["alpha"], not starting, none, none, a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"],
-            a["wrong"],
-        )  # fmt: skip
+        if numbers["pass"] > 1:
+            none = np.zeros((problem.count, 0))
+            kernel.newton_sums(
+                block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"],
+                a["w"], blur(a["w"]), a["alpha"], True, none, none, a["key"], a["image"], np.zeros((0, 1, 1)),
+                a["totals"], a["wrong"],
+            )  # fmt: skip
         rows = np.arange(first, first + block.rows())
         self._keep(problem, state, block, first, rows[self._wanted(problem, state, rows)])
         numbers["seen"] += block.rows()
@@ -97,7 +106,8 @@ class NearMargin(CertifiedBySweep):
 
     def _sampled(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
-        share = (1.0 if state.numbers["pass"] == 1 else 1.0 - NEAR) * capacity(problem) / problem.rows
+        share = capacity(problem) / problem.rows
+        share *= 1.0 / state.numbers["visited"] if state.numbers["pass"] == 1 else 1.0 - NEAR
         return hashed(rows, problem.seed, state.numbers["pass"]) < 0.95 * share
 
     def _keep(self, problem: Problem, state: State, block: Block, first: int, ids: np.ndarray) -> None:
@@ -131,18 +141,25 @@ class NearMargin(CertifiedBySweep):
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a = state.arrays
+        if state.numbers["pass"] == 1:
+            for k in active:
+                self._solve(problem, state, k)
+            return PassReport(np.ones(problem.count), 0, kept_rows=self._kept_rows(state))
         whole = state.numbers["seen"] == problem.rows
         if whole:
             keep_sums(problem, state, active)
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
-        report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
+        report.kept_rows = self._kept_rows(state)
         if whole:
             for k in active:
                 if gaps[k] > problem.tol:
                     self._solve(problem, state, k)
         return report
+
+    def _kept_rows(self, state: State) -> int:
+        return sum(kept.ids.size for kept in state.kept.values())
 
     def _solve(self, problem: Problem, state: State, k: int) -> None:
         """Weights and duals of problem k from the rows kept."""
@@ -175,7 +192,10 @@ class NearMargin(CertifiedBySweep):
             a["softness"][k] /= 2.0
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        raise AssertionError("its passes certify themselves")
+        return state.arrays["w"][k]  # of the sample: later passes certify themselves
+
+    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
+        return 0.0, math.inf  # no loss is negative
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()
@@ -214,7 +234,7 @@ def room(problem: Problem) -> int:
     """Bytes for rows kept: a share of what the vectors leave of the budget, and no more than all rows take."""
     K, width = problem.count, problem.features + 1
     left = problem.budget - problem.rows * (8 * K + 4) - 8 * width * (width + 6 + 8 * K)
-    return max(0, min(int(SHARE * left), left - BUFFERS, int(problem.rows * row_bytes(problem))))
+    return store.room(left, BUFFERS, int(problem.rows * row_bytes(problem)))
 
 
 def capacity(problem: Problem) -> float:

@@ -133,6 +133,12 @@ class Method(CertifiedBySweep):
             method.begin_pass(problem, state, number)
         state.numbers["seen"] = 0
 
+    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+        if state.numbers["phase"] != "steps":
+            method, problem = _other(problem, state)
+            return method.order(problem, state, number, blocks)
+        return super().order(problem, state, number, blocks)
+
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         if state.numbers["phase"] != "steps":
             method, problem = _other(problem, state)

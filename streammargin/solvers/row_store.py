@@ -7,6 +7,13 @@ import numpy as np
 from streammargin.solvers.state import Kept
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
+SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
+
+
+def room(left: int, buffers: int, everything: int) -> int:
+    """Bytes for rows kept, of those that vectors leave: what buffers want at least is theirs."""
+    return max(0, min(int(SHARE * left), left - buffers, everything))
+
 
 def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
     """Copies of the rows of these numbers, of a block whose first row is number `first`."""

@@ -6,13 +6,14 @@ import numpy as np
 
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
+from streammargin.solvers import restless
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
 from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
-from streammargin.specs.rows import numbered_from
+from streammargin.specs.rows import RowNumbers
 
 # near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
 # its gap was 0.7 to 0.9 of the estimate on rcv1sub, IMDB and a9a
@@ -36,7 +37,7 @@ class Method(DualAscent):
     def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         dtype = self.loop_dtype(problem)
-        return {
+        vectors: Layout = {
             "alpha": Array((K, n), dtype),
             "sleep": Array((K, n), np.uint8),
             "curvature": Array((n,)),
@@ -47,6 +48,7 @@ class Method(DualAscent):
             "trail": Array((K, width if self._averages(problem) else 0), dtype),
             **self.certificates(problem, dtype),
         }
+        return vectors | restless.room_for_rows(problem, vectors)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return penalty.norm is not None and not free
@@ -66,13 +68,13 @@ class Method(DualAscent):
         return problem.linear and not problem.hard
 
     def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
-        group: int,
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
+        order: np.ndarray, group: int, figures: np.ndarray,
     ) -> None:  # fmt: skip
         a = state.arrays
         kernel.sdca_block(
-            block, numbered_from(first), problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
-            a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"], a["figures"],
+            block, numbers, problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
+            a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"], figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -95,7 +97,9 @@ class Method(DualAscent):
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP
         state.numbers["near"] = int(self._averages(problem) and estimate.max() < NEAR * problem.tol)
-        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+        report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+        report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
+        return report
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         mirror = problem.objective.penalty.mirror

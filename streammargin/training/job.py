@@ -123,6 +123,7 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
     # weights of the certificate event and the model are further copies of (K, d+1)
     own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
     own += 8 * (3 * asked.count + 4) * (source.features + 1)
+    asked = replace(asked, budget=max(0, asked.budget - own))
 
     def problem_for(method: Solver) -> Problem:
         if options.solver != AUTO or task.numeric:

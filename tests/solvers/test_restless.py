@@ -1,0 +1,94 @@
+"""Rows that sdca keeps in memory beside the blocks."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.sources import CountingSource
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.driver import plan
+from streammargin.solvers import dual_ascent, restless
+from streammargin.solvers import row_store as store
+from streammargin.solvers.state import Kept, State
+from streammargin.specs.blocks import nbytes
+
+
+@pytest.fixture
+def small_plans(monkeypatch):
+    monkeypatch.setattr(plan, "SLACK_BYTES", 0)
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(restless, "BUFFERS", 1 << 14)
+
+
+def text(n=3000, d=5000, nonzeros=20, seed=0):
+    """More columns than rows, as text has."""
+    random = np.random.default_rng(seed)
+    columns = np.minimum(random.zipf(1.3, (n, nonzeros)) - 1, d - 1)
+    X = sp.csr_matrix((np.ones(n * nonzeros), (np.repeat(np.arange(n), nonzeros), columns.ravel())), (n, d))
+    X.data[:] = random.random(X.nnz)
+    y = np.where(X @ random.standard_normal(d) + 0.3 * random.standard_normal(n) > 0, 1, -1)
+    X = sp.csr_matrix(X.multiply(1.0 / np.sqrt(X.multiply(X).sum(axis=1))), dtype=np.float32)
+    X.sort_indices()
+    return X, y
+
+
+def trained(X, y, share, **options):
+    source = CountingSource(X, y, np.linspace(0, len(y), 41).astype(int))
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    with pytest.raises(sm.UsageError) as refused:
+        sm.train(source, solver="sdca", memory=1, bias=0, **options)
+    least = int(str(refused.value).split("needs ")[1].split("M")[0]) << 20
+    return sm.train(source, solver="sdca", memory=least + int(share * size), bias=0, **options), source
+
+
+def test_fewer_reads_than_without_them_and_the_same_optimum(small_plans, monkeypatch):
+    X, y = text()
+    with_rows, source = trained(X, y, 0.3, C=3.0, tol=1e-3, passes=300)
+    kept = [event["kept_rows"] for event in with_rows.history if event["event"] == "pass_end"]
+    assert with_rows.converged and max(source.reads.values()) <= 15 and 0 < max(kept) < len(y)
+    monkeypatch.setattr(store, "SHARE", 0.0)
+    without, plain = trained(X, y, 0.3, C=3.0, tol=1e-3, passes=300)
+    assert max(source.reads.values()) < 0.5 * max(plain.reads.values())
+    problem = binary(X, y, C=3.0)
+    assert with_rows.certificate.primal == pytest.approx(problem.primal(with_rows.model.coef_[0]), rel=1e-6)
+    assert with_rows.certificate.dual <= without.certificate.primal
+    assert without.certificate.dual <= with_rows.certificate.primal
+
+
+def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(small_plans, monkeypatch):
+    looked = []
+    keep = restless.keep_restless
+
+    def checked(problem, state, blocks, moves, room):
+        made = np.concatenate(moves.made(state))
+        numbers = np.concatenate(moves.numbers)
+        assert len(set(numbers.tolist())) == numbers.size
+        keep(problem, state, blocks, moves, room)
+        ids = np.concatenate([kept.ids for kept in state.kept.values()] or [np.empty(0, int)])
+        assert sum(nbytes(kept.rows) for kept in state.kept.values()) <= room
+        stay = np.isin(numbers, ids)
+        assert len(set(ids.tolist())) == ids.size == stay.sum()
+        assert made[stay].min(initial=np.inf) >= made[~stay].max(initial=0.0)
+        looked.append(ids.size)
+
+    monkeypatch.setattr(dual_ascent.restless, "keep_restless", checked)
+    trained(*text(), 0.3, C=10.0, tol=1e-3, passes=4)
+    assert max(looked) > 0
+
+
+def test_copies_are_the_rows_themselves(small_plans):
+    X, y = text(200)
+    block = sm.open_source((X, y)).whole()
+    state = State({"alpha": np.zeros((1, 200))})
+    problem = type("Problem", (), {"count": 1})
+    for first in range(0, 200, 50):
+        here = [(first, store.take(block, np.arange(first, first + 50)))]
+        restless.forget(state, here)
+        moves = restless.Moves(state, here)
+        state.arrays["alpha"][:, ::3] += 1.0
+        restless.keep_restless(problem, state, here, moves, 1 << 20)
+    assert sum(kept.ids.size for kept in state.kept.values()) == 67
+    for kept in state.kept.values():
+        assert isinstance(kept, Kept)
+        assert np.array_equal(X[kept.ids].data, kept.rows.data) and np.array_equal(kept.ids % 3, 0 * kept.ids)

@@ -117,7 +117,7 @@ def size(path: str, memory: str, row_bytes: int, training: dict[str, Any]) -> in
     least = 1
     for _ in range(2):  # the first answer is what the labels need, the second what the training does
         try:
-            sm.train(path, memory=least, **training)
+            sm.train(path, memory=least, **{**training, "passes": 1})
         except sm.UsageError as error:
             named = re.search(r'memory="?(\d+)M', str(error))
             if named is None:

@@ -73,7 +73,7 @@ class NearMargin(CertifiedBySweep):
         if number > 1:
             return super().order(problem, state, number, blocks)
         stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
-        state.numbers["visited"] = stretches / blocks
+        state.numbers["drawn_from"] = stretches / blocks
         ends = np.arange(stretches + 1) * blocks // stretches
         return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
 
@@ -107,7 +107,7 @@ class NearMargin(CertifiedBySweep):
     def _sampled(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
         share = capacity(problem) / problem.rows
-        share *= 1.0 / state.numbers["visited"] if state.numbers["pass"] == 1 else 1.0 - NEAR
+        share *= 1.0 / state.numbers["drawn_from"] if state.numbers["pass"] == 1 else 1.0 - NEAR
         return hashed(rows, problem.seed, state.numbers["pass"]) < 0.95 * share
 
     def _keep(self, problem: Problem, state: State, block: Block, first: int, ids: np.ndarray) -> None:

@@ -64,6 +64,9 @@ class Chunks:
         if self._places is None:
             self._places = np.full((self.count, 2), -1, np.int64)
             each_chunk(self.dataset, self.name, self._note)
+            offsets = np.sort(self._places[:, 0])
+            if np.any((offsets[1:] == offsets[:-1]) & (offsets[1:] >= 0)):  # two of them in one place
+                raise _misplaced(self.name)
         return self._places
 
     def _note(self, line: int, across: int, info: Any) -> None:
@@ -72,6 +75,8 @@ class Chunks:
             raise _misplaced(self.name)
         number = line * self.across + across
         assert self._places is not None
+        if self._places[number, 0] >= 0:  # two for one place
+            raise _misplaced(self.name)
         self._places[number] = info.byte_offset, info.size
         if info.filter_mask:
             self._left_out[number] = info.filter_mask

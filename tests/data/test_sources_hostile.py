@@ -287,14 +287,16 @@ def test_what_hdf5_holds_of_small_chunks_is_counted(tmp_path):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_chunk_that_lies_between_two_places(tmp_path, packed):
+@pytest.mark.parametrize("first", [2001, 1000])
+def test_a_chunk_that_lies_where_none_can_be(tmp_path, packed, first):
+    """Between two places, or where another one is."""
     storage = {"compression": "gzip"} if packed else {}
     path = write_dense(tmp_path / "a.h5", np.ones((4096, 3), np.float32), chunks=(1000, 3), **storage)
     assert read_all(path) == [4096]
     raw = bytearray((tmp_path / "a.h5").read_bytes())
     key = (2000).to_bytes(8, "little") + bytes(8)  # the first row and column of the third chunk, in the index
     place = raw.index(key)
-    raw[place : place + 8] = (2001).to_bytes(8, "little")
+    raw[place : place + 8] = first.to_bytes(8, "little")
     (tmp_path / "a.h5").write_bytes(raw)
     with pytest.raises(DataError, match=r"a chunk of X lies where none can be|bad coordinate offset"):
         read_all(path)
@@ -320,3 +322,14 @@ def test_a_large_chunk_of_labels_counts(tmp_path, monkeypatch):
         file["y"], file["sample_weight"] = np.arange(rows) % 2, np.ones(rows, np.int8)
     with pytest.raises(UsageError, match=r"budget of 40M is too small .* needs \d+M"):  # weights of 8 bytes a row
         sm.train(path, memory="40M")
+
+
+def test_two_chunks_in_one_place(tmp_path):
+    path = write_dense(tmp_path / "a.h5", np.ones((4096, 3), np.float32), chunks=(1000, 3), compression="gzip")
+    with h5py.File(path) as file:
+        second, third = (file["X"].id.get_chunk_info(k).byte_offset.to_bytes(8, "little") for k in (1, 2))
+    raw = (tmp_path / "a.h5").read_bytes()
+    assert raw.count(third) == 1
+    (tmp_path / "a.h5").write_bytes(raw.replace(third, second))
+    with pytest.raises(DataError, match="a chunk of X lies where none can be"):
+        read_all(path)

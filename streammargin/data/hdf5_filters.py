@@ -144,7 +144,7 @@ class Unpacker:
         try:
             target = self._target(left_out)
             target.write_direct_chunk((0,) * len(self._shape), bytes(raw))
-            target.read(h5py.h5s.ALL, h5py.h5s.ALL, out)
+            target.read(h5py.h5s.ALL, h5py.h5s.ALL, out, target.get_type())
         except (OSError, RuntimeError, ValueError) as error:
             reason = short_reason(error)
             raise OSError(f"a compressed chunk unpacks to nothing, or to another length: {reason}") from error

@@ -64,6 +64,8 @@ class Column:
             check_stored(node, name)
         self.data = node
         self.length = int(node.shape[0])
+        if isinstance(node, Field) and node.dtype.hasobject:
+            raise DataError(f"{name} is a text of variable length in a table; write it as a dataset of its own")
         if self.categories is not None and self.data.dtype.kind not in "iu":
             raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
         if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):

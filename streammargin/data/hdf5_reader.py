@@ -106,7 +106,11 @@ class RowReader:
         file = dataset.file
         # a type that NumPy lacks (a 3-byte integer, say) is widened by h5py
         plain = self.stored.kind in "biuf" and self.stored.itemsize <= 8
-        plain = plain and dataset.id.get_type() == h5py.h5t.py_create(self.stored, logical=True)
+        kind = dataset.id.get_type()
+        if self.stored.kind == "S":  # others than NumPy's are cut and padded by HDF5
+            plain = kind.get_strpad() == h5py.h5t.STR_NULLPAD
+        else:
+            plain = plain and kind == h5py.h5t.py_create(self.stored, logical=True)
         elsewhere = dataset.is_virtual or dataset.id.get_create_plist().get_external_count()
         if (raw or plain) and not (elsewhere or file.userblock_size) and file.driver in ("sec2", "stdio"):
             if dataset.chunks is not None:

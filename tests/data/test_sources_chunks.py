@@ -9,6 +9,7 @@ import pytest
 import streammargin as sm
 from streammargin.data.hdf5_filters import Unpacker
 from streammargin.data.hdf5_reader import RowReader
+from streammargin.data.open import open_source
 from streammargin.errors import DataError, UsageError
 
 X = np.random.default_rng(0).standard_normal((61, 7))
@@ -56,6 +57,21 @@ def test_a_chunk_that_unpacks_to_another_length_is_bad_data(tmp_path, size):
         file["X"].id.write_direct_chunk((16, 3), zlib.compress(bytes(X)[: size % 3416] + bytes(max(0, size - 3416))))
     with pytest.raises(DataError, match=r"of X .a compressed chunk unpacks to .*; the file may be damaged"):
         sm.train(path, passes=1)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lzf"])
+def test_labels_of_another_length_are_bad_data_too(tmp_path, compression):
+    labels = np.array([f"class {k % 2}" for k in range(61)], "S7")
+    with h5py.File(packed(tmp_path / "a.h5"), "a") as file:
+        del file["y"]
+        file.create_dataset("y", data=labels, chunks=(61,), compression=compression)
+    with open_source(tmp_path / "a.h5") as source:
+        assert np.concatenate(list(source.labels(7))).tolist() == labels.astype(str).tolist()
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        other = file.create_dataset("other", data=labels[:60], chunks=(60,), compression=compression)
+        file["y"].id.write_direct_chunk((0,), other.id.read_direct_chunk((0,))[1])
+    with pytest.raises(DataError, match=r"cannot read rows 0..61 of y .*unpacks to"):
+        sm.train(tmp_path / "a.h5", passes=1)
 
 
 @pytest.mark.parametrize("harm", [b"", b"\x78", b"no such stream", zlib.compress(bytes(384))[:-3]])

@@ -130,6 +130,15 @@ def test_a_damaged_list_of_sources_is_bad_data(tmp_path, place, content):
         open_source(str(tmp_path / "a.h5"))
 
 
+def test_texts_in_a_table_are_refused(tmp_path):
+    rows = np.array([(text, k % 2) for k, text in enumerate(TEXTS)], [("name", h5py.string_dtype()), ("kind", "i4")])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["obs"] = X, rows
+    assert len(sm.train(tmp_path / "a.h5", y="obs/kind", passes=1).model.classes_) == 2
+    with pytest.raises(DataError, match="obs/name is a text of variable length in a table"):
+        sm.train(tmp_path / "a.h5", y="obs/name", passes=1)
+
+
 def test_texts_of_which_it_is_not_known_where_they_lie_are_refused(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["X"] = X

@@ -148,7 +148,8 @@ def test_the_penalties_are_those_of_the_code():
     assert set(rows) == set(PENALTIES)
     for name, (_, _, penalised, solvers) in rows.items():
         assert (penalised == "yes") == (name in PENALISE_BIAS)
-        penalty = make_penalty(name, Given(groups=np.array([0, 1]) if "groups" in PENALTIES[name].takes else None))
+        given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
+        penalty = make_penalty(name, Given(**{key: given[key] for key in PENALTIES[name].takes if key in given}))
         for solver in ("sdca", "pdprox") if name not in ("lp", "l2") else ():
             assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
 

@@ -8,7 +8,7 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
-from streammargin.specs.norms import Shrunk
+from streammargin.specs.norms import Grouped, Shrunk
 
 # columns of the running figures of a pass, one row per problem
 GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
@@ -28,7 +28,7 @@ def sdca_block(
     problems  numbers k of the problems to update
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
               first needed, inf where it overflowed
-    theta     (K, d+1) A^T alpha, powers its mirrored powers (the same array at p = 2), power_sum (K,)
+    theta     (K, d+1) A^T alpha, powers what the norm keeps beside it (the same array at p = 2), power_sum (K,)
     figures   (K, FIGURES), added to
     """
     rows = block.rows()
@@ -52,7 +52,7 @@ def sdca_block(
                     continue
                 block.prefetch_row(i + 2)
                 old = np.float64(alpha_k[row])
-                u = labels.margin(k, row, norm.scale(power_sum[k]) * np.float64(block.dot(i, powers_k)))
+                u = labels.margin(k, row, norm.now(block, i, theta_k, powers_k, power_sum[k]))
                 if np.isfinite(cap):
                     gap += loss.gap(loss.feasible(old, cap), u, cap)
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))
@@ -76,8 +76,9 @@ def sdca_block(
 
 
 def warm(sample: Sample) -> None:
-    shrunk = ((loss, Shrunk(0.5, 0.5), np.dtype(np.float64)) for loss in sample.losses("step"))
-    for loss, norm, dtype in (*sample.dual_steps(), *shrunk):
+    others = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
+    steps = [(loss, norm, np.dtype(np.float64)) for loss in sample.losses("step") for norm in others]
+    for loss, norm, dtype in (*sample.dual_steps(), *steps):
         sdca_block(
             *sample.rows, loss, norm, ONE, 2, ONE, np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), np.zeros(2),
             weights(dtype), weights(dtype), np.zeros(1), np.zeros((1, FIGURES)),

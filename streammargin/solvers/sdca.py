@@ -25,7 +25,7 @@ class Method(DualAscent):
     """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n).
 
     For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for an elastic net `powers`
-    are the weights.
+    are the weights, for groups the squares ||theta_g||^2.
 
     With a finite C and p = 2, what is certified near the end is the mean of theta and of `trail` (K, d+1),
     theta one pass before.

@@ -135,6 +135,28 @@ class DenseBlock(NamedTuple):
             theta[j] += t * (x[j] if j < d else self.bias)
             w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
 
+    def grouped_dot(self, i, theta, squares, of, roots, r):
+        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
+        x = self.X[i]
+        d = x.size
+        total = 0.0
+        for j in range(d + 1):
+            value = x[j] if j < d else self.bias
+            by = r * roots[of[j]]
+            square = squares[of[j]]
+            if value != 0.0 and square > by * by:
+                total += value * theta[j] * (1.0 - by / np.sqrt(square))
+        return total
+
+    def add_grouped(self, i, t, theta, squares, of):
+        """theta += t x_i, and the squares ||theta_g||^2 with it."""
+        x = self.X[i]
+        d = x.size
+        for j in range(d + 1):
+            step = t * (x[j] if j < d else self.bias)
+            squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
+            theta[j] += step
+
     def entries(self, i):
         """Number of stored values of row i."""
         return self.X.shape[1]
@@ -270,6 +292,28 @@ class CSRBlock(NamedTuple):
             j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
             theta[j] += t * (self.data[k] if k < stop else self.bias)
             w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
+
+    def grouped_dot(self, i, theta, squares, of, roots, r):
+        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        total = 0.0
+        for k in range(start, stop + 1):
+            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
+            value = self.data[k] if k < stop else self.bias
+            by = r * roots[of[j]]
+            square = squares[of[j]]
+            if value != 0.0 and square > by * by:
+                total += value * theta[j] * (1.0 - by / np.sqrt(square))
+        return total
+
+    def add_grouped(self, i, t, theta, squares, of):
+        """theta += t x_i, and the squares ||theta_g||^2 with it."""
+        start, stop = self.indptr[i], self.indptr[i + 1]
+        for k in range(start, stop + 1):
+            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
+            step = t * (self.data[k] if k < stop else self.bias)
+            squares[of[j]] = max(squares[of[j]] + step * (2.0 * theta[j] + step), 0.0)
+            theta[j] += step
 
     def entries(self, i):
         """Number of stored values of row i."""

@@ -1,4 +1,4 @@
-"""Penalties as the kernels of coordinate ascent take them: lp norms and their mirror maps, the elastic net.
+"""Penalties as the kernels of coordinate ascent take them: lp norms and their mirror maps, elastic net, group lasso.
 
 w = mirror(theta) for psi(w) = 1/2 ||w||_p^2 and q = p/(p-1):
 w_j = ||theta||_q^(2-q) |theta_j|^(q-1) sign(theta_j), and ||w||_p = ||theta||_q
@@ -28,6 +28,10 @@ class L2(NamedTuple):
         """Factor from the stored powers to the weights."""
         return 1.0
 
+    def now(self, block, i, theta, powers, power_sum):
+        """x_i.w for the w that theta stands for."""
+        return np.float64(block.dot(i, powers))
+
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i; returns the new sum |theta|^q (not needed here)."""
         block.add(i, t, theta)
@@ -54,6 +58,10 @@ class Lp(NamedTuple):
     def scale(self, power_sum):
         """Factor from the stored powers to the weights: ||theta||_q^(2-q)."""
         return power_sum ** ((2.0 - self.q) / self.q) if power_sum > 0.0 else 0.0
+
+    def now(self, block, i, theta, powers, power_sum):
+        """x_i.w for the w that theta stands for."""
+        return self.scale(power_sum) * np.float64(block.dot(i, powers))
 
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i, its powers with it; returns the new sum |theta|^q."""
@@ -86,13 +94,38 @@ class Shrunk(NamedTuple):
         """L_i = ||a_i||_2^2 / rest, the curvature bound of the dual along row i."""
         return block.sum_powers(i, 2.0) / self.rest
 
-    def scale(self, power_sum):
-        """Factor from the stored powers to the weights."""
-        return 1.0
+    def now(self, block, i, theta, powers, power_sum):
+        """x_i.w for the w that theta stands for."""
+        return np.float64(block.dot(i, powers))
 
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i, the weights of its columns with it; returns power_sum, which is not needed here."""
         block.add_shrunk(i, t, theta, powers, self.r, self.rest)
+        return power_sum
+
+
+class Grouped(NamedTuple):
+    """r sum_g roots_g ||w_g||_2 + rest/2 ||w||_2^2: powers begins with ||theta_g||^2 of each group, the weights follow.
+
+    of (d+1,) int32: the group of each column; roots (G,).
+    """
+
+    of: np.ndarray
+    roots: np.ndarray
+    r: float
+    rest: float
+
+    def curvature(self, block, i):
+        """L_i = ||a_i||_2^2 / rest, the curvature bound of the dual along row i."""
+        return block.sum_powers(i, 2.0) / self.rest
+
+    def now(self, block, i, theta, powers, power_sum):
+        """x_i.w for the w that theta stands for."""
+        return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
+
+    def move(self, block, i, t, theta, powers, power_sum):
+        """theta += t x_i, the squares of its groups with it; returns power_sum, which is not needed here."""
+        block.add_grouped(i, t, theta, powers, self.of)
         return power_sum
 
 

@@ -113,9 +113,10 @@ def test_logistic_is_what_scikit_learn_finds(penalty):
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-def test_coordinate_ascent_serves_the_elastic_net(form, loss):
+@pytest.mark.parametrize("penalty", [{"penalty": "elasticnet"}, {"penalty": "group", "groups": GROUPS}])
+def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss):
     X, y = rows()
-    options = {"penalty": "elasticnet", "l1_ratio": 0.8, "loss": loss, "C": 0.4}
+    options = {**penalty, "l1_ratio": 0.8, "loss": loss, "C": 0.4}
     for constant in ("penalised", "none"):
         result = sm.train(
             (as_form(X, form), y), tol=1e-7, passes=5000, sample_weight=WEIGHTS, **options, **CONSTANTS[constant]
@@ -124,8 +125,8 @@ def test_coordinate_ascent_serves_the_elastic_net(form, loss):
         caps = 0.4 * WEIGHTS
         there = caps > 0
         best, w, b = conic.solve(
-            X[there], y[there], caps[there], "elasticnet", loss, r=0.8, free=constant == "none",
-            constant=2.0 * (constant == "penalised"),
+            X[there], y[there], caps[there], penalty["penalty"], loss, r=0.8, groups=penalty.get("groups"),
+            free=constant == "none", constant=2.0 * (constant == "penalised"),
         )  # fmt: skip
         assert result.certificate["primal"] == pytest.approx(best, rel=1e-6)
         np.testing.assert_allclose(result.model.coef_[0], w, atol=1e-3)
@@ -306,6 +307,20 @@ X, Y = rows()
 def test_what_cannot_be_is_one_sentence(options, message):
     with pytest.raises((UsageError, DataError, sm.errors.StreamMarginError), match=message):
         sm.train((X, Y), **options)
+
+
+def test_the_classifier_selects_columns():
+    estimators = pytest.importorskip("sklearn.feature_selection")
+    base = pytest.importorskip("sklearn.base")
+    sparse = sm.MarginClassifier(penalty="l1", C=1.0, tol=1e-4, passes=5000)
+    chosen = estimators.SelectFromModel(sparse, threshold=1e-8).fit(X, Y)
+    assert np.array_equal(chosen.get_support(), chosen.estimator_.coef_[0] != 0.0)
+    assert chosen.get_support().sum() == 5
+    groups = base.clone(sm.MarginClassifier(penalty="group", groups=GROUPS, C=0.6, tol=1e-4, passes=5000)).fit(X, Y)
+    assert groups.certificate_.converged
+    for g in range(3):  # column 5 is empty
+        kept = groups.coef_[0, (g == GROUPS) & (np.arange(8) != 5)] != 0.0
+        assert kept.all() or not kept.any()
 
 
 def test_a_group_of_empty_columns_has_weights_of_0():

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from streammargin.errors import UsageError
-from streammargin.specs.norms import L2, Shrunk
+from streammargin.specs.norms import L2, Grouped, Shrunk
 from streammargin.specs.penalties import PENALTIES, make_penalty
 from streammargin.specs.penalties.base import Given
 
@@ -133,7 +133,9 @@ def test_what_coordinate_ascent_takes_is_the_mirror_map(penalty):
     for theta in rng.standard_normal((20, D)):
         w = penalty.mirror(theta)
         assert theta @ w - penalty.value(w) == pytest.approx(penalty.conjugate(theta), rel=1e-12)
-        if isinstance(penalty.norm, (L2, Shrunk)):
+        if isinstance(penalty.norm, Grouped):
+            np.testing.assert_allclose(penalty.powers(theta)[:3], [np.sum(theta[m] ** 2) for m in members])
+        elif isinstance(penalty.norm, (L2, Shrunk)):
             np.testing.assert_allclose(penalty.powers(theta), w, rtol=1e-14)
 
 

@@ -68,7 +68,7 @@ class Penalty(ABC):
         return self.gauge(theta)
 
     def powers(self, theta: np.ndarray) -> np.ndarray:
-        """What `norm` keeps beside theta (m,): the weights, up to a factor."""
+        """What `norm` keeps beside theta (m,), as many numbers: most the weights, up to a factor."""
         return self.mirror(theta)
 
     def mirror(self, theta: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streammargin.specs.norms import Grouped as KernelGroups
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.penalties.base import Given, Maker, Norm, Penalty, Square
 
@@ -110,6 +111,18 @@ class GroupNet(Grouped, Square):
 
     def stretch(self, size: int) -> float:
         return 1.0 / math.sqrt(1.0 - self.r)
+
+    @cached_property
+    def norm(self) -> Any:
+        return KernelGroups(self.groups.of.astype(np.int32), self.groups.roots, self.r, 1.0 - self.r)
+
+    def powers(self, theta: np.ndarray) -> np.ndarray:
+        squares = np.zeros(theta.size)
+        squares[: self.groups.count] = self.groups.lengths(theta) ** 2
+        return squares
+
+    def mirror(self, theta: np.ndarray) -> np.ndarray:
+        return self.groups.shrunk(theta.astype(np.float64), self.r) / (1.0 - self.r)
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return self.groups.shrunk(v, self.groups.smallest(steps) * self.r) / (1.0 + steps * (1.0 - self.r))

@@ -242,9 +242,9 @@ def capacity(problem: Problem) -> float:
     return room(problem) / row_bytes(problem)
 
 
-def enough_room(problem: Problem) -> bool:
+def enough_room(problem: Problem, least: float = LEAST_ROWS) -> bool:
     """Whether the rows that can be kept are enough for their problem to say something of all."""
-    return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
+    return capacity(problem) >= min(least * problem.features, 0.5 * problem.rows)
 
 
 def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:

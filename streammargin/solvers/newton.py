@@ -30,6 +30,7 @@ QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
+LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
 
 
 NO_KEYS = np.empty(0, np.float32)
@@ -212,7 +213,7 @@ class Method(CertifiedBySweep):
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
             report = NEAR_MARGIN.end_pass(problem, state, active)
-            if _stuck(state, active, READS):
+            if _stuck(state, active, READS) or not enough_room(problem):
                 self._take_all_rows(problem, state)
             return report
         if state.numbers["phase"] == "start":
@@ -252,13 +253,18 @@ class Method(CertifiedBySweep):
             a["moved"][k], a["steps"][k] = True, 0
 
     def _take_all_rows(self, problem: Problem, state: State) -> None:
-        """From here on one step a read with the matrix of all rows: those kept say too little of the others."""
+        """From here on one step a read with the matrix of all rows: those kept say too little of the others.
+
+        Where there is room for few, that is so from the start, and they are the sample that the weights start from.
+        """
         before, number = state.arrays, state.numbers["pass"]
         state.kept.clear()
         after = self._set_out(problem)
         for name in ("alpha", "bound", "gain", "slip", *best_layout(problem)):
             after.arrays[name][:] = before[name]
         after.arrays["w"][:] = before["best"]
+        if number == 1:
+            after.arrays["w"][:], after.arrays["softness"][:] = before["w"], before["softness"]
         state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
 
     def _leave_start(self, problem: Problem, state: State) -> None:
@@ -335,7 +341,7 @@ def _starts(problem: Problem) -> bool:
 
 
 def _keeps(problem: Problem) -> bool:
-    return not problem.resident and not _smooth(problem) and enough_room(problem)
+    return not problem.resident and not _smooth(problem) and enough_room(problem, LEAST_SAMPLE)
 
 
 def _double(problem: Problem) -> Problem:

@@ -15,6 +15,7 @@ from streammargin.data.arrays import ArraySource
 from streammargin.driver import plan
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import near_margin, row_store
+from streammargin.solvers import newton as newton_solver
 from streammargin.solvers.descent import solve
 from streammargin.specs.losses import make_loss
 from streammargin.specs.rows import Labels, numbered_from
@@ -136,6 +137,23 @@ def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
             alone = sm.train(own, solver="newton", C=C, tol=1e-5, passes=300, bias=0).certificate
             assert figures["dual"] <= alone["primal"] * (1 + 1e-9)
             assert alone["dual"] <= figures["primal"] * (1 + 1e-9)
+
+
+def test_with_room_for_few_rows_they_are_the_sample_to_start_from(small_plans, monkeypatch):
+    monkeypatch.setattr(newton_solver, "enough_room", lambda problem, least=10**6: least < 10**6)
+    result, _ = out_of_core(*overlapping(), tol=1e-3)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and result.passes <= 25 and kept[0] > 0 and not any(kept[1:])
+
+
+def test_where_the_rows_kept_lead_nowhere_all_rows_take_over(small_plans, monkeypatch):
+    X, y = overlapping()
+    monkeypatch.setattr(newton_solver, "READS", 2)
+    monkeypatch.setattr(near_margin.NearMargin, "_solve", lambda *_: None)  # the weights stay where they are
+    result, _ = out_of_core(X, y, tol=1e-3)
+    kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
+    assert result.converged and kept[1] > 0 and kept[-1] == 0
+    assert result.certificate.primal == pytest.approx(binary(X, y, C=1.0).primal(result.model.coef_[0]), rel=1e-9)
 
 
 def test_twice_the_same_bits(small_plans):

@@ -78,6 +78,16 @@ def _obs(path: Path) -> None:
         obs["y/categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
 
 
+def _table(path: Path) -> None:
+    """anndata's file before 0.7: obs is a table with texts, its codes have their categories in uns."""
+    X, y = _rows(False)
+    kinds = [("index", h5py.string_dtype()), ("y", np.int8)]
+    with h5py.File(path, "w") as file:
+        file["X"] = X
+        file["obs"] = np.array([(f"cell {k}", code) for k, code in enumerate((y + 1) // 2)], kinds)
+        file["uns/y_categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
+
+
 def _csc(path: Path) -> None:
     matrix = sp.csc_matrix(_rows(True)[0])
     with h5py.File(path, "w") as file:
@@ -153,6 +163,7 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "lzf": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train),
     "virtual": ("a.h5", _virtual, train),
     "obs": ("a.h5", _obs, train),
+    "table": ("a.h5", _table, train),
     "csr": ("a.h5", lambda path: _hdf5(path, True), train),
     "csr-gzip": ("a.h5", lambda path: _hdf5(path, True, chunks=(32,), compression="gzip"), train),
     "csc": ("a.h5", _csc, convert),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import h5py
@@ -14,13 +14,13 @@ import numpy as np
 from streammargin.data.hdf5_heap import TextReader
 from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up, opened
 from streammargin.data.hdf5_reader import RowReader, check_stored, stored_dtype
+from streammargin.data.hdf5_table import Field, Read
 from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
 
 OBS = "obs"  # anndata's table of what is known of each row
 MOST = 20  # names in a message
-Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
 
 
@@ -128,6 +128,8 @@ def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:
 
 def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
     """How entries start..stop of a column are read; text as str. The stack closes what is opened for it."""
+    if isinstance(node, Field):
+        return node.reading(name, stack)
     if not isinstance(node, h5py.Dataset):
         return lambda start, stop: node[start:stop]
     reader = _reader(node, name)
@@ -148,17 +150,6 @@ def _all(node: Any, name: str) -> np.ndarray:
     """All values of a short column."""
     parts = list(Column(node, name, ()).chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-class Field:
-    """One column of a table in one dataset: obs as anndata wrote it before 0.7, its codes' categories in uns."""
-
-    def __init__(self, table: h5py.Dataset, name: str) -> None:
-        self.table, self.name = table, name
-        self.shape, self.ndim, self.dtype = table.shape, table.ndim, table.dtype[name]
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return self.table.fields(self.name)[rows]
 
 
 def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:

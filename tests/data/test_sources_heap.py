@@ -130,11 +130,21 @@ def test_a_damaged_list_of_sources_is_bad_data(tmp_path, place, content):
         open_source(str(tmp_path / "a.h5"))
 
 
-def test_texts_in_a_table_are_refused(tmp_path):
-    rows = np.array([(text, k % 2) for k, text in enumerate(TEXTS)], [("name", h5py.string_dtype()), ("kind", "i4")])
+def test_columns_beside_texts_are_read_and_the_texts_refused(tmp_path):
+    text = h5py.string_dtype()
+    kinds = [("first", "f4"), ("name", text), ("kind", "i4"), ("other", text), ("last", "S3")]
+    rows = np.array([(k, text, k % 2, text, b"abc"[k % 3 :]) for k, text in enumerate(TEXTS)], kinds)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["X"], file["obs"] = X, rows
-    assert len(sm.train(tmp_path / "a.h5", y="obs/kind", passes=1).model.classes_) == 2
+        file.create_dataset("packed", data=rows, chunks=(7,), compression="gzip")
+    raw = (tmp_path / "a.h5").read_bytes()
+    for heap in heaps(raw):  # HDF5 would look up names and others, and not come back
+        raw = raw[: heap + 24] + b"\xf2\x08" + raw[heap + 26 :]
+    (tmp_path / "a.h5").write_bytes(raw)
+    for table in ("obs", "packed"):
+        for name in ("first", "kind", "last"):
+            with open_source(tmp_path / "a.h5", y=f"{table}/{name}") as source:
+                assert all_labels(source, 11).tolist() == rows[name].tolist()
     with pytest.raises(DataError, match="obs/name is a text of variable length in a table"):
         sm.train(tmp_path / "a.h5", y="obs/name", passes=1)
 

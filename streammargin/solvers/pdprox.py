@@ -31,6 +31,11 @@ SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 
 
+def _dot(x: np.ndarray, y: np.ndarray) -> float:
+    """x.y of long vectors: BLAS would give them to several threads, which wait for the processors that others use."""
+    return float(np.einsum("i,i", x, y))
+
+
 class Method(Solver):
     """alpha <- prox of the losses at alpha - sigma A w, w <- prox of R at w + tau A^T (2 alpha - alpha_before).
 
@@ -145,7 +150,7 @@ class Method(Solver):
                 np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
             )
             state.numbers["lift"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
-            a["ratio"][:] = math.sqrt(float(a["tempo"] @ squares) / mass)  # times ||alpha||, once it is known
+            a["ratio"][:] = math.sqrt(_dot(a["tempo"], squares) / mass)  # times ||alpha||, once it is known
         else:  # Theorem 6, with the mean loss in place of the sum
             a["tempo"][:] = state.numbers["lift"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
@@ -276,7 +281,7 @@ class Method(Solver):
         """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""
         a = state.arrays
         size = math.sqrt(float(a["duals"][k, :, kernel.MOVED].sum()))
-        square = float(image @ (a["tempo"] * image))
+        square = _dot(image, a["tempo"] * image)
         if self._budgets(problem)[k] < math.inf:
             square += state.numbers["lift"] * mass * mass
         length = math.sqrt(square)
@@ -291,8 +296,8 @@ class Method(Solver):
         a, passes = state.arrays, state.numbers["pass"] + 1.0
         change, ratio = a["w"][LAST, k] - a["w_before"][k], float(a["ratio"][k])
         lifted = float(a["lift"][LAST, k] - a["lift_before"][k])
-        met = abs(float(change @ pulled) + lifted * added)
-        square = float(change @ (change / a["tempo"])) + lifted * lifted / state.numbers["lift"]
+        met = abs(_dot(change, pulled) + lifted * added)
+        square = _dot(change, change / a["tempo"]) + lifted * lifted / state.numbers["lift"]
         moved = ratio * square + float(a["duals"][k, :, kernel.MOVED].sum()) / ratio
         longest = moved / (2.0 * met) if met > 0.0 else math.inf
         a["step"][k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * a["step"][k])
@@ -322,7 +327,7 @@ class Method(Solver):
             square += float(np.sum((alpha[rows] - anchor[rows]) ** 2))
         anchor[:] = alpha
         change = a["w"][LAST, k] - a["w_anchor"][k]
-        length = float(change @ (change / a["tempo"]))
+        length = _dot(change, change / a["tempo"])
         if 0.0 < length < math.inf and 0.0 < square < math.inf:
             a["ratio"][k] = math.sqrt(a["ratio"][k] * math.sqrt(square / length))
         a["w_anchor"][k] = a["w"][LAST, k]

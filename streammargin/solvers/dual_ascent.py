@@ -126,7 +126,7 @@ class DualAscent(CertifiedBySweep):
         # until all rows were visited, a curvature of 0 may be one not yet needed
         state.numbers["visited"] = state.numbers.get("visited", 0) + sum(block.rows() for _, block in blocks)
         figures = state.arrays["figures"]  # of the first visit of a row
-        room = self.layout(problem).get("rows kept", NO_ROOM).bytes
+        room = 0 if problem.resident else self.layout(problem).get("rows kept", NO_ROOM).bytes
         restless.forget(state, blocks)
         visits = restless.visits(problem, room) if room else VISITS if len(blocks) > 1 else 1
         for again in range(visits):

@@ -74,7 +74,7 @@ def ways(folder):
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
     for name, penalty, key in (("pdprox", "l1", (True, 3)), ("sdca", "elasticnet", (False, 2))):
-        yield [data[key], *few, "--solver", name, "--penalty", penalty]
+        yield [data[key], *few, "--solver", name, "--penalty", penalty, "--penalize-bias", "yes"]
     # rows kept between two reads, at last all rows; blocks visited in turns
     for name, classes, passes in (
         ("newton", 2, 13), ("newton", 3, 4), ("sdca", 2, 8), ("sdca", 3, 8), ("asdca", 2, 8), ("asdca", 3, 8)

@@ -94,9 +94,13 @@ class NearMargin(CertifiedBySweep):
                 a["w"], blur(a["w"]), a["alpha"], True, none, none, a["key"], a["image"], np.zeros((0, 1, 1)),
                 a["totals"], a["wrong"],
             )  # fmt: skip
-        rows = np.arange(first, first + block.rows())
-        self._keep(problem, state, block, first, rows[self._wanted(problem, state, rows)])
         numbers["seen"] += block.rows()
+        rows = np.arange(first, first + block.rows())
+        wanted = self._wanted(problem, state, rows)
+        if numbers["bytes"] + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > room(problem):
+            self._drop(problem, state)
+            wanted = self._wanted(problem, state, rows)
+        self._keep(problem, state, block, first, rows[wanted])
         if numbers["bytes"] > room(problem):
             self._drop(problem, state)
 
@@ -119,6 +123,8 @@ class NearMargin(CertifiedBySweep):
     def _drop(self, problem: Problem, state: State) -> None:
         """Lower the limit until the rows that are near take their share, with some room to go on."""
         a, numbers = state.arrays, state.numbers
+        if not state.kept:
+            return
         ids = np.concatenate([kept.ids for kept in state.kept.values()])
         each = np.concatenate([np.full(k.ids.size, nbytes(k.rows) / k.ids.size + A_ROW) for k in state.kept.values()])
         drawn = self._sampled(problem, state, ids)
@@ -130,7 +136,8 @@ class NearMargin(CertifiedBySweep):
         if last < order.size:
             numbers["limit"] = float(np.nextafter(a["key"][ids[~drawn]][order[last]], np.float32(-1.0)))
         numbers["bytes"] = 0
-        for name, kept in list(state.kept.items()):
+        for name in list(state.kept):
+            kept = state.kept[name]  # the only copy: it goes as soon as the next one is there
             still = np.flatnonzero(self._wanted(problem, state, kept.ids))
             if not still.size:
                 del state.kept[name]

@@ -9,7 +9,7 @@ from streammargin.solvers.base import Blocks, Problem
 from streammargin.solvers.state import Kept, Layout, Room, State, layout_bytes
 from streammargin.specs.blocks import nbytes
 
-BUFFERS = 6 << 20  # bytes that buffers want at least
+BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces: what is copied at a time is one of them
 # Passes to a gap of 1e-3 on 400,000 x 200,000 rows of text (256 MB), C = 1, with a tenth and a fifth of the bytes for
 # rows kept and buffers, and (all visits of rows, over the rows there are):
@@ -35,11 +35,12 @@ def visits(problem: Problem, room: int) -> int:
 
 def forget(state: State, blocks: Blocks) -> None:
     """Drop the rows that these blocks bring."""
-    for name, kept in kept_parts(state):
-        here = np.zeros(kept.ids.size, bool)
+    for name in sorted(state.kept):
+        ids = state.kept[name].ids
+        here = np.zeros(ids.size, bool)
         for first, block in blocks:
-            here |= (kept.ids >= first) & (kept.ids < first + block.rows())
-        _choose(state, name, kept, ~here)
+            here |= (ids >= first) & (ids < first + block.rows())
+        _choose(state, name, ~here)
 
 
 def kept_parts(state: State) -> list[tuple[str, Kept]]:
@@ -66,20 +67,22 @@ class Moves:
 
 def keep_restless(problem: Problem, state: State, blocks: Blocks, moves: Moves, room: int) -> None:
     """Keep those rows of the blocks and of those kept whose duals moved furthest, in so many bytes."""
-    parts, made = kept_parts(state), moves.made(state)
-    rows = [block for _, block in blocks] + [kept.rows for _, kept in parts]
+    names, made = sorted(state.kept), moves.made(state)
+    rows = [block for _, block in blocks] + [state.kept[name].rows for name in names]
     counts = np.array([block.rows() for block in rows])
     each = np.array([nbytes(block) for block in rows]) / counts + _beside(problem)
+    del rows  # a piece goes as soon as its next copy is there
     least = _limit(np.concatenate(made), np.repeat(each, counts), room)
-    for (name, kept), moved in zip(parts, made[len(blocks) :], strict=True):
-        _choose(state, name, kept, moved > least)
-    sizes = {f"rows {part}": 0 for part in range(PARTS)} | {name: nbytes(k.rows) for name, k in kept_parts(state)}
+    for name, moved in zip(names, made[len(blocks) :], strict=True):
+        _choose(state, name, moved > least)
+    sizes = {f"rows {part}": 0 for part in range(PARTS)}
+    sizes |= {name: nbytes(kept.rows) for name, kept in state.kept.items()}
     for (first, block), moved in zip(blocks, made, strict=False):
         new = np.flatnonzero(moved > least)
         if new.size:
             smallest = min(sizes, key=lambda name: sizes[name])
-            kept = state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + new))
-            sizes[smallest] = nbytes(kept.rows)
+            state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + new))
+            sizes[smallest] = nbytes(state.kept[smallest].rows)
 
 
 def _limit(moved: np.ndarray, each: np.ndarray, room: int) -> float:
@@ -94,9 +97,9 @@ def _beside(problem: Problem) -> int:
     return A_ROW + 2 * 8 * problem.count
 
 
-def _choose(state: State, name: str, kept: Kept, wanted: np.ndarray) -> None:
+def _choose(state: State, name: str, wanted: np.ndarray) -> None:
     """Keep the rows wanted (m,) bool of this piece."""
     if not wanted.any():
         del state.kept[name]
     elif not wanted.all():
-        state.kept[name] = store.choose(kept, np.flatnonzero(wanted))
+        state.kept[name] = store.choose(state.kept[name], np.flatnonzero(wanted))

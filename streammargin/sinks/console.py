@@ -205,7 +205,7 @@ class Console:
         for line in _table(shown, event.get("C")):
             self._line(line)
         if len(shown) < len(trials):
-            self._line(f"{len(trials) - len(shown)} more values of C are in the log of --log-json")
+            self._line(f"{len(trials) - len(shown)} more values of C stand in the log")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         passes = counted(event["passes"], "pass")
         parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]

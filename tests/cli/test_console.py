@@ -128,7 +128,7 @@ def test_many_C_stay_within_the_lines_of_a_run(many, best, monkeypatch):
     # three warnings may come between: the scale, the classes that are never predicted, the best C at the edge
     assert len(lines) + 3 + len(table) <= 20
     assert sum(line.endswith("best") and line.split()[0] == f"{costs[best]:g}" for line in table) == 1
-    assert (f"{many - 7} more values of C are in the log of --log-json" in table) == (many > 8)
+    assert (f"{many - 7} more values of C stand in the log" in table) == (many > 8)
 
 
 def test_several_C_end_with_a_table(monkeypatch):

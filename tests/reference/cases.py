@@ -50,6 +50,8 @@ def run():
     labels = np.arange(20) % 3
     centres = (X[:, :4] + 9.0 * np.eye(3, 4)[labels], labels)
     some = {"classes": [0, 1], "sample_weight": np.arange(20) % 4}
+    some_weights = {"sample_weight": np.arange(20) % 3}
+    groups = {"penalty": "group", "l1_ratio": 0.3, "groups": [0, 0, 1, 1, 2]}
     cases = {
         "hinge": ((X, y), {}),
         "logistic": ((as_form(X, "csr"), y), {"loss": "logistic", "bias": 1.0}),
@@ -66,6 +68,16 @@ def run():
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M"}),
+        "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
+        "pdprox of classes": (
+            (as_form(X, "csr"), labels),
+            {"solver": "pdprox", "penalty": "linf", "loss": "logistic", "bias": 0, "dual_budget": 9},
+        ),
+        "pdprox of the paper": ((X, y), {"solver": "pdprox", "schedule": "dual", "penalty": "l2", **some_weights}),
+        "elastic net": ((as_form(X, "csr"), y), {"solver": "sdca", "penalty": "elasticnet", "bias": 0}),
+        "elastic net, dense": ((X, y), {"solver": "sdca", "penalty": "elasticnet", "penalize_bias": "yes"}),
+        "groups": ((as_form(X, "csr"), y), {"solver": "sdca", **groups, "bias": 0}),
+        "groups, dense": ((X, y), {"solver": "sdca", **groups, "penalize_bias": "yes"}),
         "asdca hard": (separate, {"solver": "asdca", "C": np.inf}),
         "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate", "epsilon": 0.1}),
         "momentum": (separate, {"solver": "dual-momentum", "loss": "logistic"}),

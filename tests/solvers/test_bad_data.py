@@ -14,7 +14,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.solvers.registry import names
 
-HARD = sorted(set(names()) - {"newton", "pegasos"})  # which need a finite C
+HARD = sorted(set(names()) - {"newton", "pdprox", "pegasos"})  # which need a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
 FORMS = ["dense", "csr"]
 
@@ -141,7 +141,7 @@ def test_norms_near_the_ends_of_their_range(solver, norm, form):
 @pytest.mark.parametrize("solver", sorted(names()))
 def test_what_is_refused_before_anything_is_learned(solver):
     X, y = rows()
-    C = 1.0 if solver in ("pegasos", "newton") else np.inf
+    C = np.inf if solver in HARD else 1.0
     for norm in (1.0, 0.5, 2.5, np.nan, np.inf, "dense"):
         with pytest.raises(UsageError, match=r"norm must be a number in \(1, 2\]"):
             sm.train((X, y), solver=solver, C=C, norm=norm)
@@ -155,8 +155,8 @@ def test_what_is_refused_before_anything_is_learned(solver):
     if solver not in ("dual-momentum", "gd", "normalized-gd"):  # their loss is one of exponential tail
         for loss in ("logistic", "exponential"):
             own = ["asdca"] if solver == "auto" else [solver]  # what auto takes last
-            if solver == "newton" and loss == "logistic":
-                continue  # it serves it
+            if solver in ("newton", "pdprox") and loss == "logistic":
+                continue  # they serve it
             with pytest.raises(UsageError) as raised:
                 sm.train((X, y), solver=solver, C=C, loss=loss)
             message = str(raised.value)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from streammargin.errors import out_of_range
 from streammargin.solvers.figures import Figures, relative_gap
 from streammargin.solvers.objectives.base import Candidate, Objective, Running, Sums
 
@@ -23,7 +24,10 @@ class Interpolation(Objective):
     signed: ClassVar[bool] = True
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        return self.weighed(w, 0.0, 0.0, sums.mistakes)._replace(lower=sums.slack)
+        found = self.weighed(w, 0.0, 0.0, sums.mistakes)
+        if not math.isfinite(found.primal):
+            raise out_of_range()
+        return found._replace(lower=sums.slack)
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         return self.dual_of(theta, sums), math.inf
@@ -50,8 +54,8 @@ class Interpolation(Objective):
 
     def reached(self, figures: Figures, tol: float) -> bool:
         """Violations within tol of the largest target, and a norm within tol of the bound below it."""
-        apart = abs(figures.primal - figures.dual) <= tol * max(figures.primal, figures.dual)
-        return apart and figures.residual is not None and figures.residual <= tol * self.largest
+        near = abs(figures.primal - figures.dual) <= tol * max(figures.primal, figures.dual) < math.inf
+        return near and figures.residual is not None and figures.residual <= tol * self.largest
 
     def estimate(self, running: Running) -> float:
         primal = 0.5 * running.size * running.size

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import math
 import os
 import time
 from typing import Any
@@ -20,7 +21,9 @@ from streammargin.files import short_reason
 LOG = logging.getLogger("streammargin")
 SLOTS = ("slot-a", "slot-b")
 LOCK = "lock"
-HEADER = {"serial": int, "identity": dict, "marks": list, "progress": dict, "history": dict, "numbers": dict}
+HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict, "history": dict,
+          "numbers": dict}  # fmt: skip
+PLAN = "block bounds"  # of the identity
 SHARE = 0.02  # of a training may go into its checkpoints
 
 
@@ -65,6 +68,14 @@ class Checkpoint:
 
     # going on
 
+    def least_tol(self) -> float:
+        """The smallest tolerance that the training in the directory ever had, inf where there is none."""
+        known = [math.inf]
+        for name in SLOTS:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
+                known.append(float(read_plain(self._path(name))["least_tol"]))
+        return min(known)
+
     def resume(self, run: Run, identity: dict[str, Any], wanted: bool) -> bool:
         """Put the run where the newest slot was written; False where there is none.
 
@@ -84,7 +95,7 @@ class Checkpoint:
                 "another directory"
             )
         name, header, arrays = self._newest(there, run.limits.passes)
-        self._compare(header["identity"])
+        self._compare(header["identity"], run.problem.tol < header["least_tol"])
         self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
         try:
             snapshot.restore(run, header, arrays)
@@ -143,8 +154,10 @@ class Checkpoint:
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def _compare(self, saved: dict[str, Any]) -> None:
+    def _compare(self, saved: dict[str, Any], lowered: bool) -> None:
         for name in sorted(saved.keys() | self.identity.keys()):
+            if name == PLAN and lowered:  # vectors may be wider, and leave blocks less room
+                continue
             then, now = saved.get(name), self.identity.get(name)
             if then != now:
                 raise UsageError(
@@ -176,6 +189,7 @@ class Checkpoint:
         marks = [listener.mark() if hasattr(listener, "mark") else None for listener in run.history.listeners]
         plain, arrays = snapshot.save(run)
         plain |= {"serial": self._serial + 1, "identity": self.identity, "marks": marks}
+        plain["least_tol"] = min(run.problem.tol, run.problem.least_tol)
         try:
             write_slot(path, plain, arrays)
         except OSError as error:

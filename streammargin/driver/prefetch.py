@@ -75,6 +75,15 @@ class BlockReader:
         self.buffer_count = 0 if self._whole is not None else buffers
         self._buffers: list[Buffer] = []  # until rows are asked for
 
+    def cut(self, bounds: np.ndarray) -> None:
+        """End blocks at these bounds too, before anything is read. ValueError where they are not of these rows."""
+        ends = bounds[[0, -1]].tolist() if bounds.ndim == 1 and bounds.size else []
+        if bounds.dtype != np.int64 or ends != [0, self.bounds[-1]] or np.any(np.diff(bounds) <= 0):
+            raise ValueError("its blocks are none of these rows")
+        if self._resident and bounds.size > self.bounds.size:
+            raise ValueError("its blocks are many, and the rows are in memory")
+        self.bounds = np.union1d(self.bounds, bounds)
+
     def release(self) -> None:
         """Give the memory of the buffers back; blocks are no longer valid."""
         self._buffers, self._kept = [], None

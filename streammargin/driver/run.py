@@ -134,27 +134,40 @@ class Run:
             else:
                 self._finish(reason)
 
-    def continued(self) -> None:
+    def continued(self, bounds: np.ndarray) -> None:
         """Called when state and progress were loaded: take up the read at work where it was, or an end that is none.
 
-        A training that had ended goes on where the tolerance or the passes of this one reach further. Raises ValueError
-        where the progress is none of this training.
+        bounds: of the blocks of the read at work; a smaller tolerance, with more memory for the state, may want smaller
+        ones. A training that had ended goes on where the tolerance or the passes of this one reach further.
+        Raises ValueError where the progress is none of this training.
         """
         p = self.progress
         rounds = self.solver.prologue_passes(self.problem)
         phases = {PASS, CERTIFICATE, DONE, *([SCALING] if self.scaling else []), *([BIAS] if self.bias else [])}
         phases |= {PROLOGUE} if p.round < rounds else set()
-        p.check(self.problem.count, self.problem.trials, phases, len(self._reader.bounds) - 1)
+        p.check(self.problem.count, self.problem.trials, phases, len(bounds) - 1)
+        self._cut(bounds)
         if p.figures is not None and p.stopping.tol != self.limits.tol:
             reached = [self.solver.reached(self.problem, figures) for figures in p.figures]
             p.done = p.impossible | np.array(reached)
         p.stopping.tol = self.limits.tol
         self.active = p.active
-        further = self.active.size > 0 if p.reason == "tolerance" else p.number < self.limits.passes
-        if p.phase == DONE and p.reason in ("tolerance", "passes") and further:
-            p.reason, p.ending, p.proven = None, None, False
-            p.go(PASS)
+        if p.phase == DONE and p.reason in ("tolerance", "passes"):
+            if not self.active.size:
+                p.reason = "tolerance"
+            elif p.reason == "tolerance" or p.number < self.limits.passes:
+                p.reason, p.ending, p.proven = None, None, False
+                p.go(PASS)
         self._then, self._compiled = self._clock(), compile_seconds()
+
+    def _cut(self, bounds: np.ndarray) -> None:
+        """Cut the blocks where those of a saved read ended too, and tell its order in the pieces."""
+        p, reader = self.progress, self._reader
+        reader.cut(bounds)
+        first = np.searchsorted(reader.bounds, bounds)
+        pieces = [np.arange(first[block], first[block + 1]) for block in p.order.tolist()]
+        p.position = sum(map(len, pieces[: p.position]))
+        p.order = np.concatenate([np.empty(0, np.int64), *pieces])
 
     # time
 
@@ -189,6 +202,11 @@ class Run:
         )  # fmt: skip
 
     # reading
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Of the blocks of the read at work."""
+        return self._reader.bounds
 
     @property
     def _reader(self) -> BlockReader:

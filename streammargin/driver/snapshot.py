@@ -11,7 +11,6 @@ from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress, is_count, is_number
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
-from streammargin.errors import UsageError
 from streammargin.solvers import row_store as store
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout
@@ -30,7 +29,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
         "history": run.history.save(),
         "counts": asdict(run.reader.counts),
     }
-    arrays = {f"state/{name}": array for name, array in state.arrays.items()}
+    arrays = {"bounds": run.bounds} | {f"state/{name}": array for name, array in state.arrays.items()}
     arrays |= {f"kept/{name}": kept.ids for name, kept in state.kept.items()}
     progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
     arrays |= {f"progress/{name}": value for name, value in progress.items() if isinstance(value, np.ndarray)}
@@ -89,7 +88,7 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.reader.counts = ReadCounts(**plain["counts"])
     if not all(map(is_number, plain["counts"].values())):
         raise ValueError("it counts reads wrongly")
-    run.continued()
+    run.continued(arrays["bounds"])
 
 
 def _numbers(saved: dict[str, Any]) -> dict[str, Any]:
@@ -110,13 +109,11 @@ def _fill(array: np.ndarray, saved: np.ndarray, name: str) -> None:
 
 
 def _widen(layout: Layout, arrays: Arrays) -> None:
-    """Take float32 arrays over into float64, where a smaller tolerance has that; the other way would round weights."""
+    """Take float32 arrays over into float64, where a smaller tolerance has that."""
     for name in layout.keys() & arrays.keys():
         entry, saved = layout[name], arrays[name].dtype
         if isinstance(entry, Array) and (np.dtype(entry.dtype), saved) == (np.float64, np.float32):
             arrays[name] = arrays[name].astype(np.float64)
-        if isinstance(entry, Array) and (np.dtype(entry.dtype), saved) == (np.float32, np.float64):
-            raise UsageError("the checkpoint is of float64 numbers, for a smaller tolerance; use `tol` as it began")
 
 
 def check_layout(layout: Layout, arrays: Arrays) -> None:

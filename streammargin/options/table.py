@@ -127,7 +127,8 @@ class Options:
         "directory to go on from after the training was killed; exit code 75: stopped early, with a checkpoint")
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "run", ROWS, "between two checkpoints; more where they would take over 2% of the time")
-    resume: bool = option(False, Switch(), "run", ROWS, "go on from the newest checkpoint, where there is one")
+    resume: bool = option(False, Switch(), "run", ROWS, "go on from the newest checkpoint, where there is one; "
+        "`tol`, `passes` and `max_seconds` may differ, arithmetic stays that of the smallest tolerance")
     x: str | None = option(None, Name("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: Any = option(None, Name("NAME|FILE:NAME"), "data", CALLS, "dataset of the labels (default y); also a .npy file")
     sample_weight: Any = option(None, Name("NAME"), "data", CALLS,

@@ -47,6 +47,7 @@ class Problem:
     costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
+    least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
     """
 
     rows: int
@@ -74,6 +75,7 @@ class Problem:
     budget: int = 1 << 30
     entries: int = 0
     sparse: bool = False
+    least_tol: float = math.inf
 
     @property
     def size(self) -> int:

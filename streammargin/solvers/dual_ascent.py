@@ -64,8 +64,9 @@ class DualAscent(CertifiedBySweep):
             )
 
     def loop_dtype(self, problem: Problem) -> np.dtype:
-        """float32 where the rows are and the tolerance allows it."""
-        single = problem.dtype == np.float32 and problem.tol >= FLOAT32_TOL and problem.linear
+        """float32 where the rows are and the tolerance allows it, now and before."""
+        coarse = min(problem.tol, problem.least_tol) >= FLOAT32_TOL
+        single = problem.dtype == np.float32 and coarse and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
     def estimate(self, problem: Problem, state: State, running: Running) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 import streammargin
 from streammargin.data.base import Source
+from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
@@ -35,7 +36,7 @@ def identity(
         "penalty": repr(problem.objective.penalty),
         "labels": labels.hexdigest(),
         "held-out data": None if validator is None else validator.source.content(),
-        "block bounds": hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
+        PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
         "streammargin": streammargin.__version__,
         "numpy": np.__version__,
         "numba": numba.__version__,

@@ -64,7 +64,8 @@ def train_rows(
         checkpoint = None
         if options.checkpoint is not None:  # nobody else writes to the directory from here on
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
-        job = prepare(stack, data, options)
+        least = checkpoint.least_tol() if checkpoint is not None and options.resume else math.inf
+        job = prepare(stack, data, options, least)
         training = job.training(history, should_stop)
         if checkpoint is None or not checkpoint.resume(training, job.identity(), options.resume):
             history.publish(job.run_start())
@@ -112,8 +113,11 @@ def make_task(options: Options) -> Task:
     return Task(loss, costs)
 
 
-def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
-    """Open the rows, read the labels and plan the reading; the stack closes what was opened."""
+def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = math.inf) -> Job:
+    """Open the rows, read the labels and plan the reading; the stack closes what was opened.
+
+    least_tol: of the training before it was resumed (see `Problem`).
+    """
     task = make_task(options)
     budget = parse_size(options.memory)
     source = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
@@ -123,7 +127,7 @@ def prepare(stack: ExitStack, data: Any, options: Options) -> Job:
     # weights of the certificate event and the model are further copies of (K, d+1)
     own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
     own += 8 * (3 * asked.count + 4) * (source.features + 1)
-    asked = replace(asked, budget=max(0, asked.budget - own))
+    asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
     def problem_for(method: Solver) -> Problem:
         if options.solver != AUTO or task.numeric:

@@ -18,7 +18,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.driver import checkpoint as module
 from streammargin.driver.checkpoint import SLOTS, Checkpoint
-from streammargin.driver.slots import read_slot, write_slot
+from streammargin.driver.slots import read_plain, read_slot, write_slot
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 BLOCKS = range(0, 61, 12)
@@ -117,14 +117,38 @@ def test_a_smaller_tolerance_goes_on(tmp_path):
     assert then.converged and then.certificate["gap"] <= 1e-2 and then.passes > first.passes
 
 
-def test_a_tolerance_that_takes_float64_goes_on_from_float32_and_never_the_other_way(tmp_path):
-    X, y = noisy()
-    data, folder = (X.astype(np.float32), y), str(tmp_path)
-    first = sm.train(data, solver="sdca", tol=1e-2, checkpoint=folder)
-    then = sm.train(data, solver="sdca", tol=1e-7, passes=3000, checkpoint=folder, resume=True)
-    assert then.converged and then.certificate.gap <= 1e-7 and then.passes > first.passes
-    with pytest.raises(sm.UsageError, match="use tol as it began"):
-        sm.train(data, solver="sdca", tol=1e-2, checkpoint=folder, resume=True)
+@pytest.fixture(scope="module")
+def ten_classes(tmp_path_factory):
+    """A file of float32 rows whose blocks depend on whether the vectors are float32 too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40_000, 30)).astype(np.float32)
+    return write_h5(tmp_path_factory.mktemp("ten") / "data.h5", X, (X[:, :10] + 0.3 * X[:, 10:20]).argmax(axis=1))
+
+
+@pytest.mark.parametrize("solver, memory, blocks", [
+    ("sdca", "1G", (1, 1)), ("sdca", "20M", (1, 4)), ("sdca", "18M", (4, 5)), ("asdca", "21M", (1, 4)),
+])  # fmt: skip
+def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(solver, memory, blocks, ten_classes, tmp_path):
+    options = {"solver": solver, "memory": memory, "checkpoint": str(tmp_path)}
+    ran = []
+    for tol, passes in ((0.01, 9), (1e-12, 5), (0.95, 5)):
+        stop = stop_after(2 if tol == 0.01 else 10**9)
+        result = sm.train(ten_classes, tol=tol, passes=passes, resume=bool(ran), should_stop=stop, **options)
+        plain, arrays = read_slot(max(map(str, tmp_path.glob("slot-?")), key=lambda path: read_plain(path)["serial"]))
+        ran.append((result.reason, result.passes, plain["least_tol"], arrays["state/theta"].dtype, arrays["bounds"]))
+    assert [one[2:4] for one in ran] == [(0.01, np.float32), (1e-12, np.float64), (1e-12, np.float64)]
+    before, then, again = (one[4] for one in ran)
+    assert len(before) - 1 == blocks[0] and np.isin(before, then).all() and np.array_equal(then, again)
+    assert (len(then) > len(before)) == (blocks[0] != blocks[1])
+    assert [one[0] for one in ran] == ["signal", "passes", "tolerance"] and ran[1][1] == ran[2][1] == 5
+    assert result.converged and result.certificate.gap <= 0.95
+
+
+@pytest.mark.parametrize("passes", [12, 3])
+def test_a_larger_tolerance_that_was_met_already_ends_it_at_once(passes, tmp_path):
+    train("asdca", str(tmp_path), passes=passes, should_stop=stop_after(100))
+    then = train("asdca", str(tmp_path), tol=0.9, passes=passes, resume=True)
+    assert then.reason == "tolerance" and then.converged and then.certificate.gap <= 0.9 and then.passes == passes
 
 
 def test_a_copy_of_another_time_is_the_same_data(tmp_path):

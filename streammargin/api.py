@@ -28,6 +28,7 @@ def train(
     solver: Any = "auto",
     loss: Any = None,
     width: float = 1.0,
+    slope: float = 2.0,
     epsilon: float = 0.0,
     C: float | Sequence[float] | None = None,
     norm: float | str = 2,

@@ -63,7 +63,9 @@ class Learner:
         if options.positive is not None and options.classes is not None:
             raise UsageError("of a stream, `positive` sets one class against all others; leave `classes` out")
         self.options = options
-        self.loss = make_loss(self.solver.default_loss if options.loss is None else options.loss, options.width)
+        self.loss = make_loss(
+            self.solver.default_loss if options.loss is None else options.loss, **options.of_the_loss()
+        )
         self.C = options.costs[0] if options.costs else self.solver.default_C
         self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0

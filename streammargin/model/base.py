@@ -15,7 +15,7 @@ from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
 from streammargin.data.open import opened
 from streammargin.errors import DataError
 from streammargin.model.file import write_model
-from streammargin.specs.losses import is_own, make_loss
+from streammargin.specs.losses import LOSSES, is_own, make_loss
 
 _BUDGET = 96 << 20
 
@@ -98,11 +98,7 @@ class Model:
         from streammargin.kernels.overloads import expose
         from streammargin.kernels.predict import total_loss
 
-        if loss is None:
-            name = self.header.get("loss", "hinge")
-            loss = None if is_own(name) else make_loss(name, float(self.header.get("width", 1.0)))
-        else:
-            loss = make_loss(loss)
+        loss = self._loss() if loss is None else make_loss(loss)
         expose(type(loss))
         rest = self.header.get("positive")
         known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
@@ -168,6 +164,13 @@ class Model:
                 largest = float(np.maximum(largest, errors.max()))  # NaN stays
             rows = source.rows
         return {"rows": rows, "mean_squared_error": squares / rows, "largest_error": largest}
+
+    def _loss(self) -> Any:
+        """What the model was trained with; None of an object of the user's."""
+        name = self.header.get("loss", "hinge")
+        if is_own(name):
+            return None
+        return make_loss(name, **{one: float(self.header[one]) for one in LOSSES[name].takes if one in self.header})
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""

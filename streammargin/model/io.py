@@ -16,7 +16,9 @@ from streammargin.model.base import Model
 from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
 from streammargin.specs.losses import LOSSES, is_own
+from streammargin.specs.losses.base import Given
 
+DEFAULTS = {"p": 2.0, **Given()._asdict()}  # numbers that a header need not name
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
@@ -56,14 +58,16 @@ def _check_header(header: dict[str, Any]) -> None:
     loss = header.get("loss", "hinge")
     if not isinstance(loss, str) or (loss not in LOSSES and not is_own(loss)):
         raise ValueError(f"its loss is {loss!r}")
-    for key, default in (("p", 2.0), ("width", 1.0), ("epsilon", 0.0)):
-        value = header.get(key, default)
+    for key in DEFAULTS:
+        value = header.get(key, DEFAULTS[key])
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= sys.float_info.max:
             raise ValueError(f"its {key} is {str(value)[:40]}")
     if not 1.0 < header.get("p", 2.0) <= 2.0:
         raise ValueError(f"its p is {header['p']!r}")
-    if header.get("width", 1.0) == 0.0 or not isinstance(header.get("positive"), (str, int, float, type(None))):
-        raise ValueError(f"its width is {header.get('width')!r} and its positive class {header.get('positive')!r}")
+    if header.get("width", 1.0) == 0.0 or header.get("slope", 2.0) <= 1.0:
+        raise ValueError(f"its loss has a width or slope that none has: {header}")
+    if not isinstance(header.get("positive"), (str, int, float, type(None))):
+        raise ValueError(f"its positive class is {header.get('positive')!r}")
     if not isinstance(header.get("certificate", {}), dict):
         raise ValueError("its certificate is no table")
 

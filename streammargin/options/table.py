@@ -31,6 +31,7 @@ from streammargin.options.kinds import (
 )
 from streammargin.solvers.registry import names
 from streammargin.specs.losses import LOSSES, loss_text
+from streammargin.specs.losses.base import Given
 from streammargin.specs.penalties import DEFAULT, PENALTIES
 
 MIDWAY = "midway"  # the bias that is found after the weights
@@ -75,8 +76,11 @@ class Options:
         "the method; auto: by C, norm and multiclass, and the model names the one taken")
     loss: Any = option(None, Listed(sorted(LOSSES)), "problem", HINGES, "of the margin, y x.w (default: the "
         "solver's, hinge for most); or interpolate: labels are numbers y, and w the smallest with |x.w - y| <= epsilon")
-    width: float = option(1.0, Number(), "problem", HINGES, "of the smoothed hinge")
-    epsilon: float = option(0.0, Number(), "problem", ROWS & ~Where.CLASSIFIER,
+    width: float = option(1.0, Number("a positive number", lambda value: 0.0 < value < math.inf), "problem", HINGES,
+        "of the smoothed hinge")
+    slope: float = option(2.0, Number("a number above 1", lambda value: 1.0 < value < math.inf, metavar="A"), "problem",
+        PENALISED, "of the loss generalized_hinge, max(0, 1 - u, 1 - A u)")
+    epsilon: float = option(0.0, Number("a finite number >= 0", _finite), "problem", ROWS & ~Where.CLASSIFIER,
         "of the loss interpolate: how far from its number a score may be")
     C: float | Sequence[float] | None = option(None, Costs(), "problem", HINGES, "cost of the loss; inf: hard margin; "
         "several: all from one read, the best on `valid` (default 1, or inf for a solver of the hard margin alone)",
@@ -165,6 +169,10 @@ class Options:
         if self.bias is None:
             return 0.0 if math.inf in costs else 1.0
         return 0.0 if isinstance(self.bias, str) else self.bias
+
+    def of_the_loss(self) -> dict[str, float]:
+        """The numbers that losses are made of, by name."""
+        return {name: getattr(self, name) for name in Given._fields}
 
     def of_the_solver(self) -> dict[str, Any]:
         """The choices that single solvers offer, by name: those that were made."""

@@ -99,7 +99,7 @@ def make_task(options: Options) -> Task:
         raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
     # those of `auto` depend on the problem, which is known once the data are open
     declared: Solver | type[Solver] = Solver if options.solver == AUTO else make_solver(options.solver)
-    loss = make_loss(declared.default_loss if options.loss is None else options.loss, options.width, options.epsilon)
+    loss = make_loss(declared.default_loss if options.loss is None else options.loss, **options.of_the_loss())
     costs = options.costs or [math.inf if is_numeric(loss) else declared.default_C]
     if is_numeric(loss):
         if costs != [math.inf]:
@@ -132,7 +132,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     def problem_for(method: Solver) -> Problem:
         if options.solver != AUTO or task.numeric:
             return asked
-        loss = asked.loss if options.loss is not None else make_loss(method.default_loss, options.width)
+        loss = asked.loss if options.loss is not None else make_loss(method.default_loss, **options.of_the_loss())
         caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
         costs = asked.costs if options.costs else asked.costs * method.default_C
         return replace(asked, loss=loss, caps=caps, costs=costs)

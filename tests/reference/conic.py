@@ -64,6 +64,13 @@ def _losses(program, loss, caps, u, width):
             program.inside("exponential", [0, 1, 0], [*moved, (t, -x @ line), (first, z @ line)])
             program.inside("exponential", [0, 1, 0], [(t, -x @ line), (second, z @ line)])
         return
+    if loss == "generalized_hinge":
+        t = program.variables(n, caps)
+        program.inside("nonnegative", np.zeros(n), [(t, one)])
+        for slope in (1.0, width):
+            scaled = [(numbers, slope * matrix) for numbers, matrix in u]
+            program.inside("nonnegative", -np.ones(n), [*scaled, (t, one)])
+        return
     parts = {
         "hinge": [(caps, 0.0)],
         "squared_hinge": [(0.0, 2 * caps)],
@@ -113,6 +120,7 @@ def _penalty(program, name, w, r, groups):
 def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None):
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
+    width: of the smoothed hinge, the slope of the generalised one.
     budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """

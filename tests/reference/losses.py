@@ -36,8 +36,8 @@ def _logistic_step(alpha, u, kappa):
 
 
 def make(name, width=1.0):
-    """The loss of this name."""
-    g = width
+    """The loss of this name; width: the slope of the generalised hinge."""
+    g = slope = width
     return {
         "hinge": Loss(lambda u: np.maximum(1 - u, 0), lambda a: a + 0.0, _hinge_step),
         "squared_hinge": Loss(
@@ -51,8 +51,14 @@ def make(name, width=1.0):
             lambda a: a - g * a**2 / 2,
             lambda a, u, k: np.clip(a + (1 - u - g * a) / (k + g), 0, 1),
         ),
+        "generalized_hinge": Loss(
+            lambda u: np.maximum(np.maximum(1 - np.asarray(u, float), 1 - slope * np.asarray(u, float)), 0),
+            lambda a: np.minimum(a, 1),
+            lambda a, u, k: np.clip(np.median([a - u / k, 1, a + (1 - u) / k]), 0, slope) if k else 1.0,
+            slope,
+        ),
         "logistic": Loss(lambda u: np.logaddexp(0, -u), lambda a: entr(a) + entr(1 - a), _logistic_step),
     }[name]
 
 
-NAMES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
+NAMES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")

@@ -21,7 +21,7 @@ PENALTIES = {
     "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
     "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
 }  # fmt: skip
-LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")
+LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic", "generalized_hinge")
 CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
 WEIGHTS = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], 50)
 CLASS_WEIGHT = {1: 2.0, -1: 0.5}
@@ -64,6 +64,7 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, l
     best, _, _ = conic.solve(
         X[there], y[there], caps[there], name, loss, r=given.get("l1_ratio"), groups=given.get("groups"),
         constant=2.0 if constant == "penalised" else float(constant == "free"), free=constant != "penalised",
+        width=2.0 if loss == "generalized_hinge" else 1.0,
     )  # fmt: skip
     result = sm.train(
         (as_form(X, form), y), solver="pdprox", penalty=name, loss=loss, C=C, tol=1e-5, passes=20000, **given,
@@ -78,6 +79,25 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, l
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
     assert {pair[2:4] for pair in PAIRS} == set(product(CONSTANTS, (False, True)))
     assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
+
+
+@pytest.mark.parametrize("slope", [1.2, 6.0])
+@pytest.mark.parametrize("solver, form", [("sdca", "csr"), ("asdca", "dense"), ("newton", "dense")])
+def test_the_generalized_hinge_is_solved_by_the_others_too(solver, form, slope):
+    X, y = rows()
+    caps = 0.4 * WEIGHTS
+    there = caps > 0
+    best, w, b = conic.solve(X[there], y[there], caps[there], "l2", "generalized_hinge", free=False, width=slope)
+    result = sm.train(
+        (as_form(X, form), y), solver=solver, loss="generalized_hinge", slope=slope, C=0.4, tol=1e-6, passes=5000,
+        sample_weight=WEIGHTS,
+    )  # fmt: skip
+    assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
+    assert result.certificate["primal"] == pytest.approx(best, rel=2e-6)
+    np.testing.assert_allclose([*result.model.coef_[0], result.model.intercept_[0]], [*w, b], atol=2e-3)
+    u = y * (X @ result.model.coef_[0] + result.model.intercept_[0])
+    loss = np.maximum(np.maximum(1 - u, 1 - slope * u), 0)
+    assert result.model.evaluate((X, y))["loss"] == pytest.approx(loss.mean(), rel=1e-12)
 
 
 def test_hinge_and_l1_is_the_linear_program_of_highs():

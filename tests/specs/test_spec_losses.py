@@ -9,9 +9,10 @@ from reference import losses as twins
 from scipy.optimize import minimize_scalar
 
 from streammargin.errors import UsageError
-from streammargin.specs.losses import LOSSES, loss_text, make_loss
+from streammargin.options.table import Options
+from streammargin.specs.losses import LOSSES, is_numeric, loss_text, losses_with, make_loss
 
-WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0)}
+WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0), "generalized_hinge": (1.1, 2.0, 30.0)}
 CASES = [(name, width) for name in twins.NAMES for width in WIDTHS.get(name, (1.0,))]
 
 
@@ -24,14 +25,17 @@ def situations(loss, count=150, seed=0):
         yield rng.choice([0.0, top, rng.uniform(0, top)]), rng.normal(0, 3 if k % 3 else 30), L, cap
 
 
+def made(name, width):
+    return make_loss(name, slope=width) if name == "generalized_hinge" else make_loss(name, width)
+
+
 def test_every_loss_has_a_twin():
-    of_margins = [name for name, make in LOSSES.items() if hasattr(make(1.0), "step") and name != "interpolate"]
-    assert sorted(of_margins) == sorted(twins.NAMES)
+    assert losses_with(["step"]) == sorted(twins.NAMES)
 
 
 @pytest.mark.parametrize("name, width", CASES)
 def test_step_is_the_maximum_of_the_dual_along_the_row(name, width):
-    loss = make_loss(name, width)
+    loss = made(name, width)
     for alpha, u, L, cap in situations(loss):
 
         def falling(a, alpha=alpha, u=u, L=L, cap=cap):
@@ -49,7 +53,7 @@ def test_step_is_the_maximum_of_the_dual_along_the_row(name, width):
 
 @pytest.mark.parametrize("name, width", CASES)
 def test_values_equal_the_table(name, width):
-    loss, twin = make_loss(name, width), twins.make(name, width)
+    loss, twin = made(name, width), twins.make(name, width)
     for alpha, u, L, cap in situations(loss, seed=1):
         assert loss.step(alpha, u, L, cap) == pytest.approx(cap * twin.step(alpha / cap, u, cap * L), rel=1e-9, abs=0)
         assert loss.primal(u, cap) == pytest.approx(cap * float(twin.phi(u)), rel=1e-12, abs=0)
@@ -61,15 +65,15 @@ def test_values_equal_the_table(name, width):
 @pytest.mark.parametrize("name, width", CASES)
 def test_dual_is_the_conjugate_of_the_primal(name, width):
     """-phi*(-alpha) = min over u of phi(u) + alpha u."""
-    loss = make_loss(name, width)
-    for share in (0.05, 0.3, 0.5, 0.95):
+    loss = made(name, width)
+    for share in (0.05, 0.3, 0.5, 0.95, *((1.0, 0.5 + 0.5 * width, width) if name == "generalized_hinge" else ())):
         found = minimize_scalar(lambda u, a=share: loss.primal(u, 1.0) + a * u, bounds=(-40, 40), method="bounded")
         assert loss.dual(share, 1.0) == pytest.approx(found.fun, abs=1e-5)
 
 
 @pytest.mark.parametrize("name, width", CASES)
 def test_gap_is_primal_minus_dual_and_never_negative(name, width):
-    loss = make_loss(name, width)
+    loss = made(name, width)
     for alpha, u, _, cap in situations(loss, seed=2):
         gap = loss.gap(alpha, u, cap)
         plain = loss.primal(u, cap) - loss.dual(alpha, cap) + alpha * u
@@ -94,16 +98,16 @@ def test_logistic_has_no_hard_margin():
 
 @pytest.mark.parametrize("name, width", CASES)
 def test_settled_means_at_a_bound(name, width):
-    loss = make_loss(name, width)
+    loss = made(name, width)
     boxed = name != "logistic"  # its dual never reaches a bound
     assert loss.settled(0.0, 2.0) == boxed
-    assert loss.settled(2.0, 2.0) == (name in ("hinge", "smooth_hinge"))
+    assert loss.settled(2.0, 2.0) == (name in ("hinge", "smooth_hinge", "generalized_hinge"))
     assert not loss.settled(1.0, 2.0)
 
 
 @pytest.mark.parametrize("name, width", CASES)
 def test_a_row_of_norm_0_takes_the_best_dual_there_is(name, width):
-    loss, twin = make_loss(name, width), twins.make(name, width)
+    loss, twin = made(name, width), twins.make(name, width)
     new = loss.step(0.0, 0.0, 0.0, 3.0)
     assert new == pytest.approx(3.0 * twin.step(0.0, 0.0, 0.0), rel=1e-9)
     assert loss.gap(new, 0.0, 3.0) == pytest.approx(0.0, abs=1e-12)
@@ -132,16 +136,21 @@ def test_a_named_tuple_of_floats_is_a_loss_already():
 
 
 def test_bad_names_and_widths_are_refused():
-    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are exponential, hinge"):
+    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are exponential, generalized_hinge, hinge"):
         make_loss("hindge")
     for width in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(UsageError, match="width"):
-            make_loss("smooth_hinge", width)
+        with pytest.raises(UsageError, match="width must be a positive number"):
+            Options(width=width)
+    for slope in (1.0, -2.0, math.inf, math.nan, "2"):
+        with pytest.raises(UsageError, match="slope must be a number above 1"):
+            Options(slope=slope)
+    with pytest.raises(UsageError, match='slope is for loss="generalized_hinge"; the loss hinge has no use for it'):
+        make_loss("hinge", slope=3.0)
 
 
-@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"interpolate"}))
+@pytest.mark.parametrize("name", [name for name in sorted(LOSSES) if not is_numeric(make_loss(name))])
 def test_curvature_is_bounded_as_the_loss_says(name):
-    loss, u, h = make_loss(name, 0.3), np.linspace(-5, 5, 2001), 1e-3
+    loss, u, h = made(name, 0.3 if name != "generalized_hinge" else 3.0), np.linspace(-5, 5, 2001), 1e-3
     phi = [np.array([loss.primal(x, 1.0) for x in u + shift]) for shift in (-h, 0.0, h)]
     curvature = (phi[0] - 2 * phi[1] + phi[2]) / h**2
     bound = loss.curvature_bound()

@@ -1,20 +1,22 @@
-"""Losses of the margin u = y (x . w). A new loss is one new file here.
+"""Losses of the margin u = y (x . w), or of the residual u = x . w - y of a number y. A new loss is one new file here.
 
 A loss file defines a named tuple of numbers with these methods, on the C scale of the dual
 (0 <= alpha <= cap * U with cap = C s_i; see `hinges.py` for a model), and LOSSES, a table from the
-name on the command line to a function of the width that makes the tuple:
+name on the command line to the Maker of the tuple (base.py). The duals of a loss of numbers have both signs
+(`residuals.py`).
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
     slope(alpha, L, cap)     -d step / du where the step came to alpha, 0 at a bound: L = 0 gives cap phi''(u)
     distance(u)              how far u is from where phi is not linear
     primal(u, cap)           cap * phi(u)
-    dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual
+    dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual; of a number, without alpha y
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
     feasible(alpha, cap)     the feasible dual next to alpha
     slack(u)                 how far the row is from being missed, in its own units: the margin, or minus the violation
     missed(u)                whether the row is on the wrong side
     has_hard_margin()        whether C = inf makes sense
+    of_numbers()             True where u is a residual; may be left out otherwise
 
 A loss may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores
 s = -u, sums of phi and phi' that neither overflow nor vanish, because a running level is taken off:
@@ -32,52 +34,49 @@ s = -u, sums of phi and phi' that neither overflow nor vanish, because a running
 from __future__ import annotations
 
 import importlib
-import math
-import numbers
 import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
 from streammargin.errors import UsageError
+from streammargin.specs.losses.base import Given, Maker
 
 
-def _load() -> dict[str, Any]:
-    table: dict[str, Any] = {}
+def _load() -> dict[str, Maker]:
+    table: dict[str, Maker] = {}
     for module in pkgutil.iter_modules(__path__):
-        table.update(importlib.import_module(f"{__name__}.{module.name}").LOSSES)
+        table.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "LOSSES", {}))
     return table
 
 
 LOSSES = _load()
 
 
-def make_loss(name: Any, width: float = 1.0, epsilon: float = 0.0) -> Any:
-    """The loss of this name; width is that of the smoothed hinge, epsilon that of numbers to interpolate.
+def make_loss(name: Any, width: float = 1.0, **numbers: float) -> Any:
+    """The loss of this name, made of the numbers that were given (base.py; the options table checks them).
 
-    A named tuple of numbers with methods as above is a loss already. Raises UsageError for an unknown name, or a number
-    that cannot be.
+    All hinges may be given a width; those that have none ignore it. A named tuple of numbers with methods as above is a
+    loss already. Raises UsageError for an unknown name, or a number that the loss has no use for.
     """
+    given = Given(width, **numbers)
     if not isinstance(name, str):
-        return _own_loss(name, width, epsilon)
+        return _own_loss(name, given)
     if name not in LOSSES:
         raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
-    if isinstance(width, str) or not isinstance(width, numbers.Real):
-        raise UsageError(f"`width` must be a positive number, not {width!r}")
-    loss = LOSSES[name](width)
-    if not hasattr(loss, "epsilon"):
-        if epsilon != 0.0:
-            raise UsageError(f"`epsilon` is the tolerance of `loss=interpolate`; the loss {name} has no use for it")
-        return loss
-    if not (math.isfinite(epsilon) and epsilon >= 0.0):
-        raise UsageError(f"`epsilon` must be a finite number >= 0, not {epsilon!r}")
-    return loss._replace(epsilon=float(epsilon))
+    maker = LOSSES[name]
+    for option, value, default in zip(Given._fields, given, Given(), strict=True):
+        if option != "width" and option not in maker.takes and value != default:
+            able = " or ".join(f"`loss={other}`" for other, one in sorted(LOSSES.items()) if option in one.takes)
+            raise UsageError(f"`{option}` is for {able}; the loss {name} has no use for it")
+    return maker.make(given)
 
 
-def _own_loss(loss: Any, width: float, epsilon: float) -> Any:
+def _own_loss(loss: Any, given: Given) -> Any:
     if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
         raise UsageError(f"`loss` must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
-    if width != 1.0 or epsilon != 0.0:
-        raise UsageError("`width` and `epsilon` belong to losses that are named; give the loss its own numbers")
+    if given != Given():
+        named = ", ".join(f"`{name}`" for name in Given._fields)
+        raise UsageError(f"{named} belong to losses that are named; give the loss its own numbers")
     return loss
 
 
@@ -91,12 +90,18 @@ def is_own(text: str) -> bool:
     return text.endswith(")")
 
 
-def losses_with(methods: Iterable[str]) -> list[str]:
-    """Names of the losses of classes that have all of these methods."""
-    made = {name: make(1.0) for name, make in sorted(LOSSES.items())}
-    return [name for name, loss in made.items() if not is_numeric(loss) and all(hasattr(loss, m) for m in methods)]
+def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
+    """Names of the losses of classes, or of numbers and a finite C, that have all of these methods."""
+    made = {name: maker.make(Given()) for name, maker in sorted(LOSSES.items()) if not maker.hard}
+    fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
+    return [name for name in fit if all(hasattr(made[name], method) for method in methods)]
 
 
 def is_numeric(loss: Any) -> bool:
     """Whether the loss is one of numbers rather than classes."""
-    return hasattr(loss, "epsilon")
+    return hasattr(loss, "of_numbers") and loss.of_numbers()
+
+
+def is_hard(name: Any) -> bool:
+    """Whether the loss of this name knows C = inf alone: numbers are to be met."""
+    return isinstance(name, str) and LOSSES[name].hard

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from streammargin.specs.losses.base import Maker
+
 LARGEST = 709.0  # exp of more is not a float64
 
 
@@ -41,4 +43,4 @@ class Exponential(NamedTuple):
         return self.bound_at_start
 
 
-LOSSES = {"exponential": lambda width: Exponential(1.0)}
+LOSSES = {"exponential": Maker(lambda given: Exponential(1.0))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streammargin.errors import UsageError
+from streammargin.specs.losses.base import Maker
 
 
 class Hinge(NamedTuple):
@@ -74,14 +74,8 @@ class Hinge(NamedTuple):
         return cap * best * (r - 0.5 * self.g * best) - alpha * (r - 0.5 * self.g * (alpha / cap))
 
 
-def _smooth(width: float) -> Hinge:
-    if not (width > 0.0 and math.isfinite(width)):
-        raise UsageError(f"`width` of the smoothed hinge must be a positive number, not {width!r}")
-    return Hinge(float(width), 1.0)
-
-
 LOSSES = {
-    "hinge": lambda width: Hinge(0.0, 1.0),
-    "squared_hinge": lambda width: Hinge(0.5, math.inf),
-    "smooth_hinge": _smooth,
+    "hinge": Maker(lambda given: Hinge(0.0, 1.0)),
+    "squared_hinge": Maker(lambda given: Hinge(0.5, math.inf)),
+    "smooth_hinge": Maker(lambda given: Hinge(given.width, 1.0), ("width",)),
 }

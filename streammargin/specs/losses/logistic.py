@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from streammargin.specs.losses.base import Maker
+
 
 class Logistic(NamedTuple):
     """phi(u) = log(1 + exp(-u))."""
@@ -110,4 +112,4 @@ class Logistic(NamedTuple):
         return 0.25
 
 
-LOSSES = {"logistic": lambda width: Logistic(1e-12)}
+LOSSES = {"logistic": Maker(lambda given: Logistic(1e-12))}

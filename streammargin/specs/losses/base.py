@@ -1,0 +1,22 @@
+"""What losses are made of, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Given(NamedTuple):
+    """What losses are made of: the numbers of the options with these names, at their defaults."""
+
+    width: float = 1.0
+    epsilon: float = 0.0
+    slope: float = 2.0
+
+
+class Maker(NamedTuple):
+    """How a loss is made, and the names of what it takes; hard: of C = inf alone."""
+
+    make: Callable[[Given], Any]
+    takes: tuple[str, ...] = ()
+    hard: bool = False

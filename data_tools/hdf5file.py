@@ -14,8 +14,9 @@ from data_tools.matrices import by_columns, check_kind, check_lengths, check_sha
 from data_tools.rows import Batch, batches
 from data_tools.textfile import Text
 from streammargin.data.hdf5 import encoding_of
-from streammargin.data.hdf5_nodes import attribute, decoding, look_up, opened
+from streammargin.data.hdf5_nodes import attribute, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
+from streammargin.data.hdf5_storage import opened
 from streammargin.data.open import open_source
 from streammargin.errors import DataError, StreamMarginError
 

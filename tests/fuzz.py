@@ -30,6 +30,7 @@ import scipy.sparse as sp
 
 ROWS = 60
 FINE = ("read", "refused")
+PLUGINS = {"blosc": "Blosc", "lz4": "LZ4"}  # kinds that hdf5plugin packs
 LIMIT = 60.0  # seconds: a case that takes longer hangs
 
 
@@ -40,9 +41,9 @@ def _rows(sparse: bool) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(X[:, 0] + X[:, 1] > 0.0, 1, -1)
 
 
-def _hdf5(path: Path, sparse: bool, **storage: object) -> None:
+def _hdf5(path: Path, sparse: bool, block: int = 0, **storage: object) -> None:
     X, y = _rows(sparse)
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", userblock_size=block) as file:
         if sparse:
             matrix, group = sp.csr_matrix(X), file.create_group("X")
             group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
@@ -52,6 +53,12 @@ def _hdf5(path: Path, sparse: bool, **storage: object) -> None:
             file.create_dataset("X", data=X, **storage)
         file["y"] = y if not storage else np.array([f"class {label}" for label in y], dtype=h5py.string_dtype())
         file["sample_weight"] = np.ones(ROWS)
+
+
+def _packed(path: Path, name: str) -> None:
+    import hdf5plugin
+
+    _hdf5(path, False, chunks=(16, 8), **getattr(hdf5plugin, name)())
 
 
 def _virtual(path: Path) -> None:
@@ -161,6 +168,9 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "gzip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="gzip"), train),
     "szip": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="szip"), train),
     "lzf": ("a.h5", lambda path: _hdf5(path, False, chunks=(16, 8), compression="lzf", shuffle=True), train),
+    "user-block": ("a.h5", lambda path: _hdf5(path, True, 512, chunks=(32,), compression="gzip"), train),
+    "blosc": ("a.h5", lambda path: _packed(path, PLUGINS["blosc"]), train),
+    "lz4": ("a.h5", lambda path: _packed(path, PLUGINS["lz4"]), train),
     "virtual": ("a.h5", _virtual, train),
     "obs": ("a.h5", _obs, train),
     "table": ("a.h5", _table, train),

@@ -11,8 +11,8 @@ from streammargin.data.base import Source
 from streammargin.data.hdf5_base import HDF5Source
 from streammargin.data.hdf5_csr import CSRHDF5Source
 from streammargin.data.hdf5_dense import DenseHDF5Source
-from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up, opened
-from streammargin.data.hdf5_storage import has_link
+from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up
+from streammargin.data.hdf5_storage import has_link, opened
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 

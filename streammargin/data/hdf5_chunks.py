@@ -5,6 +5,8 @@ HDF5 itself holds kilobytes of every chunk that a read meets, and believes any l
 
 from __future__ import annotations
 
+import bz2
+import functools
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +18,10 @@ from streammargin.data.hdf5_filters import Unpacker
 from streammargin.errors import DataError
 
 Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the file
-_KNOWN: list[list[int]] = [[], [h5py.h5z.FILTER_DEFLATE], [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE]]
+_BZIP2 = 307  # whose plugin does not come back from some damaged chunks
+_KNOWN: list[list[int]] = [[], *(
+    [*before, code] for code in (h5py.h5z.FILTER_DEFLATE, _BZIP2) for before in ([], [h5py.h5z.FILTER_SHUFFLE])
+)]  # fmt: skip
 _PLACE_BYTES = 16  # held of each chunk: where it lies and how long it is
 _INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # what HDF5 makes of the index of chunks: of each, and at most
 _ADDED = 1 << 16  # what filters may add to a small chunk
@@ -25,27 +30,32 @@ _ADDED = 1 << 16  # what filters may add to a small chunk
 class Chunks:
     """The chunks of a 1- or 2-dimensional dataset; what was never written is its fill value.
 
-    stored: the type of its values, or bytes of the same length. keep: hold the chunk that was unpacked last, for those
-    who read less than one at a time. Reading raises OSError for chunks that are damaged, DataError for those that lie
-    where none can be.
+    stored: the type of its values, or bytes of the same length. alike: the file has them so; else HDF5 converts what
+    was unpacked. keep: hold the chunk that was unpacked last, for those who read less than one at a time. Reading
+    raises OSError for chunks that are damaged, DataError for those that lie where none can be.
     """
 
-    def __init__(self, dataset: h5py.Dataset, stored: np.dtype, name: str, keep: bool = False) -> None:
+    def __init__(
+        self, dataset: h5py.Dataset, stored: np.dtype, name: str, alike: bool = True, keep: bool = False
+    ) -> None:
         self.dataset, self.stored, self.name = dataset, stored, name
         self.shape = (*dataset.shape, 1)[:2]
         self.chunk = (*dataset.chunks, 1)[:2]
         self.across = -(-self.shape[1] // self.chunk[1])
         self.count = -(-self.shape[0] // self.chunk[0]) * self.across
-        self.chunk_bytes = self.chunk[0] * self.chunk[1] * stored.itemsize
+        values = self.chunk[0] * self.chunk[1]
+        item = stored.itemsize if alike else dataset.id.get_type().get_size()
+        self.chunk_bytes = values * item  # as the file has them, before they are packed
+        self._largest = max(self.chunk_bytes, values * stored.itemsize)
         plist = dataset.id.get_create_plist()
         self.filters = [int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters())]
         # chunks that hold whole rows as they are need no copy
-        self.straight = not self.filters and self.chunk[1] == self.shape[1]
+        self.straight = alike and not self.filters and self.chunk[1] == self.shape[1]
         self._keep = keep
         self._kept: tuple[int, np.ndarray] | None = None
         self._places: np.ndarray | None = None
         self._left_out: dict[int, int] = {}  # filters that a chunk was not packed by
-        self._unpack = None if self.filters in _KNOWN else Unpacker(dataset, stored)
+        self._unpack = None if alike and self.filters in _KNOWN else Unpacker(dataset, stored)
 
     @property
     def faithful(self) -> bool:
@@ -57,27 +67,35 @@ class Chunks:
         """Bytes of what is held: the places of all chunks, those that pass through memory, and the one that is kept."""
         copies = 0 if self.straight else 3 + self._keep  # packed, unpacked and in order
         index = min(self.count * _INDEX_BYTES, _MOST_INDEX)
-        return self.count * _PLACE_BYTES + index + copies * self.chunk_bytes
+        return self.count * _PLACE_BYTES + index + copies * self._largest
 
     def places(self) -> np.ndarray:
-        """(offset in the file, bytes) of each chunk, row by row; -1 where it was never written."""
+        """(offset in the file, bytes) of each chunk, row by row; -1 where it was never written.
+
+        Raises DataError for one that lies where none can be: HDF5 would give its values to other rows.
+        """
         if self._places is None:
             self._places = np.full((self.count, 2), -1, np.int64)
-            each_chunk(self.dataset, self.name, self._note)
+            self._before = 0 if _user_block_counts() else self.dataset.file.userblock_size
+            self.dataset.id.chunk_iter(self._note)
             offsets = np.sort(self._places[:, 0])
             if np.any((offsets[1:] == offsets[:-1]) & (offsets[1:] >= 0)):  # two of them in one place
                 raise _misplaced(self.name)
         return self._places
 
-    def _note(self, line: int, across: int, info: Any) -> None:
+    def _note(self, info: Any) -> None:
+        row, column = (*info.chunk_offset, 0)[:2]
+        (rows, columns), (high, wide) = self.chunk, self.shape
+        if row % rows or column % columns or row >= high or column >= wide:
+            raise _misplaced(self.name)
         # no packing doubles a chunk; what is larger would be room for nothing
         if info.size > 2 * self.chunk_bytes + _ADDED if self.filters else info.size != self.chunk_bytes:
             raise _misplaced(self.name)
-        number = line * self.across + across
+        number = row // rows * self.across + column // columns
         assert self._places is not None
         if self._places[number, 0] >= 0:  # two for one place
             raise _misplaced(self.name)
-        self._places[number] = info.byte_offset, info.size
+        self._places[number] = info.byte_offset + self._before, info.size
         if info.filter_mask:
             self._left_out[number] = info.filter_mask
 
@@ -142,14 +160,13 @@ class Chunks:
         return values
 
     def _unpacked(self, raw: Any, left_out: int) -> np.ndarray:
-        if self.filters not in _KNOWN:
-            assert self._unpack is not None
+        if self._unpack is not None:
             return self._unpack(raw, left_out).reshape(self.chunk)
         for position in reversed(range(len(self.filters))):
             if left_out >> position & 1:
                 continue
-            if self.filters[position] == h5py.h5z.FILTER_DEFLATE:
-                raw = _inflated(raw, self.chunk_bytes)
+            if self.filters[position] != h5py.h5z.FILTER_SHUFFLE:
+                raw = _unpacked(raw, self.chunk_bytes, self.filters[position] == _BZIP2)
             elif len(raw) == self.chunk_bytes:
                 raw = np.frombuffer(raw, np.uint8).reshape(self.stored.itemsize, -1).T.tobytes()
         if len(raw) != self.chunk_bytes:
@@ -161,20 +178,13 @@ class Chunks:
             self._unpack.close()
 
 
-def each_chunk(dataset: h5py.Dataset, name: str, note: Callable[[int, int, Any], object]) -> None:
-    """note(chunk of axis 0, chunk of axis 1, what HDF5 knows of it) for each chunk that was written.
-
-    Raises DataError for one that lies where none can be: HDF5 would give its values to other rows.
-    """
-    (rows, columns), (high, wide) = (*dataset.chunks, 1)[:2], (*dataset.shape, 1)[:2]
-
-    def look(info: Any) -> None:
-        row, column = (*info.chunk_offset, 0)[:2]
-        if row % rows or column % columns or row >= high or column >= wide:
-            raise _misplaced(name)
-        note(row // rows, column // columns, info)
-
-    dataset.id.chunk_iter(look)
+@functools.cache
+def _user_block_counts() -> bool:
+    """Whether this HDF5 counts the offsets of chunks from the start of the file, as it says, or from its user block."""
+    block = 1 << 16
+    with h5py.File("user block", "w", driver="core", backing_store=False, userblock_size=block) as file:
+        dataset = file.create_dataset("X", data=np.zeros(1), chunks=(1,))
+        return bool(dataset.id.get_chunk_info(0).byte_offset >= block)
 
 
 def _misplaced(name: str) -> DataError:
@@ -182,11 +192,11 @@ def _misplaced(name: str) -> DataError:
     return DataError(f"{where}: a chunk of {part} lies where none can be; copy or convert the file again")
 
 
-def _inflated(raw: bytearray, whole: int) -> bytes:
-    unpacker = zlib.decompressobj()
+def _unpacked(raw: bytearray, whole: int, bzip2: bool) -> bytes:
+    unpacker = bz2.BZ2Decompressor() if bzip2 else zlib.decompressobj()
     try:
         found = unpacker.decompress(raw, whole + 1)
-    except zlib.error as error:
+    except (zlib.error, OSError) as error:
         raise _damaged(f"nothing ({error})") from error
     if not unpacker.eof:
         raise _damaged("another length")

@@ -87,11 +87,11 @@ class CSRHDF5Source(HDF5Source):
 
     def _nnz_bytes(self) -> int:
         extra = sum(r.item for r in (self._data, self._indices) if r.stored != r.dtype)
-        return self.dtype.itemsize + 4 + extra + self._data.entry_overhead + self._indices.entry_overhead
+        return self.dtype.itemsize + 4 + extra
 
     def _row_bytes(self) -> int:
         # indptr and its differences
-        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0) + self._indptr.entry_overhead
+        return 16 + (self._indptr.item if self._indptr.stored != np.int64 else 0)
 
     def held_bytes(self) -> int:
         return self._data.held_bytes + self._indices.held_bytes + self._indptr.held_bytes

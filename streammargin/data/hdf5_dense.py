@@ -35,7 +35,7 @@ class DenseHDF5Source(HDF5Source):
 
     def _row_bytes(self) -> int:
         scratch = self._reader.item if self._reader.stored != self.dtype else 0
-        return self.features * self.dtype.itemsize + scratch + self._reader.entry_overhead
+        return self.features * self.dtype.itemsize + scratch
 
     def held_bytes(self) -> int:
         return self._reader.held_bytes

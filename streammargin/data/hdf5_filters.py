@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import h5py
@@ -58,12 +60,25 @@ def _registered() -> _Class:
     return found
 
 
-def _blocks_fit(raw: bytes | bytearray, whole: int, item: int) -> bool:
-    """Whether the blocks that bitshuffle packed lie in the chunk: it believes their lengths.
+def _lz4_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """Its lengths are big-endian: of the values (8 bytes), of a block of them (4), and of each packed block (4)."""
+    block, place, left = int.from_bytes(raw[8:12], "big"), 12, whole
+    if len(raw) < 12 or int.from_bytes(raw[:8], "big") != whole or not block:
+        return False
+    while left > 0:
+        size = int.from_bytes(raw[place : place + 4], "big")
+        # what packing would not shorten is stored as it is
+        if size > min(block, left) or place + 4 + size > len(raw):
+            return False
+        place, left = place + 4 + size, left - block
+    return place == len(raw)
 
-    All lengths are big-endian: that of the values (8 bytes), of a block of them (4), and of each packed block (4).
-    The last values, fewer than eight, follow as they are.
-    """
+
+def _bitshuffle_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """As LZ4, but the last values, fewer than eight, follow as they are."""
+    item = values[2] if len(values) > 2 else 0
+    if len(values) < 5 or not values[4]:  # shuffled and not packed
+        return len(raw) == whole
     block = int.from_bytes(raw[8:12], "big")
     if int.from_bytes(raw[:8], "big") != whole or not block or not item or block % (8 * item):
         return False
@@ -76,21 +91,78 @@ def _blocks_fit(raw: bytes | bytearray, whole: int, item: int) -> bool:
     return place + left == len(raw)
 
 
+def _blosc_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """Its header, little-endian: four single bytes, the lengths of the values, of a block and of all, 4 bytes each."""
+    size, block, total = (int.from_bytes(raw[k : k + 4], "little") for k in (4, 8, 12))
+    return len(raw) >= 16 and size == whole and 0 < block <= whole and total == len(raw)
+
+
+def _zstd_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """The length of the content in the header of a frame (RFC 8878, section 3.1.1.1)."""
+    if len(raw) < 14 or raw[:4] != b"\x28\xb5\x2f\xfd":
+        return False
+    kind, single = raw[4] >> 6, raw[4] >> 5 & 1
+    place = 5 + (0 if single else 1) + (0, 1, 2, 4)[raw[4] & 3]
+    width = (single, 2, 4, 8)[kind]
+    return width > 0 and int.from_bytes(raw[place : place + width], "little") + 256 * (kind == 1) == whole
+
+
+def _deflate_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """HDF5 would unpack any length before it is looked at."""
+    unpacker = zlib.decompressobj()
+    try:
+        return len(unpacker.decompress(raw, whole + 1)) == whole
+    except zlib.error:
+        return False
+
+
+def _any(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    return True
+
+
+def _szip_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
+    """It says in four bytes how much it packed, and unpacks whole lines."""
+    return int.from_bytes(raw[:4], "little") == whole
+
+
+# whether what a filter says of its own lengths is true of a chunk of `raw` bytes, of `whole` as they were: the plugins
+# read and write where these lead. Of plugins that are not here (ZFP, SZ, Sperr, ...) it cannot be told
+_FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool]] = {
+    h5py.h5z.FILTER_DEFLATE: _deflate_fits,
+    h5py.h5z.FILTER_SZIP: _szip_fits,
+    _LZF: _any,
+    32001: _blosc_fits,
+    32004: _lz4_fits,
+    _BITSHUFFLE: _bitshuffle_fits,
+    32015: _zstd_fits,
+    32026: _any,  # Blosc2 looks at its lengths itself
+}
+_FLETCHER, _SUM = h5py.h5z.FILTER_FLETCHER32, 4  # and the bytes that it adds
+_KEEPS = (h5py.h5z.FILTER_SHUFFLE, _FLETCHER)  # the length, but for the sum
+_OWN_MOST = 256  # HDF5's own filters are below
+
+
 class Unpacker:
     """Undoes the filters of a dataset's chunks, one chunk at a time; values of the type `stored`, or bytes (void).
 
-    faithful: the filters can be had here with the numbers that they have in the file. Some change them whenever a
-    dataset is made (ZFP), and their chunks are left to HDF5. HDF5's own do not: ValueError where theirs are damaged.
+    faithful: the filters are known, and can be had here with the numbers that they have in the file. Some change them
+    whenever a dataset is made. HDF5's own do not: ValueError where theirs are damaged.
     """
 
     def __init__(self, dataset: h5py.Dataset, stored: np.dtype) -> None:
         _registered()
         self._source, self._stored, self._shape = dataset, stored, dataset.chunks
+        item = stored.itemsize if stored.kind == "V" else dataset.id.get_type().get_size()
+        self._whole = int(np.prod(self._shape)) * item
+        self._kind = h5py.h5t.py_create(stored, logical=True)
         plist = dataset.id.get_create_plist()
         self._filters = [plist.get_filter(k)[:3] for k in range(plist.get_nfilters())]
         # never written to a disk; HDF5 tells open files apart by their names
         self._file = h5py.File(f"chunks {id(self)}", "w", driver="core", backing_store=False)
         self._targets: dict[int, h5py.h5d.DatasetID] = {}
+        if not self._known():
+            self.faithful = False
+            return
         try:
             made = self._target(0).get_create_plist()
             found = [made.get_filter(k) for k in range(1, made.get_nfilters())]
@@ -99,8 +171,32 @@ class Unpacker:
         self.faithful = len(found) == len(self._filters) and all(
             a[0] == b[0] and (a[0] == _LZF or a[2] == b[2]) for a, b in zip(found, self._filters, strict=True)
         )
-        if not self.faithful and all(code < 256 for code, _, _ in self._filters):
+        if not self.faithful and all(code < _OWN_MOST for code, _, _ in self._filters):
             raise ValueError("its filters are not those of its type and chunks")
+
+    def _known(self) -> bool:
+        """Whether the lengths that a plugin goes by can be looked at: there is one at most, beside what keeps them."""
+        codes = [code for code, _, _ in self._filters]
+        plugins = [k for k, code in enumerate(codes) if code >= _OWN_MOST]
+        return not plugins or (
+            len(plugins) == 1
+            and codes[plugins[0]] in _FITS
+            and set(codes[: plugins[0]]) <= set(_KEEPS)
+            and set(codes[plugins[0] + 1 :]) <= {_FLETCHER}
+        )
+
+    def _fits(self, raw: bytes, left_out: int) -> bool:
+        """Whether what a chunk says of its lengths is true."""
+        applied = [one for position, one in enumerate(self._filters) if not left_out >> position & 1]
+        while applied and applied[-1][0] == _FLETCHER:
+            raw = raw[:-_SUM]
+            applied.pop()
+        if not applied:
+            return True
+        code, _, values = applied.pop()
+        before = [one[0] for one in applied]
+        whole = self._whole + _SUM * before.count(_FLETCHER)
+        return not set(before) <= set(_KEEPS) or _FITS.get(code, _any)(raw, whole, values)
 
     def _target(self, left_out: int) -> h5py.h5d.DatasetID:
         """A dataset of one chunk, packed by these filters but those left out, with ours behind them."""
@@ -115,14 +211,13 @@ class Unpacker:
                 plist.set_chunk(self._shape)
             plist.set_alloc_time(h5py.h5d.ALLOC_TIME_INCR)
             plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-            whole = int(np.prod(self._shape)) * self._stored.itemsize
-            plist.set_filter(_LENGTH, 0, (whole & 0xFFFFFFFF, whole >> 32))
+            plist.set_filter(_LENGTH, 0, (self._whole & 0xFFFFFFFF, self._whole >> 32))
             for position, (code, flags, values) in enumerate(self._filters):
                 if not left_out >> position & 1:
                     # optional: some can be undone only
                     own = values[_OWN.get(code, 0) :]
                     plist.set_filter(code, flags | h5py.h5z.FLAG_OPTIONAL, own)
-            kind = self._source.id.get_type() if numbers else h5py.h5t.py_create(self._stored)
+            kind = self._source.id.get_type() if numbers else self._kind
             space = h5py.h5s.create_simple(self._shape)
             self._targets[left_out] = h5py.h5d.create(self._file.id, str(left_out).encode(), kind, space, plist)
         return self._targets[left_out]
@@ -133,18 +228,13 @@ class Unpacker:
         Raises OSError where they do not unpack to a whole chunk.
         """
         out = np.empty(self._shape, self._stored)
-        applied = [one for position, one in enumerate(self._filters) if not left_out >> position & 1]
-        code, values = (applied[-1][0], list(applied[-1][2])) if applied else (0, [])
-        # SZIP says in four bytes how much it packed, and unpacks whole lines
-        fits = code != h5py.h5z.FILTER_SZIP or int.from_bytes(raw[:4], "little") == out.nbytes
-        if code == _BITSHUFFLE and len(values) > 4 and values[4]:
-            fits = _blocks_fit(raw, out.nbytes, values[2])
-        if not fits:
+        raw = bytes(raw)
+        if not self._fits(raw, left_out):
             raise OSError("a compressed chunk unpacks to another length")
         try:
             target = self._target(left_out)
-            target.write_direct_chunk((0,) * len(self._shape), bytes(raw))
-            target.read(h5py.h5s.ALL, h5py.h5s.ALL, out, target.get_type())
+            target.write_direct_chunk((0,) * len(self._shape), raw)
+            target.read(h5py.h5s.ALL, h5py.h5s.ALL, out, self._kind)
         except (OSError, RuntimeError, ValueError) as error:
             reason = short_reason(error)
             raise OSError(f"a compressed chunk unpacks to nothing, or to another length: {reason}") from error

@@ -13,12 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import h5py
-import numpy as np
 
-from streammargin.data.hdf5_reader import RowReader
-from streammargin.errors import DataError
-
-_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
 _LAYOUT, _ATTRIBUTE, _CONTINUATION = 0x08, 0x0C, 0x10  # messages of an object's header
 _SHARED, _VIRTUAL = 2, 3  # a flag of a message, a class of layout
 _WORD = 0xFFFFFFFF
@@ -77,43 +72,6 @@ class Heap:
         if found is None or len(found) != length:
             raise ValueError("a text is not where it should be")
         return found.split(b"\0", 1)[0].decode("utf-8")
-
-
-class TextReader:
-    """Entries start..stop of a 1-dimensional dataset of texts. Raises DataError for one that is damaged."""
-
-    def __init__(self, dataset: h5py.Dataset, path: str, name: str) -> None:
-        self.name, self._heap = name, Heap(dataset.file)
-        self._reader = RowReader(dataset, np.dtype((np.void, _REFERENCE.itemsize)), path, raw=True, keep=True)
-        if not self._reader.located:
-            self._reader.close()
-            raise DataError(
-                f"{name} holds texts of variable length in a way that cannot be checked (virtual, never written, in a "
-                "file with a user block, or packed by an unknown filter); write the column again"
-            )
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that reading holds."""
-        return self._reader.held_bytes
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        """The texts (stop - start,), as objects."""
-        raw = np.empty(stop - start, self._reader.dtype)
-        self._reader.read(start, stop, raw)
-        found = np.empty(stop - start, object)
-        for k, reference in enumerate(raw.view(_REFERENCE).tolist()):
-            try:
-                found[k] = self._heap.text(reference)
-            except ValueError as error:  # of which text that is no UTF-8 is one
-                what = "is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
-                raise DataError(
-                    f"{self.name}: the text of row {start + k} {what} ({error}); the file may be damaged"
-                ) from error
-        return found
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def check_virtual(file: h5py.File, address: int) -> None:

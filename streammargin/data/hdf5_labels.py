@@ -11,10 +11,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.data.hdf5_heap import TextReader
-from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up, opened
+from streammargin.data.hdf5_nodes import attribute, children, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, check_stored, stored_dtype
+from streammargin.data.hdf5_storage import opened
 from streammargin.data.hdf5_table import Field, Read
+from streammargin.data.hdf5_texts import TextReader
 from streammargin.data.npy import NpyArray
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason

@@ -13,8 +13,6 @@ from streammargin.data.hdf5_storage import followed, storage_files
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import short_reason
 
-_METADATA = 1 << 20  # bytes of the index of chunks that HDF5 holds; in memory they are seven times as many
-
 
 @contextlib.contextmanager
 def decoding(path: str) -> Iterator[None]:
@@ -26,20 +24,6 @@ def decoding(path: str) -> Iterator[None]:
     except (OSError, RuntimeError, LookupError, ValueError, TypeError, ArithmeticError, AttributeError) as error:
         reason = short_reason(error).strip("'\"") or type(error).__name__
         raise DataError(f"{path} cannot be decoded ({reason}); it is damaged; copy or convert it again") from error
-
-
-def opened(path: str) -> h5py.File:
-    """An HDF5 file for reading, of which HDF5 itself holds little: of no chunk its values, of few where they lie.
-
-    Raises OSError, RuntimeError, KeyError or ValueError for what is none.
-    """
-    file = h5py.File(path, "r", rdcc_nbytes=0)
-    config = file.id.get_mdc_config()
-    config.min_size = config.max_size = config.initial_size = _METADATA
-    config.set_initial_size = True
-    config.incr_mode = config.flash_incr_mode = config.decr_mode = 0
-    file.id.set_mdc_config(config)
-    return file
 
 
 def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> Any:

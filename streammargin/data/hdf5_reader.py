@@ -1,7 +1,8 @@
 """Consecutive entries of one HDF5 dataset, read at the speed of the disk.
 
 Contiguous and chunked datasets are read by preadv at their own offsets, straight into the buffer or to be unpacked
-(see hdf5_chunks.py); everything else (types that NumPy lacks, virtual, external, ...) by h5py without its chunk cache.
+(hdf5_chunks.py), virtual ones from their sources (hdf5_virtual.py). HDF5 is left with what is stored as it is, in
+contiguous pieces: types that are to be converted, and raw values in other files. It unpacks no chunk of a file.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import os
 import h5py
 import numpy as np
 
-from streammargin.data.hdf5_chunks import Chunks, each_chunk
+from streammargin.data.hdf5_chunks import Chunks
+from streammargin.data.hdf5_virtual import Parts
 from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 
 _DECLARED = 1 << 30  # bytes that a file may declare without storing any
-_CHUNK_BYTES = 6 << 10  # what HDF5 itself holds of a chunk while it reads a piece of the dataset
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
@@ -58,6 +59,7 @@ class RowReader:
         self._file: int | None = None  # where the bytes are read without HDF5
         self._offset: int | None = None
         self._chunks: Chunks | None = None
+        self._parts: Parts | None = None
         check_stored(dataset, f"{path}: {self.name}")
         self._locate(raw, keep)
 
@@ -68,8 +70,8 @@ class RowReader:
 
     @property
     def located(self) -> bool:
-        """Whether it is known where the bytes lie; else HDF5 reads them."""
-        return self._file is not None
+        """Whether it is known where the bytes lie in the file, and they can be unpacked."""
+        return self._file is not None and (self._chunks is None or self._chunks.faithful)
 
     @property
     def _straight(self) -> bool:
@@ -83,17 +85,8 @@ class RowReader:
     @property
     def held_bytes(self) -> int:
         """Bytes that are held however many entries are read, or pass through memory then."""
-        if self._chunks is not None:
-            return self._chunks.held_bytes
-        return 2 * int(np.prod(self.dataset.chunks)) * self.stored.itemsize if self.dataset.chunks else 0
-
-    @property
-    def entry_overhead(self) -> int:
-        """Bytes that HDF5 takes for the chunks of one entry of axis 0, beside their values."""
-        if self._file is not None or not self.dataset.chunks:
-            return 0
-        across = -(-self.width // int(self.dataset.chunks[1])) if self.dataset.ndim == 2 else 1
-        return -(-_CHUNK_BYTES * across // self.chunk_rows)
+        held = self._chunks or self._parts
+        return 0 if held is None else held.held_bytes
 
     @property
     def least_entries(self) -> int:
@@ -111,17 +104,15 @@ class RowReader:
             plain = kind.get_strpad() == h5py.h5t.STR_NULLPAD
         else:
             plain = plain and kind == h5py.h5t.py_create(self.stored, logical=True)
-        elsewhere = dataset.is_virtual or dataset.id.get_create_plist().get_external_count()
-        if (raw or plain) and not (elsewhere or file.userblock_size) and file.driver in ("sec2", "stdio"):
-            if dataset.chunks is not None:
-                chunks = Chunks(dataset, self.stored, f"{self.path}: {self.name}", keep)
-                self._chunks = chunks if chunks.faithful else None
-            elif raw or self.stored.isnative:
-                self._offset = dataset.id.get_offset()  # None: never written, or stored in the object header
+        name = f"{self.path}: {self.name}"
+        if dataset.is_virtual:
+            self._parts = None if raw else Parts(dataset, name, RowReader)
+        elif dataset.chunks is not None:
+            self._chunks = Chunks(dataset, self.stored, name, raw or plain, keep)
+        elif (raw or (plain and self.stored.isnative)) and not dataset.id.get_create_plist().get_external_count():
+            self._offset = dataset.id.get_offset()  # None: never written, or stored in the object header
         if self._offset is not None or self._chunks is not None:
             self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # an external link leads to another file
-        elif dataset.chunks is not None and not dataset.is_virtual:
-            each_chunk(dataset, f"{self.path}: {self.name}", lambda *_: None)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
         """(file offset, bytes) of the entries where they are stored as they are."""
@@ -158,7 +149,11 @@ class RowReader:
 
     def _fill(self, start: int, stop: int, target: np.ndarray) -> None:
         try:
-            if self._chunks is not None:
+            if self._parts is not None:
+                self._parts.fill(start, stop, target)
+            elif self._chunks is not None:
+                if not self._chunks.faithful:
+                    raise OSError("its chunks are packed by a filter that cannot be undone apart from it")
                 self._chunks.fill(start, stop, target, self._pread)
             elif self._offset is not None:
                 view = memoryview(target).cast("B")  # type: ignore[arg-type]
@@ -168,23 +163,24 @@ class RowReader:
         except (OSError, RuntimeError) as error:
             if isinstance(error, (DataError, ReadWriteError)):
                 raise
-            lacking = self._lacking_filter()
-            hint = (
-                f"; its compression ({lacking}) needs pip install hdf5plugin"
-                if lacking
-                else "; the file may be damaged"
-            )
+            hint = self._hint()
             of_the_disk = self._file is not None and getattr(error, "errno", None)
             kind = ReadWriteError if of_the_disk else DataError
             raise kind(
                 f"{self.path}: cannot read rows {start}..{stop} of {self.name} ({short_reason(error)}){hint}"
             ) from error
 
-    def _lacking_filter(self) -> str | None:
-        """Name of a filter of the dataset that is not installed."""
+    def _hint(self) -> str:
+        """What to do about a dataset that cannot be read."""
         plist = self.dataset.id.get_create_plist()
         filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
-        return next((f[3].decode() or str(f[0]) for f in filters if not h5py.h5z.filter_avail(f[0])), None)
+        names = {f[0]: f[3].decode(errors="replace") or str(f[0]) for f in filters}
+        lacking = [code for code in names if not h5py.h5z.filter_avail(code)]
+        if lacking:
+            return f"; its compression ({names[lacking[0]]}) needs pip install hdf5plugin"
+        if self._chunks is not None and not self._chunks.faithful:
+            return f"; pack it otherwise than by {', '.join(names.values())}: h5repack -f GZIP=4 IN OUT"
+        return "; the file may be damaged"
 
     def _pread(self, view: memoryview, offset: int) -> None:
         assert self._file is not None
@@ -199,5 +195,6 @@ class RowReader:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-        if self._chunks is not None:
-            self._chunks.close()
+        for held in (self._chunks, self._parts):
+            if held is not None:
+                held.close()

@@ -16,7 +16,22 @@ from streammargin.data.hdf5_heap import check_virtual
 from streammargin.errors import DataError, InputMissingError
 from streammargin.files import check_input
 
+_METADATA = 1 << 20  # bytes of the index of chunks that HDF5 holds; in memory they are seven times as many
 _DEPTH = 16  # links that lead to links
+
+
+def opened(path: str) -> h5py.File:
+    """An HDF5 file for reading, of which HDF5 itself holds little: of no chunk its values, of few where they lie.
+
+    Raises OSError, RuntimeError, KeyError or ValueError for what is none.
+    """
+    file = h5py.File(path, "r", rdcc_nbytes=0)
+    config = file.id.get_mdc_config()
+    config.min_size = config.max_size = config.initial_size = _METADATA
+    config.set_initial_size = True
+    config.incr_mode = config.flash_incr_mode = config.decr_mode = 0
+    file.id.set_mdc_config(config)
+    return file
 
 
 def has_link(group: h5py.Group, name: str) -> bool:
@@ -46,7 +61,7 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
         target = "/".join([os.fsdecode(value[1] if isinstance(value, tuple) else value), *parts[k + 1 :]])
         if kind == h5py.h5l.TYPE_SOFT:
             return followed(node, target, path, depth + 1)
-        where = _beside(os.fsdecode(value[0]), node.file.filename)
+        where = beside(os.fsdecode(value[0]), node.file.filename)
         if where is not None:
             _check_regular(where, f"{path}: {name} is a link to another file")
             with h5py.File(where, "r") as other:
@@ -83,7 +98,7 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
     filled = 0
     for part in dataset.virtual_sources():
         own = dataset.file.filename
-        where = own if part.file_name == "." else _beside(part.file_name, own)
+        where = own if part.file_name == "." else beside(part.file_name, own)
         if where is None:
             raise DataError(f"{name} is virtual, and its source {part.file_name} is missing; put it where it was")
         _check_regular(where, f"{name} is virtual")
@@ -108,7 +123,7 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
         raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; mend it")
 
 
-def _beside(name: str, home: str) -> str | None:
+def beside(name: str, home: str) -> str | None:
     """Where HDF5 finds a file that another one names: as it is, or in the other's directory. None: nowhere."""
     folder = os.path.dirname(home)
     places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))

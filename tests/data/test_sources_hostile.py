@@ -1,5 +1,6 @@
 """Files and arrays made to mislead a reader: nothing is read past its end, hung on, or left out in silence."""
 
+import itertools
 import os
 import shutil
 
@@ -11,6 +12,7 @@ from conftest import write_h5
 from source_checks import edit, write_csr, write_dense
 
 import streammargin as sm
+from streammargin.data.hdf5_labels import Column
 from streammargin.data.labels import census
 from streammargin.data.open import files_read, open_source
 from streammargin.driver.prefetch import read_blocks
@@ -89,6 +91,54 @@ def test_virtual_rows_whose_source_cannot_be(tmp_path, source, words):
     h5py.File(tmp_path / "empty.h5", "w").close()
     with pytest.raises(DataError, match=words):  # HDF5 dies of the first three, and puts zeros for the others
         read_all(virtual(tmp_path / "a.h5", source))
+
+
+def test_virtual_rows_of_many_blocks(tmp_path):
+    """Blocks side by side, below each other and the other way round, of sources of all kinds."""
+    values = np.random.default_rng(0).standard_normal((90, 7)).astype(np.float32)
+    layout = h5py.VirtualLayout((90, 7), np.float32)
+    storage = [{"chunks": (8, 2), "compression": "gzip"}, {"chunks": (5, 9), "compression": "lzf"}, {}]
+    for k, start in enumerate(range(0, 90, 3)):
+        write_dense(tmp_path / f"{k}.h5", np.pad(values[start : start + 3], ((2, 30), (1, 1))), **storage[k % 3])
+        part = h5py.VirtualSource(f"{k}.h5", "X", (35, 9), dtype=np.float32)
+        layout[start : start + 3, :4] = part[2:5, 1:5]
+        layout[start : start + 3, 4:] = part[2:5, 5:8]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        column = h5py.VirtualLayout((33,), np.float32)
+        column[:] = h5py.VirtualSource("4.h5", "X", (35, 9), dtype=np.float32)[2:, 3]
+        file.create_virtual_dataset("y", column)
+    with open_source(tmp_path / "a.h5") as source:
+        for budget in (1 << 14, 1 << 30):
+            bounds = source.bounds(budget)
+            buffer = source.allocate(bounds)
+            found = [source.read(a, b, buffer).X.copy() for a, b in itertools.pairwise(bounds)]
+            np.testing.assert_array_equal(np.concatenate(found), values)
+        assert source.held_bytes() > 16 * 35 * 9 * 4
+    with open_source(tmp_path / "4.h5", y=f"{tmp_path}/a.h5:y") as source, pytest.raises(DataError, match="33 entries"):
+        source.check_labels()
+    with h5py.File(tmp_path / "a.h5") as file:
+        labels = np.concatenate(list(Column(file["y"], "y", ()).chunks(10)))
+    np.testing.assert_array_equal(labels, [*values[12:15, 2], *np.zeros(30)])
+
+
+@pytest.mark.parametrize(
+    "spans, words",
+    [
+        (((0, 10, 2), (1, 10, 2)), "no block of neighbouring rows and columns; copy the rows into one dataset"),
+        (((0, 5, 1), (3, 8, 1)), "two of its sources fill the same values"),  # the rows beyond would be fill values
+    ],
+)
+def test_virtual_rows_that_are_left_to_hdf5_by_no_means(tmp_path, spans, words):
+    write_h5(tmp_path / "source.h5", ROWS[:5])
+    layout = h5py.VirtualLayout((10, 3), np.float32)
+    for start, stop, step in spans:
+        layout[start:stop:step] = h5py.VirtualSource("source.h5", "X", (5, 3), dtype=np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = np.arange(10) % 2
+    with pytest.raises(DataError, match=words):
+        read_all(tmp_path / "a.h5")
 
 
 def test_virtual_labels_that_are_their_own_source(tmp_path):
@@ -275,15 +325,17 @@ def test_blocks_are_not_far_smaller_than_compressed_chunks(tmp_path, sparse):
             list(read_blocks(source, 14 << 20))
 
 
-def test_what_hdf5_holds_of_small_chunks_is_counted(tmp_path):
+@pytest.mark.parametrize("block", [0, 512])
+def test_hdf5_holds_nothing_of_small_chunks(tmp_path, block, monkeypatch):
+    """It would take 6 KiB of each chunk that a read meets."""
     path = str(tmp_path / "a.h5")
-    with h5py.File(path, "w", userblock_size=512) as file:  # which is left to HDF5
+    with h5py.File(path, "w", userblock_size=block) as file:
         file.create_dataset("X", data=np.ones((20000, 4), np.float32), chunks=(4, 1))
+        file["y"] = np.arange(20000) % 2
+    monkeypatch.setattr("h5py.Dataset.read_direct", None)
     with open_source(path) as source:
-        bounds = source.bounds(4 << 20)
-        # 6 KiB a chunk, a chunk for each 4 rows of each of the 4 columns
-        assert np.diff(bounds).max() <= (4 << 20) / (6 << 10)
-        assert source.buffer_bytes(bounds) <= 4 << 20
+        assert source.held_bytes() >= 16 * 20000  # where each chunk lies
+        assert sum(block.rows() for _, _, block in read_blocks(source, 32 << 20)) == 20000
 
 
 @pytest.mark.parametrize("packed", [False, True])

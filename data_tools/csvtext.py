@@ -11,12 +11,13 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, without_labels
 from data_tools.rows import Batch
-from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
+from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
+from streammargin.data.labels import is_plain, strict_number
 from streammargin.errors import DataError, UsageError
 
 TEXT, SUFFIXES = True, (".csv",)
 LABEL_NAMES = ("label", "class", "target", "y")
-_BLANKS = " \t\r\v\f"
+_BLANKS = " \t"
 _MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 
 
@@ -63,15 +64,12 @@ def rows_of(source: Text, label_column: str | None = None) -> Iterator[Batch]:
 
 
 def _decode(raw: bytes, path: str, line: int) -> str:
+    raw = plain_lines(raw, path, line)
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line += raw[: error.start].count(b"\n")
         raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
-    if "\0" in text:
-        line += text[: text.index("\0")].count("\n")
-        raise DataError(f"{path}, line {line}: a NUL character; is this a text file?")
-    return text.replace("\r\n", "\n")
 
 
 def _fields(line: str, where: str) -> list[str]:
@@ -178,7 +176,7 @@ def _parse_slowly(
         if not labels[-1]:
             raise DataError(f"{where}: the label is missing; drop the row or give it a label")
         if _is_number(labels[-1]):
-            if "_" in labels[-1] or not labels[-1].isascii() or not labels[-1].isprintable():
+            if not is_plain(labels[-1]):
                 raise DataError(
                     f"{where}: the label {labels[-1][:SHOWN]} is neither a number nor a name; write it differently"
                 )

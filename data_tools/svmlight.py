@@ -11,12 +11,13 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, without_labels
 from data_tools.rows import Batch
-from data_tools.textfile import EXACT, SHOWN, Text, check_label, strict_number
+from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
+from streammargin.data.labels import is_plain, strict_number
 from streammargin.errors import DataError
 
 TEXT, SUFFIXES = True, ()
 _COMMENT = re.compile(rb"#[^\n]*")
-_SPACE, _COLON, _NEWLINE = b" :\n"
+_COLON, _NEWLINE = b":\n"
 
 
 def sniff(start: bytes) -> bool:
@@ -36,6 +37,7 @@ def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Ba
     for first_line, text in source.pieces():
         if b"#" in text:
             text = _COMMENT.sub(b"", text)
+        text = plain_lines(text, source.name, first_line)
         batch = _parse(text, zero_based, features)
         if batch is None:  # something is wrong; find it line by line
             batch = _parse_slowly(source.name, text, first_line, zero_based, features)
@@ -46,7 +48,7 @@ def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Ba
 def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
     """The rows of whole lines at array speed, or None if any line needs a closer look."""
     codes = np.frombuffer(text, np.uint8)
-    white = (codes == _SPACE) | ((codes >= 9) & (codes <= 13))
+    white = codes <= 32  # of which `plain_lines` leaves spaces, tabs and newlines
     colon = codes == _COLON
     newline = np.flatnonzero(codes == _NEWLINE)
     # a token starts where white space ends; its line is the number of newlines before it
@@ -105,7 +107,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
     lengths: list[int] = []
     entries: list[tuple[int, float]] = []
     for number, raw in enumerate(text.split(b"\n"), first_line):
-        tokens = [token.decode("utf-8", "replace") for token in raw.split()]  # ASCII blanks alone
+        tokens = [token.decode("utf-8", "replace") for token in raw.split()]
         if not tokens:
             continue
         where = f"{path}, line {number}"
@@ -132,7 +134,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
 def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tuple[int, float]:
     left, colon, right = token.partition(":")
     try:
-        if not colon or not left.isascii() or not left.isprintable() or "_" in left:
+        if not colon or not is_plain(left):
             raise ValueError
         index, value = int(left), strict_number(right)
     except ValueError:

@@ -8,6 +8,7 @@ import gzip
 import lzma
 import math
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -21,6 +22,8 @@ EXACT = 2.0**53  # labels, as all numbers in text, are read as float64
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
 LONGEST_LINE = 1 << 24  # parsing takes seventeen times as much
+_LINE_END = re.compile(rb"\r+\n")
+_CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -159,12 +162,18 @@ def plain_stem(path: str) -> str:
     return stem if suffix.lower() in _SUFFIXES else path
 
 
-def strict_number(text: str) -> float:
-    """float() without the spellings that only Python reads: 1_000, digits and blanks of other scripts, control
-    characters. Raises ValueError."""
-    if "_" in text or not text.isascii() or not text.isprintable():
-        raise ValueError(text)
-    return float(text)
+def plain_lines(raw: bytes, name: str, line: int) -> bytes:
+    """The lines that begin at this one, each ended by a newline alone. Raises DataError for a control character.
+
+    Blanks are the space and the tab: what else Python takes for one is damage, or another kind of file.
+    """
+    if b"\r" in raw:
+        raw = _LINE_END.sub(b"\n", raw)
+    if len(raw) != len(raw.translate(None, _CONTROLS)):
+        place, found = next((k, byte) for k, byte in enumerate(raw) if byte in _CONTROLS)
+        line += raw[:place].count(b"\n")
+        raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; is this a text file? Take it out")
+    return raw
 
 
 def check_label(label: float, text: str, where: str) -> None:

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 
 from data_tools.rows import Batch
-from data_tools.textfile import EXACT, strict_number
+from data_tools.textfile import EXACT
+from streammargin.data.labels import strict_number
 from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
 from streammargin.sizes import format_size

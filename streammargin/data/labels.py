@@ -59,11 +59,24 @@ def _no_text(row: int, origin: Origin) -> DataError:
     return DataError(f"{where}: the label of row {row} is no text in UTF-8, or holds a NUL; write it differently")
 
 
+def is_plain(text: str) -> bool:
+    """Whether a text that Python takes for a number is spelt as others would: 1_000, digits and blanks of other scripts
+    and control characters are not."""
+    return "_" not in text and text.isascii() and text.isprintable()
+
+
+def strict_number(text: str) -> float:
+    """The number that a text is in every language. Raises ValueError."""
+    if not is_plain(text):
+        raise ValueError(text)
+    return float(text)
+
+
 def label_key(label: Any) -> str:
     """One text for all ways to write a label: 1, 1.0, np.float32(1), True and "1" are one class."""
     if isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    if isinstance(label, str) and "_" in label:  # Python would read "1_0" as 10
+    if isinstance(label, str) and not is_plain(label):
         return label
     for kind in (int, float):  # whole numbers first: those beyond 2^53 are no floats
         try:

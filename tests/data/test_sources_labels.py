@@ -6,7 +6,7 @@ import pytest
 from source_checks import all_labels, check_all, two_labels, write_dense
 
 import streammargin as sm
-from streammargin.data.labels import census
+from streammargin.data.labels import census, label_key
 from streammargin.data.open import open_source
 from streammargin.errors import UsageError
 
@@ -201,3 +201,9 @@ def test_numbers_and_text_mix_wherever_the_chunks_end():
 def test_a_source_has_its_own_names():
     with pytest.raises(UsageError, match="its own sample_weight"):
         sm.train(open_source((X, two_labels(ROWS))), sample_weight=np.ones(ROWS))
+
+
+@pytest.mark.parametrize("text", ["1_0", "\uff11", "1\v", "\u00a01", "1\x1f", "\u0661"])
+def test_text_that_only_python_reads_as_a_number_is_a_class_of_its_own(text):
+    assert label_key("1") == label_key(1.0) == label_key(True) == "1" and label_key("1e0") == "1"
+    assert label_key(text) == text

@@ -140,16 +140,24 @@ def test_a_line_without_an_end_is_bounded(tmp_path, monkeypatch):
         convert(str(tmp_path / "in.gz"), str(tmp_path / "out.h5"))
 
 
-@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\x1c", "\x1f", "\x85", "\x00"])
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\x1c", "\x1f", "\x85", "\x00", "\v", "\f", "\r", "\x7f"])
 def test_only_ascii_blanks_are_blanks(tmp_path, blank):
     for text in (f"1{blank}1:2\n0 1:3\n", f"1 1:2{blank}2:3\n0 1:3\n", f"1 1:{blank}2\n0 1:3\n"):
-        (tmp_path / "in.txt").write_text(text, encoding="utf-8")
+        (tmp_path / "in.txt").write_bytes(text.encode())
         with pytest.raises(DataError):
             convert(str(tmp_path / "in.txt"), str(tmp_path / "out.h5"), format="svmlight")
     for text, field in ((f"{blank}1,2\n0,3\n", f"{blank}1"), (f"1{blank},2,1\n0,3,4\n", f"1{blank}")):
-        (tmp_path / "in.csv").write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match=f"{re.escape(repr(field))}|a NUL character"):  # it can be seen
+        (tmp_path / "in.csv").write_bytes(text.encode())
+        seen = f"{re.escape(repr(field))}|line 1: a control character, {re.escape(repr(blank))}"
+        with pytest.raises(DataError, match=seen):
             convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="-1")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
+def test_lines_may_end_as_other_systems_write_them(tmp_path, end):
+    for name, lines in (("in.txt", ["1 1:2 # \x0b", "", "0\t1:3"]), ("in.csv", ["1,2,1", "0, 3\t,0"])):
+        (tmp_path / name).write_bytes(end.join(lines).encode() + end[:-1].encode())
+        assert convert(str(tmp_path / name), str(tmp_path / "out.h5"), force=True)[0] == 2
 
 
 @pytest.mark.parametrize(

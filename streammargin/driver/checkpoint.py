@@ -53,6 +53,8 @@ class Checkpoint:
         self.written = self.ended = False
         self._serial = 0  # of the newest slot
         self._next = SLOTS[0]
+        self._marks: list[Any] = []  # of the slot that was taken
+        self._taken = ""
         self._interval, self._last = seconds, time.monotonic()
         self._failed: str | None = None
 
@@ -94,19 +96,9 @@ class Checkpoint:
                 f"{self.folder} holds the checkpoint of a training; add `resume=True` to go on with it, or name "
                 "another directory"
             )
-        name, header, arrays = self._newest(there, run.limits.passes)
-        self._compare(header["identity"], run.problem.tol < header["least_tol"])
-        self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
-        try:
-            snapshot.restore(run, header, arrays)
-        except StreamMarginError:  # of the data
-            raise
-        except ValueError as error:
-            raise DataError(
-                f"{self._path(name)} does not fit this training: {error}; remove it to go on from the other slot"
-            ) from error
+        self._take(run, there)
         self.ended = run.progress.phase == DONE
-        for listener, mark in zip(run.history.listeners, header["marks"], strict=False):
+        for listener, mark in zip(run.history.listeners, self._marks, strict=False):
             if hasattr(listener, "go_on"):
                 listener.go_on(mark, run.history.events)
         p = run.progress
@@ -116,32 +108,51 @@ class Checkpoint:
         )  # fmt: skip
         return True
 
-    def _newest(self, there: list[str], passes: int) -> tuple[str, dict[str, Any], Arrays]:
-        """The newest slot that is whole, with a warning where a newer one is not.
-
-        Of a training that ended by its passes, and may make more now, it is the slot from before the end.
-        """
-        serials, refused = {}, []
-        for name in there:
-            try:
-                serials[name] = int(read_plain(self._path(name))["serial"])
-            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-                refused.append(f"{self._path(name)} is refused: {_why(error)}")
-        order = sorted(serials, key=lambda name: -serials[name])
-        for position, name in enumerate(order):
+    def _take(self, run: Run, there: list[str]) -> None:
+        """Restore the run from the first slot that is whole and fits, with a warning where that is not the first."""
+        refused: list[str] = []
+        for name in self._in_order(there, run.limits.passes, refused):
             try:
                 header, arrays = self._read(name)
             except (OSError, ValueError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
                 continue
-            p = header["progress"]
-            if position == 0 and len(order) == 2 and p.get("reason") == "passes" and p.get("number") in range(passes):
-                with contextlib.suppress(OSError, ValueError):
-                    name, (header, arrays) = order[1], self._read(order[1])
+            self._compare(header["identity"], run.problem.tol < header["least_tol"])
+            try:
+                snapshot.restore(run, header, arrays)
+            except StreamMarginError:  # of the data
+                raise
+            except ValueError as error:
+                refused.append(f"{self._path(name)} does not fit this training: {error}")
+                continue
+            self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
+            self._marks, self._taken = header["marks"], self._path(name)
             for message in refused:
                 LOG.warning("%s; the other slot is taken", message, extra={"code": "checkpoint"})
-            return name, header, arrays
+            return
         raise DataError(f"{'; '.join(refused)}; remove {self.folder} to start from nothing")
+
+    def _in_order(self, there: list[str], passes: int, refused: list[str]) -> list[str]:
+        """The newest slot first, by their headers; those without one are told of.
+
+        Of a training that ended by its passes, and may make more now, it is the slot from before the end.
+        """
+        serials, ended = {}, {}
+        for name in there:
+            try:
+                plain = read_plain(self._path(name))
+                serials[name], p = int(plain["serial"]), plain["progress"]
+                ended[name] = p["reason"] == "passes" and p["number"] in range(passes)
+            except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+                refused.append(f"{self._path(name)} is refused: {_why(error)}")
+        order = sorted(ended, key=lambda name: -serials[name])
+        return order[::-1] if order and ended[order[0]] else order
+
+    def contradicted(self, error: ArithmeticError) -> Exception:
+        """What to raise for proofs that exclude each other: where a slot was taken, they are its own."""
+        if not self._taken:
+            return error
+        return DataError(f"what {self._taken} held is not true: {error}; remove {self.folder} to start from nothing")
 
     def _read(self, name: str) -> tuple[dict[str, Any], Arrays]:
         header, arrays = read_slot(self._path(name))

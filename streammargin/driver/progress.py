@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
 from streammargin.solvers.figures import Figures
+from streammargin.solvers.state import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE, BIAS, DONE = "scaling", "prologue", "pass", "certificate", "bias", "done"
 
@@ -86,6 +86,10 @@ class Progress:
         figures = self.figures
         if (figures is None and self.proven) or (figures is not None and len(figures) != problems):
             raise ValueError("its progress has other figures")
+        if not isinstance(self.proven, bool) or not (self.ending is None or isinstance(self.ending, str)):
+            raise ValueError(f"it ends by {self.ending!r}, proven: {self.proven!r}")
+        if self.done.all() and self.phase not in (BIAS, DONE):
+            raise ValueError(f"it is in the phase {self.phase!r} with nothing left to do")
         if self.phase not in phases or (self.phase in (BIAS, DONE)) != isinstance(self.reason, str):
             raise ValueError(f"it is in the phase {self.phase!r} and ended by {self.reason!r}")
         self._check_order(blocks)
@@ -100,13 +104,3 @@ class Progress:
             raise ValueError(f"its progress reads {order.size} of {blocks} blocks in the phase {self.phase!r}")
         if order.size and self.phase == PASS and not self.number:
             raise ValueError("its progress is in a pass that has not begun")
-
-
-def is_count(value: Any) -> bool:
-    """Whether it is an integer that a counter may come to; True and False are."""
-    return isinstance(value, int) and 0 <= value < 1 << 53
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a plain number; nan and inf are."""
-    return isinstance(value, (int, float))

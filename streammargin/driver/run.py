@@ -149,7 +149,9 @@ class Run:
         self._cut(bounds)
         if p.figures is not None and p.stopping.tol != self.limits.tol:
             reached = [self.solver.reached(self.problem, figures) for figures in p.figures]
-            p.done = p.impossible | np.array(reached)
+            done = p.impossible | np.array(reached)
+            if not (p.order.size and done.all()):  # a read at work is for someone
+                p.done = done
         p.stopping.tol = self.limits.tol
         self.active = p.active
         if p.phase == DONE and p.reason in ("tolerance", "passes"):
@@ -158,6 +160,8 @@ class Run:
             elif p.reason == "tolerance" or p.number < self.limits.passes:
                 p.reason, p.ending, p.proven = None, None, False
                 p.go(PASS)
+        elif not (self.active.size or p.order.size or p.phase == BIAS):
+            self._finish("tolerance")
         self._then, self._compiled = self._clock(), compile_seconds()
 
     def _cut(self, bounds: np.ndarray) -> None:

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.driver.progress import Progress, is_count, is_number
+from streammargin.driver.progress import Progress
+from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
+from streammargin.errors import DataError
 from streammargin.solvers import row_store as store
+from streammargin.solvers.base import Problem
+from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.state import Array, Kept, Layout
+from streammargin.solvers.state import Array, Kept, Layout, State, is_number, numbers_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -52,11 +56,12 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
 def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     """Put a run that has not begun where another one, of the same problem and plan, was saved.
 
-    Reads the rows that the solver keeps. Raises ValueError where something is missing or has another shape or type.
+    Reads the rows that the solver keeps. Raises ValueError where something is missing or has another shape or type;
+    another slot may be restored then.
     """
     try:
         _restore(run, plain, arrays)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"the saved state is incomplete: {error}") from error
 
 
@@ -71,18 +76,20 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.bias is not None:
         for name, array in vars(run.bias).items():
             _fill(array, arrays[f"bias/{name}"], name)
-    if run.ranges is not None and "ranges" in arrays:
+    run.ranges = Ranges(problem) if "ranges" in arrays else None
+    if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
-    else:
-        run.ranges = None
-    state.numbers = _numbers(plain["numbers"])
+    state.numbers = dict(plain["numbers"])
     state.arrays = _under("state/", arrays)
     layout = run.solver.layout_now(problem, state)
     _widen(layout, state.arrays)
-    check_layout(layout, state.arrays)
+    check_layout(layout, state)
     run.progress = _progress(run, plain["progress"], arrays)
+    if run.progress.number != state.numbers["pass"]:
+        raise ValueError(f"it is in two passes, {run.progress.number} and {state.numbers['pass']}")
     run.history.restore(plain["history"])
     state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
+    _check_best(problem, state)
     if not run.solver.fits(problem, state):
         raise ValueError("the arrays of the solver do not fit each other")
     run.reader.counts = ReadCounts(**plain["counts"])
@@ -91,11 +98,13 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.continued(arrays["bounds"])
 
 
-def _numbers(saved: dict[str, Any]) -> dict[str, Any]:
-    for name, value in saved.items():
-        if not (isinstance(value, (float, str)) or is_count(value)):
-            raise ValueError(f"{name} is {value!r}")
-    return saved
+def _check_best(problem: Problem, state: State) -> None:
+    """ValueError or ArithmeticError where what is known of the best weights excludes itself."""
+    if best_layout(problem).keys() <= state.arrays.keys():
+        try:
+            best_figures(problem, state)
+        except DataError as error:
+            raise ValueError("its best weights are worth what is no number") from error
 
 
 def _under(prefix: str, arrays: Arrays) -> Arrays:
@@ -116,8 +125,14 @@ def _widen(layout: Layout, arrays: Arrays) -> None:
             arrays[name] = arrays[name].astype(np.float64)
 
 
-def check_layout(layout: Layout, arrays: Arrays) -> None:
-    """ValueError unless the arrays are those of the layout, in shape and type."""
+def check_layout(layout: Layout, state: State) -> None:
+    """ValueError unless arrays and numbers are those of the layout, in shape and type."""
+    arrays, numbers = state.arrays, numbers_of(layout)
+    if numbers.keys() != state.numbers.keys():
+        raise ValueError(f"the numbers {sorted(numbers.keys() ^ state.numbers.keys())} are missing or unknown")
+    for name, value in state.numbers.items():
+        if not numbers[name].holds(value):
+            raise ValueError(f"{name} is {value!r}")
     declared = {name: entry for name, entry in layout.items() if isinstance(entry, Array)}
     if declared.keys() != arrays.keys():
         raise ValueError(f"the arrays {sorted(declared.keys() ^ arrays.keys())} are missing or unknown")

@@ -14,7 +14,7 @@ from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.state import Array, Layout, Room
+from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm
@@ -69,6 +69,10 @@ class Method(WholePass):
             "filled": Array((2 * K,), np.int64),
             "keys": Array((2 * K, 0), grows=True),
             "heap_ids": Array((2 * K, 0), np.int64, grows=True),
+            "ascent": Number(False),
+            "full": Number(False),
+            "entries": Number(0),
+            "combined": Number(0),
         }
         for k in range(K):
             layout[f"drawn {k}"] = Array((0,), np.int64, grows=True)
@@ -83,7 +87,8 @@ class Method(WholePass):
     def layout_now(self, problem: Problem, state: State) -> Layout:
         if not state.numbers["ascent"]:
             return self.layout(problem)
-        return ASCENT.layout(_double(problem)) | {"row_norms": Array((norms.ROW_FIGURES,))}
+        numbers: Layout = {"ascent": Number(True), "combined": Number(0), "seen": Number(0)}
+        return ASCENT.layout(_double(problem)) | {"row_norms": Array((norms.ROW_FIGURES,)), **numbers}
 
     def fits(self, problem: Problem, state: State) -> bool:
         if state.numbers["ascent"]:
@@ -92,11 +97,6 @@ class Method(WholePass):
         heaps = a["heap_ids"].shape[1] == room and bool(np.all((a["filled"] >= 0) & (a["filled"] <= room)))
         sizes = ({a[f"signs {k}"].size, a[f"u {k}"].size, _ids(state, k).size} for k in range(problem.count))
         return heaps and all(len(same) == 1 for same in sizes)
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.numbers.update(ascent=False, full=False, entries=0, combined=0)
-        return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -268,7 +268,7 @@ class Method(WholePass):
                 ascent.arrays["theta"][k] = a["w"][k]
         kept = ("best", "best_lower", "best_upper", "best_mistakes", "row_norms")
         state.arrays = {**ascent.arrays, **{name: a[name].copy() for name in kept}}  # that ascent writes
-        numbers = {name: state.numbers[name] for name in ("pass", "combined")}
+        numbers = {name: state.numbers[name] for name in ("pass", "combined", "seen")}
         state.numbers = {**ascent.numbers, **numbers, "ascent": True}
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from streammargin.kernels.predict import decide_block
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.state import Array, Kept, Layout, Room
+from streammargin.solvers.state import Array, Kept, Layout, Number, Room
 from streammargin.solvers.whole_pass import WholePass
 from streammargin.specs.blocks import Block, CSRBlock
 from streammargin.specs.rows import RowNumbers, numbered_from
@@ -70,6 +70,7 @@ class Method(WholePass):
             "smallest": Array((K,)),
             "mistakes": Array((K,), np.int64),
             "wrong": Array((1,), np.int64),
+            "position": Number(0),
             "one row, and where the columns of a sparse block begin": Room(2 * 8 * width),
             "the weights as they are shown": Room(8 * K * width),
             "rows kept, the old ones and the new": Room(
@@ -79,7 +80,7 @@ class Method(WholePass):
 
     def fits(self, problem: Problem, state: State) -> bool:
         order, blocks = state.arrays["order"], state.arrays["mass"].shape[1]
-        visits = state.numbers.get("position", 0) <= order.size
+        visits = state.numbers["position"] <= order.size
         return visits and bool(np.all((order >= 0) & (order < blocks)))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:

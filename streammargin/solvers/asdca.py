@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers.base import PassReport, Problem, State
-from streammargin.solvers.dual_ascent import PIECE, DualAscent
+from streammargin.solvers.dual_ascent import NUMBERS, PIECE, DualAscent
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
@@ -57,6 +57,7 @@ class Method(DualAscent):
             "departure": Array((K,), fill=1.0),
             "passes": Array((K,), np.int64),
             **self.certificates(problem, dtype),
+            **NUMBERS,
         }
 
     def start(self, problem: Problem) -> State:

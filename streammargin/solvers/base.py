@@ -216,7 +216,7 @@ class Solver(ABC):
 
     @abstractmethod
     def layout(self, problem: Problem) -> Layout:
-        """The arrays of the state, and room for what comes and goes beside them."""
+        """The arrays and numbers of the state, and room for what comes and goes beside them."""
 
     def layout_now(self, problem: Problem, state: State) -> Layout:
         """The layout of this state, where a method changes its own on the way."""

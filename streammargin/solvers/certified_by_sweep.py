@@ -13,7 +13,7 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Sums
 from streammargin.solvers.rounding import blur
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.state import Array, Layout, Number
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
@@ -51,6 +51,7 @@ class CertifiedBySweep(Solver):
             "rebuilt": Array((K, width)),
             "sums": Array((K, sums.SUMS)),
             "wrong": Array((problem.trials,), np.int64),
+            "largest blur": Number(0.0),
         }
 
     @staticmethod
@@ -87,7 +88,7 @@ class CertifiedBySweep(Solver):
                 below, above = objective.bounds(a["rebuilt"][k], total)
                 dual[k], upper[k] = max(dual[k], below), min(upper[k], above)
                 if total.alpha > 0.0:
-                    state.numbers["blur"] = max(state.numbers.get("blur", 0.0), total.blur / total.alpha)
+                    state.numbers["largest blur"] = max(state.numbers["largest blur"], total.blur / total.alpha)
                 self.rebuilt(problem, state, k, a["rebuilt"][k])
             found.append(objective.candidate(a["frozen"][k], total))
         if objective.infeasible and self.has_empty_row(problem, state):

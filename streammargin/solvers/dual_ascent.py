@@ -15,7 +15,7 @@ from streammargin.solvers.base import Blocks, Problem, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.rounding import mean_rounding
-from streammargin.solvers.state import Room
+from streammargin.solvers.state import Layout, Number, Room
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.rows import RowNumbers, numbered_from
 
@@ -43,6 +43,12 @@ def group_of(block: Block) -> int:
     rows = block.rows()
     bytes_a_row = values_of(block).nbytes / rows
     return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
+
+
+NUMBERS: Layout = {
+    "checked": Number(False), "visited": Number(0), "measured": Number(False), "mean": Number(0.0),
+    "largest": Number(0.0), "empty": Number(False),
+}  # fmt: skip
 
 
 class DualAscent(CertifiedBySweep):
@@ -82,7 +88,7 @@ class DualAscent(CertifiedBySweep):
 
     def check_scale(self, problem: Problem, state: State) -> None:
         """DataError, after the first pass, for a row whose curvature leaves the range of numbers."""
-        if state.numbers.get("checked"):
+        if state.numbers["checked"]:
             return
         state.numbers["checked"] = True
         for start in range(0, problem.rows, PIECE):
@@ -125,7 +131,7 @@ class DualAscent(CertifiedBySweep):
 
     def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
         # until all rows were visited, a curvature of 0 may be one not yet needed
-        state.numbers["visited"] = state.numbers.get("visited", 0) + sum(block.rows() for _, block in blocks)
+        state.numbers["visited"] += sum(block.rows() for _, block in blocks)
         figures = state.arrays["figures"]  # of the first visit of a row
         room = 0 if problem.resident else self.layout(problem).get("rows kept", NO_ROOM).bytes
         restless.forget(state, blocks)
@@ -156,35 +162,29 @@ class DualAscent(CertifiedBySweep):
                 order, group = self.order_of(problem, state, block, blocks[0][0], again, place)
                 self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, group, aside)
 
-    def _visited_all(self, problem: Problem, state: State) -> bool:
-        return state.numbers.get("visited", 0) >= problem.rows
+    def _measure(self, problem: Problem, state: State) -> None:
+        """The norms of the rows, once: when all were visited, the curvatures are known and stay."""
+        numbers = state.numbers
+        if numbers["measured"] or numbers["visited"] < problem.rows:
+            return
+        total, largest, empty = 0.0, 0.0, False
+        for start in range(0, problem.rows, PIECE):
+            piece = slice(start, start + PIECE)
+            curvature = state.arrays["curvature"][piece]
+            sizes = np.sqrt(curvature) / math.sqrt(problem.q - 1.0)
+            total, largest = total + float(sizes.sum()), max(largest, float(sizes.max()))
+            empty = empty or bool(np.any((curvature == 0.0) & problem.there(piece)))
+        numbers.update(measured=True, mean=total / max(1, problem.present), largest=largest, empty=empty)
 
     def mean_norm(self, problem: Problem, state: State) -> float:
-        if not self._visited_all(problem, state):
-            return 0.0
-        if "mean" not in state.numbers:  # all curvatures are known, and stay
-            total, largest = 0.0, 0.0
-            for start in range(0, problem.rows, PIECE):
-                sizes = np.sqrt(state.arrays["curvature"][start : start + PIECE]) / math.sqrt(problem.q - 1.0)
-                total, largest = total + float(sizes.sum()), max(largest, float(sizes.max()))
-            state.numbers.update(mean=total / max(1, problem.present), largest=largest)
+        self._measure(problem, state)
         return state.numbers["mean"]
 
     def rounding(self, problem: Problem, state: State) -> float:
-        self.mean_norm(problem, state)
+        self._measure(problem, state)
         # of the length itself, and what was added to it
-        return mean_rounding(problem.present, state.numbers.get("largest", 0.0)) + state.numbers.get("blur", 0.0)
+        return mean_rounding(problem.present, state.numbers["largest"]) + state.numbers["largest blur"]
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:
-        if not self._visited_all(problem, state):
-            return False
-        if "empty" not in state.numbers:
-            state.numbers["empty"] = self._find_empty_row(problem, state)
-        return bool(state.numbers["empty"])
-
-    def _find_empty_row(self, problem: Problem, state: State) -> bool:
-        for start in range(0, problem.rows, PIECE):
-            piece = slice(start, start + PIECE)
-            if np.any((state.arrays["curvature"][piece] == 0.0) & problem.there(piece)):
-                return True
-        return False
+        self._measure(problem, state)
+        return state.numbers["empty"]

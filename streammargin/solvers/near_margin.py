@@ -18,7 +18,7 @@ from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.descent import raise_bound, solve
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
-from streammargin.solvers.state import Array, Layout, Room, State
+from streammargin.solvers.state import Array, Layout, Number, Room, State
 from streammargin.specs.blocks import Block, nbytes
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
@@ -58,15 +58,16 @@ class NearMargin(CertifiedBySweep):
             "softness": Array((K,), fill=SOFTNESS),
             "totals": Array((K, kernel.SUMS)),
             "marks": Array((K,), fill=math.inf),
+            "limit": Number(2.0),
+            "bytes": Number(0),
+            "stuck": Number(0),
+            "seen": Number(0),
+            "drawn_from": Number(0.0),
+            "phase": Number("near"),
             **self.certificates(problem, np.dtype(np.float64)),
             "the problem of the rows kept": Room(8 * width * (width + 6)),
             "rows kept": Room(room(problem)),
         }
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.numbers.update(limit=2.0, bytes=0, stuck=0)
-        return state
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
         """The first pass takes one block of every stretch of the file, for the sample that the weights start from."""

@@ -17,7 +17,7 @@ from streammargin.solvers.descent import descend, direction, search
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
-from streammargin.solvers.state import Array, Layout, Room, State, layout_bytes, new_state
+from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
@@ -41,11 +41,17 @@ class Start(sdca.Method):
 
     name = "newton"
 
+    def layout(self, problem: Problem) -> Layout:
+        return {**super().layout(problem), "phase": Number("start"), "started": Number(False), "seen": Number(0)}
+
 
 class Ascent(asdca.Method):
     """Takes over where Newton's steps lead nowhere; in float64, so that weights keep their certificates."""
 
     name = "newton"
+
+    def layout(self, problem: Problem) -> Layout:
+        return {**super().layout(problem), "phase": Number("ascent"), "seen": Number(0)}
 
 
 START_METHOD, NEAR_MARGIN, ASCENT = Start(), NearMargin(), Ascent()
@@ -107,23 +113,20 @@ class Method(CertifiedBySweep):
             "moved": Array((K,), bool),
             "looked": Array((K,), bool),
             **self.certificates(problem, np.dtype(np.float64)),
+            "phase": Number("steps"),
+            "stuck": Number(0),
+            "seen": Number(0),
         }
 
     def start(self, problem: Problem) -> State:
         if _starts(problem):
-            state = START_METHOD.start(problem)
-            state.numbers.update(phase="start", started=False)
-            return state
+            return START_METHOD.start(problem)
         if _keeps(problem):
-            state = NEAR_MARGIN.start(problem)
-            state.numbers["phase"] = "near"
-            return state
+            return NEAR_MARGIN.start(problem)
         return self._set_out(problem)
 
     def _set_out(self, problem: Problem) -> State:
-        state = new_state(self._own_layout(problem))
-        state.numbers.update(phase="steps", stuck=0)
-        return state
+        return new_state(self._own_layout(problem))
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -222,7 +225,7 @@ class Method(CertifiedBySweep):
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
             near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
-            state.numbers["started"] = number >= START * more and not near
+            state.numbers["started"] = bool(number >= START * more and not near)
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
@@ -290,7 +293,7 @@ class Method(CertifiedBySweep):
         a.clear()
         ascent = ASCENT.start(_double(problem))
         state.arrays = {**ascent.arrays, **kept}
-        state.numbers = {**ascent.numbers, "pass": state.numbers["pass"], "phase": "ascent"}
+        state.numbers = {**ascent.numbers, "pass": state.numbers["pass"]}
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         raise AssertionError("the methods before and after certify their own weights")

@@ -14,7 +14,7 @@ from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.rounding import blur
-from streammargin.solvers.state import Array, Layout, Room
+from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import numbered_from
@@ -118,6 +118,9 @@ class Method(Solver):
             "gap": Array((K,), fill=math.inf),
             "step": Array((K,)),
             "ratio": Array((K,)),
+            "seen": Number(0),
+            "constant": Number(0.0),
+            "lift tempo": Number(1.0),
             "the weights as they are shown, and vectors of a step": Room(8 * width * (K + 6)),
         }
 
@@ -129,7 +132,7 @@ class Method(Solver):
         rows = slice(first, first + block.rows())
         weights = problem.weights[rows] if problem.weights.size else problem.weights
         add_columns(block, problem.codes[rows], weights, *a["columns"])
-        state.numbers["constant"] = block.bias
+        state.numbers["constant"] = float(block.bias)
 
     def _begin(self, problem: Problem, state: State) -> None:
         """After the prologue: what tau is for each column, up to a factor, and the steps of the paper."""
@@ -149,10 +152,10 @@ class Method(Solver):
             a["tempo"][:] = problem.objective.even(
                 np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
             )
-            state.numbers["lift"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
+            state.numbers["lift tempo"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
             a["ratio"][:] = math.sqrt(_dot(a["tempo"], squares) / mass)  # times ||alpha||, once it is known
         else:  # Theorem 6, with the mean loss in place of the sum
-            a["tempo"][:] = state.numbers["lift"] = 1.0
+            a["tempo"][:] = state.numbers["lift tempo"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
             a["ratio"][:] = problem.caps.max(axis=1)
 
@@ -273,7 +276,7 @@ class Method(Solver):
         a["w"][MEAN, k] = (a["w_total"][k] + a["w"][LAST, k]) / count
         budget = float(self._budgets(problem)[k])
         if budget < math.inf:
-            tau_lift = a["step"][k] / a["ratio"][k] * state.numbers["lift"]
+            tau_lift = a["step"][k] / a["ratio"][k] * state.numbers["lift tempo"]
             a["lift"][LAST, k] = max(0.0, a["lift"][LAST, k] + tau_lift * (2.0 * mass - mass_before - budget))
             a["lift"][MEAN, k] = (a["lift_total"][k] + a["lift"][LAST, k]) / count
 
@@ -283,7 +286,7 @@ class Method(Solver):
         size = math.sqrt(float(a["duals"][k, :, kernel.MOVED].sum()))
         square = _dot(image, a["tempo"] * image)
         if self._budgets(problem)[k] < math.inf:
-            square += state.numbers["lift"] * mass * mass
+            square += state.numbers["lift tempo"] * mass * mass
         length = math.sqrt(square)
         a["step"][k] = size / length if length > 0.0 else 1.0
         a["ratio"][k] = a["ratio"][k] * size or 1.0
@@ -297,7 +300,7 @@ class Method(Solver):
         change, ratio = a["w"][LAST, k] - a["w_before"][k], float(a["ratio"][k])
         lifted = float(a["lift"][LAST, k] - a["lift_before"][k])
         met = abs(_dot(change, pulled) + lifted * added)
-        square = _dot(change, change / a["tempo"]) + lifted * lifted / state.numbers["lift"]
+        square = _dot(change, change / a["tempo"]) + lifted * lifted / state.numbers["lift tempo"]
         moved = ratio * square + float(a["duals"][k, :, kernel.MOVED].sum()) / ratio
         longest = moved / (2.0 * met) if met > 0.0 else math.inf
         a["step"][k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * a["step"][k])

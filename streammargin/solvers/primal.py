@@ -13,7 +13,7 @@ from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.dual_ascent import group_of
 from streammargin.solvers.rounding import mean_rounding
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.state import Array, Layout, Number
 from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
 from streammargin.specs.rows import numbered_from
@@ -40,12 +40,8 @@ class Primal(CertifiedBySweep, StreamSolver):
             "carried": Array((K, kernel.CARRIED)),
             "figures": Array((K, kernel.FIGURES)),
             **self.certificates(problem, np.dtype(np.float64)),
+            "base": Number(0.0),  # until a row is seen
         }
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.numbers["base"] = 0.0  # until a row is seen
-        return state
 
     def base(self, state: State) -> float:
         """The unit of the rows."""

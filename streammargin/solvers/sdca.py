@@ -8,9 +8,9 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers import restless
 from streammargin.solvers.base import PassReport, Problem, State
-from streammargin.solvers.dual_ascent import DualAscent
+from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
 from streammargin.solvers.objectives.base import Running
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.state import Array, Layout, Number
 from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import RowNumbers
@@ -47,16 +47,14 @@ class Method(DualAscent):
             "figures": Array((K, kernel.FIGURES)),
             "trail": Array((K, width if self._averages(problem) else 0), dtype),
             **self.certificates(problem, dtype),
+            **NUMBERS,
+            "near": Number(False),
+            "trailing": Number(False),
         }
         return vectors | restless.room_for_rows(problem, vectors)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return penalty.norm is not None and not free
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.numbers.update(near=0, trailing=0)
-        return state
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -96,7 +94,7 @@ class Method(DualAscent):
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, total, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP
-        state.numbers["near"] = int(self._averages(problem) and estimate.max() < NEAR * problem.tol)
+        state.numbers["near"] = self._averages(problem) and bool(estimate.max() < NEAR * problem.tol)
         report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
         report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
         return report

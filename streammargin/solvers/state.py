@@ -37,7 +37,25 @@ class Room(NamedTuple):
     bytes: int
 
 
-Layout = dict[str, Array | Room]
+class Number(NamedTuple):
+    """A plain number of a State, as it is before the first pass, or a word that tells this layout from others."""
+
+    value: bool | int | float | str
+
+    @property
+    def bytes(self) -> int:
+        return 0
+
+    def holds(self, value: Any) -> bool:
+        """Whether it may come to this value: a word stays what it is, a count is none below 0."""
+        if isinstance(self.value, str):
+            return bool(value == self.value)
+        if type(self.value) is int:
+            return is_count(value)
+        return is_number(value) if isinstance(self.value, float) else isinstance(value, bool)
+
+
+Layout = dict[str, Array | Room | Number]
 
 
 def layout_bytes(layout: Layout) -> int:
@@ -65,5 +83,21 @@ class State:
 
 
 def new_state(layout: Layout) -> State:
-    """A state with every array of the layout as it is declared."""
-    return State({name: entry.allocate() for name, entry in layout.items() if isinstance(entry, Array)})
+    """A state with every array and number of the layout as it is declared."""
+    arrays = {name: entry.allocate() for name, entry in layout.items() if isinstance(entry, Array)}
+    return State(arrays, {name: entry.value for name, entry in numbers_of(layout).items()})
+
+
+def numbers_of(layout: Layout) -> dict[str, Number]:
+    """Those that are declared, and the pass at work, which every state has."""
+    return {"pass": Number(0)} | {name: entry for name, entry in layout.items() if isinstance(entry, Number)}
+
+
+def is_count(value: Any) -> bool:
+    """Whether it is an integer that a counter may come to; True and False are."""
+    return isinstance(value, int) and 0 <= value < 1 << 53
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a plain number; nan and inf are."""
+    return isinstance(value, (int, float))

@@ -15,7 +15,7 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.hull import hull_rounding
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.rounding import mean_rounding, score_rounding
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.state import Array, Layout, Number
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
@@ -54,6 +54,7 @@ class WholePass(Solver):
             "w": Array((K, width)),
             **best_layout(problem),
             "row_norms": Array((norms.ROW_FIGURES,)),
+            "seen": Number(0),
         }
 
     def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
@@ -105,7 +106,7 @@ class WholePass(Solver):
 
     def saw(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
         """Count the rows of a block; a problem that is done keeps the weights that were certified."""
-        state.numbers["seen"] = state.numbers.get("seen", 0) + block.rows()
+        state.numbers["seen"] += block.rows()
         if active.size < problem.count:
             for k in np.setdiff1d(np.arange(problem.count), active):
                 self.keep(state, k)
@@ -116,7 +117,7 @@ class WholePass(Solver):
 
     def complete(self, problem: Problem, state: State) -> bool:
         """Whether the pass has seen all rows, as far as it was told."""
-        return state.numbers.get("seen", 0) in (0, problem.rows)
+        return state.numbers["seen"] in (0, problem.rows)
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""

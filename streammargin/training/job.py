@@ -70,7 +70,10 @@ def train_rows(
         if checkpoint is None or not checkpoint.resume(training, job.identity(), options.resume):
             history.publish(job.run_start())
         started = time.perf_counter()
-        outcome = run(training, None if checkpoint is None else checkpoint.keep)
+        try:
+            outcome = run(training, None if checkpoint is None else checkpoint.keep)
+        except ArithmeticError as error:
+            raise error if checkpoint is None else checkpoint.contradicted(error) from None
         if checkpoint is not None:
             checkpoint.finish(training)
         seconds = time.perf_counter() - started

@@ -159,6 +159,57 @@ def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, mon
     ]
 
 
+# Trains, with a slot every 10 ms, on a disk of its own that fails once the third is written; then looks at the slots.
+FAILING = """
+import math, os, subprocess, sys
+from streammargin.driver import checkpoint
+from streammargin.driver.slots import read_slot
+from streammargin.__main__ import main
+
+failure, folder, sys.argv = sys.argv[1], sys.argv[2], ["streammargin", *sys.argv[3:]]
+mount = lambda *words: subprocess.run(["mount", *words, folder], check=True)
+checkpoint.SHARE = math.inf
+mount("-t", "tmpfs", "-o", "size=4m", "none")
+write, left = checkpoint.write_slot, [1, 2]
+
+def write_and_fail(*given):
+    write(*given)
+    if left:
+        left.pop()
+        return
+    checkpoint.write_slot = write
+    if failure == "full":
+        os.posix_fallocate(os.open(folder + "/filler", os.O_CREAT | os.O_WRONLY), 0, os.statvfs(folder).f_bavail * 4096)
+    else:  # the lock is open, so that only another mount of the directory can be read-only
+        mount("--bind", folder)
+        mount("-o", "remount,bind,ro")
+
+checkpoint.write_slot = write_and_fail
+code = main()
+print(*sorted(read_slot(os.path.join(folder, name))[0]["serial"] for name in checkpoint.SLOTS))
+sys.exit(code)
+"""
+OWN_MOUNTS = ["unshare", "--map-root-user", "--mount"]
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run([*OWN_MOUNTS, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True).returncode != 0,
+    reason="needs the right to mount",
+)
+@pytest.mark.parametrize("failure, told", [("full", "No space left on device"), ("read-only", "Read-only file system")])
+def test_a_disk_that_fails_while_training_costs_a_warning(work, failure, told):
+    arguments, folder, (arrays, _) = work
+    (folder / "points").mkdir()
+    words = [sys.executable, "-c", FAILING, failure, str(folder / "points"), *map(str, command(arguments, folder))]
+    done = subprocess.run([*OWN_MOUNTS, *words], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0 and done.stdout == "2 3\n", done.stderr
+    found, events = written(folder)
+    assert found == arrays and [e["message"] for e in events if "could be" in e.get("message", "")] == [
+        f"no checkpoint could be written to FOLDER/points: {told}; the training goes on"
+    ]
+
+
 def test_what_others_wrote_is_not_replaced(work):
     arguments, folder, expected = work
     for name in ("model.npz", "log"):

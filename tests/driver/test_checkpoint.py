@@ -144,6 +144,13 @@ def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(solver, memory
     assert result.converged and result.certificate.gap <= 0.95
 
 
+@pytest.mark.parametrize("blocks", range(40, 56, 3))
+def test_a_larger_tolerance_that_was_met_already_is_enough_wherever_it_was_stopped(blocks, tmp_path):
+    train("adaptive", str(tmp_path), passes=40, should_stop=stop_after(blocks))
+    then = train("adaptive", str(tmp_path), tol=0.99, passes=40, resume=True)
+    assert then.reason == "tolerance" and then.converged and then.passes < 40
+
+
 @pytest.mark.parametrize("passes", [12, 3])
 def test_a_larger_tolerance_that_was_met_already_ends_it_at_once(passes, tmp_path):
     train("asdca", str(tmp_path), passes=passes, should_stop=stop_after(100))
@@ -292,7 +299,9 @@ def with_nan(array):
     ("sdca", "state/sleep", np.float64),
     ("sdca", "position", lambda count: 1000), ("sdca", "number", operator.neg), ("sdca", "rows", float),
     ("sdca", "phase", lambda name: "bias"), ("sdca", "reason", lambda none: "passes"),
-    ("sdca", "visited", operator.neg), ("sdca", "visited", lambda count: []),
+    ("sdca", "proven", str), ("sdca", "progress/done", np.ones_like),
+    ("sdca", "visited", operator.neg), ("sdca", "visited", lambda count: []), ("sdca", "near", lambda near: 7.0),
+    ("sdca", "pass", lambda count: count + 1), ("sdca", "state/best_dual", operator.neg),
     ("active-set", "kept/rows 0", beyond), ("active-set", "kept/rows 0", operator.neg),
     ("active-set", "kept/rows 0", np.float64), ("active-set", "kept/rows 0", longer),
     ("active-set", "state/signs 0", longer), ("active-set", "state/u 0", lambda array: array[1:]),
@@ -312,8 +321,29 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         where = plain["numbers" if name in plain["numbers"] else "progress"]
         where[name] = change(where[name])
     write_slot(path, plain, arrays)
-    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove it to go on"):
+    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove .* to start from nothing"):
         train(solver, str(tmp_path), resume=True)
+
+
+def test_of_a_slot_that_does_not_fit_and_one_that_does_the_second_is_taken(tmp_path, caplog):
+    folder = str(tmp_path / "it")
+    _, newer = stopped(folder)
+    plain, arrays = read_slot(os.path.join(folder, newer))
+    write_slot(os.path.join(folder, newer), plain, {**arrays, "state/theta": longer(arrays["state/theta"])})
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        result = train("sdca", folder, resume=True)
+    assert f"{newer} does not fit this training: theta has the shape" in caplog.text
+    assert "the other slot is taken" in caplog.text and bits(result) == bits(train("sdca"))
+
+
+def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp_path):
+    train("sdca", str(tmp_path), tol=0.3, passes=1000)
+    for path in tmp_path.glob("slot-?"):
+        plain, arrays = read_slot(str(path))
+        arrays["state/best_dual"] = 0.999 * arrays["state/best_primal"]
+        write_slot(str(path), plain, arrays)
+    with pytest.raises(sm.DataError, match=r"what .* held is not true: the duality gap is negative.*; remove .* to"):
+        train("sdca", str(tmp_path), passes=1000, resume=True)
 
 
 @pytest.mark.parametrize("failure", ["full", "gone"])

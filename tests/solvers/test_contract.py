@@ -120,7 +120,7 @@ def test_the_state_is_what_was_declared_and_takes_the_memory_that_was_counted(tr
     def watched(run):
         for _ in steps(run):
             state = run.state
-            snapshot.check_layout(run.solver.layout_now(run.problem, state), state.arrays)
+            snapshot.check_layout(run.solver.layout_now(run.problem, state), state)
             arrays = list(state.arrays.values())
             assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
             taken = sum(array.nbytes for array in arrays)
@@ -238,7 +238,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
         run, solver = result.ran, result.ran.solver
         if not result.sweeps:  # a read proves its own weights
             kinds = [event["event"] for event in result.history]
-            sample = "drawn_from" in run.state.numbers  # the first pass takes one, to start from
+            sample = bool(run.state.numbers.get("drawn_from"))  # the first pass takes one, to start from
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials
         if type(solver).order is not Solver.order and way[0] != "newton":  # whose sample is of every block of so few
             continue  # it chooses the blocks of a pass

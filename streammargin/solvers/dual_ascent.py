@@ -134,33 +134,35 @@ class DualAscent(CertifiedBySweep):
         state.numbers["visited"] += sum(block.rows() for _, block in blocks)
         figures = state.arrays["figures"]  # of the first visit of a row
         room = 0 if problem.resident else self.layout(problem).get("rows kept", NO_ROOM).bytes
-        restless.forget(state, blocks)
-        visits = restless.visits(problem, room) if room else VISITS if len(blocks) > 1 else 1
-        for again in range(visits):
-            moves = restless.Moves(state, blocks) if room else None  # of the last visit
-            self._take_turns(problem, state, active, blocks, again, figures if again == 0 else np.zeros_like(figures))
+        kept = restless.due(state, blocks) if room else ()
+        for again in range(restless.VISITS if room else VISITS if len(blocks) > 1 else 1):
+            moves = restless.Moves(state, blocks, kept) if room else None  # of the last visit
+            seen = figures if again == 0 else np.zeros_like(figures)
+            self._take_turns(problem, state, active, blocks, kept, again, seen)
         if moves is not None:
-            restless.keep_restless(problem, state, blocks, moves, room)
+            restless.keep_restless(problem, state, blocks, kept, moves, room)
 
     def _take_turns(
-        self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks, again: int, figures: np.ndarray
-    ) -> None:
+        self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks, kept: restless.Parts, again: int,
+        figures: np.ndarray,
+    ) -> None:  # fmt: skip
         visits = [
             (numbered_from(first), block, *self.order_of(problem, state, block, first, *([again] if again else [])))
             for first, block in blocks
         ]
-        kept = [part for _, part in restless.kept_parts(state)]
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 or kept else 1
+        if kept:  # one order for all pieces: to draw it takes as long as to visit one
+            largest = max((part.rows for _, part in kept), key=lambda piece: piece.rows())
+            mixed, together = self.order_of(problem, state, largest, blocks[0][0], again, 1)
         aside = np.zeros_like(figures)
         for turn in range(turns):
             for numbers, block, order, group in visits:
                 now = order[order.size * turn // turns : order.size * (turn + 1) // turns]
                 self.visit_rows(problem, state, active, block, numbers, now, group, figures)
-            for place in range(len(kept) * turn // turns, len(kept) * (turn + 1) // turns):
-                ids, block = kept[place]
-                order, group = self.order_of(problem, state, block, blocks[0][0], again, place)
-                self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, group, aside)
+            for _, (ids, block) in kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]:
+                order = mixed[mixed < -(-block.rows() // together)]
+                self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, together, aside)
 
     def _measure(self, problem: Problem, state: State) -> None:
         """The norms of the rows, once: when all were visited, the curvatures are known and stay."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from streammargin.solvers import row_store as store
@@ -11,14 +13,18 @@ from streammargin.specs.blocks import nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces: what is copied at a time is one of them
-# Passes to a gap of 1e-3 on 400,000 x 200,000 rows of text (256 MB), C = 1, with a tenth and a fifth of the bytes for
-# rows kept and buffers, and (all visits of rows, over the rows there are):
-#   none kept, two visits   11 (22), 11 (22)
-#   one visit                7 (23),  5 (25)
-#   two visits               6 (43),  5 (41)
-#   three visits                      4 (45)
-MANY = 0.125  # more of the bytes than this, and there are three visits
+FULL = 0.875  # of the room is taken by the rows that stay: the rest is for those that come before others can go
+# How often rows that are there together are visited, and how many rows blocks bring, over those kept, before these are
+# visited again. Reads to a gap of 1e-3 with a tenth and a fifth of the bytes for rows kept and buffers, on
+# 400,000 x 200,000 rows of text (256 MB), C = 1, and 50 copies of rcv1 (700 MB), C = 0.02:
+#   none kept               11, 11
+#   one visit                8,  9
+#   two                      7,  5      5, 6
+#   three                    6,  5      4, 4
+#   three, with all blocks   6,  4               in three times the time
+VISITS, BROUGHT = 3, 0.75
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
+Parts = Sequence[tuple[str, Kept]]
 
 
 def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
@@ -28,68 +34,74 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     return {"rows kept": Room(room), "the copy of a piece, and where its values stood": Room(3 * room // PARTS)}
 
 
-def visits(problem: Problem, room: int) -> int:
-    """How often rows that are there together are visited before the next ones come."""
-    return 3 if room > MANY * problem.size else 1
-
-
-def forget(state: State, blocks: Blocks) -> None:
-    """Drop the rows that these blocks bring."""
-    for name in sorted(state.kept):
-        ids = state.kept[name].ids
-        here = np.zeros(ids.size, bool)
-        for first, block in blocks:
-            here |= (ids >= first) & (ids < first + block.rows())
-        _choose(state, name, ~here)
-
-
-def kept_parts(state: State) -> list[tuple[str, Kept]]:
-    """The rows kept, in their pieces."""
-    return sorted(state.kept.items())
+def due(state: State, blocks: Blocks) -> Parts:
+    """The rows kept, in their pieces, where blocks have brought enough rows since they were visited last."""
+    parts = sorted(state.kept.items())
+    brought = state.numbers.get("brought", 0) + sum(block.rows() for _, block in blocks)
+    now = brought >= BROUGHT * sum(kept.ids.size for _, kept in parts)
+    state.numbers["brought"] = 0 if now else brought
+    return parts if now else []
 
 
 class Moves:
-    """How far the duals of the rows of some blocks, and of those kept, move from here on."""
+    """How far the duals of the rows of some blocks, and of pieces of those kept, move from here on."""
 
-    def __init__(self, state: State, blocks: Blocks) -> None:
+    def __init__(self, state: State, blocks: Blocks, parts: Parts) -> None:
         self.numbers = [np.arange(first, first + block.rows()) for first, block in blocks]
-        self.numbers += [kept.ids for _, kept in kept_parts(state)]
+        self.numbers += [kept.ids for _, kept in parts]
         self.before = self._duals(state)
 
     def _duals(self, state: State) -> list[np.ndarray]:
         return [state.arrays["alpha"][:, ids] for ids in self.numbers]
 
     def made(self, state: State) -> list[np.ndarray]:
-        """Of the rows of each block, and of each piece of those kept (m,)."""
+        """Of the rows of each block, and of each piece (m,)."""
         pairs = zip(self._duals(state), self.before, strict=True)
         return [np.abs(after - before).sum(axis=0) for after, before in pairs]
 
 
-def keep_restless(problem: Problem, state: State, blocks: Blocks, moves: Moves, room: int) -> None:
-    """Keep those rows of the blocks and of those kept whose duals moved furthest, in so many bytes."""
-    names, made = sorted(state.kept), moves.made(state)
-    rows = [block for _, block in blocks] + [state.kept[name].rows for name in names]
-    counts = np.array([block.rows() for block in rows])
-    each = np.array([nbytes(block) for block in rows]) / counts + _beside(problem)
-    del rows  # a piece goes as soon as its next copy is there
-    least = _limit(np.concatenate(made), np.repeat(each, counts), room)
-    for name, moved in zip(names, made[len(blocks) :], strict=True):
-        _choose(state, name, moved > least)
-    sizes = {f"rows {part}": 0 for part in range(PARTS)}
-    sizes |= {name: nbytes(kept.rows) for name, kept in state.kept.items()}
+def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, moves: Moves, room: int) -> None:
+    """Keep those rows of the blocks and of those kept whose duals moved furthest, in so many bytes.
+
+    How far is far enough is known, and rows can go, where the rows kept were visited too (parts).
+    """
+    made = moves.made(state)
+    _forget_kept(state, blocks, made)
+    each = {name: nbytes(kept.rows) / kept.ids.size + _beside(problem) for name, kept in state.kept.items()}
+    sizes = [nbytes(block) / block.rows() + _beside(problem) for _, block in blocks]
+    if parts or not state.kept:
+        of_each = np.repeat(sizes + [each[name] for name, _ in parts], [moved.size for moved in made])
+        state.numbers["least"] = _limit(np.concatenate(made), of_each, int(FULL * room))
+    least = state.numbers["least"]
+    wanted = [np.flatnonzero(moved > least) for moved in made]
+    for (name, _), ids in zip(parts, wanted[len(blocks) :], strict=True):
+        _choose(state, name, ids)
+    taken = sum(each[name] * kept.ids.size for name, kept in state.kept.items())
+    if taken + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) > room:
+        return  # until rows go
+    held = {f"rows {part}": 0 for part in range(PARTS)}
+    held |= {name: nbytes(kept.rows) for name, kept in state.kept.items()}
+    for (first, block), ids in zip(blocks, wanted, strict=False):
+        if ids.size:
+            smallest = min(held, key=lambda name: held[name])
+            state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + ids))
+            held[smallest] = nbytes(state.kept[smallest].rows)
+
+
+def _forget_kept(state: State, blocks: Blocks, made: list[np.ndarray]) -> None:
+    """No row is kept twice: those of the blocks that are kept already count as unmoved there."""
     for (first, block), moved in zip(blocks, made, strict=False):
-        new = np.flatnonzero(moved > least)
-        if new.size:
-            smallest = min(sizes, key=lambda name: sizes[name])
-            state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + new))
-            sizes[smallest] = nbytes(state.kept[smallest].rows)
+        for kept in state.kept.values():
+            places = kept.ids - first
+            moved[places[(places >= 0) & (places < block.rows())]] = 0.0
 
 
 def _limit(moved: np.ndarray, each: np.ndarray, room: int) -> float:
     """The largest move of a row that there is no room for, 0 if there is room for all that moved."""
-    furthest = np.argsort(-moved, kind="stable")
+    moving = np.flatnonzero(moved)  # most rows rest at a bound
+    furthest = moving[np.argsort(-moved[moving], kind="stable")]
     last = int(np.searchsorted(np.cumsum(each[furthest]), room, side="right"))
-    return float(moved[furthest[last]]) if last < moved.size else 0.0
+    return float(moved[furthest[last]]) if last < furthest.size else 0.0
 
 
 def _beside(problem: Problem) -> int:
@@ -97,9 +109,9 @@ def _beside(problem: Problem) -> int:
     return A_ROW + 2 * 8 * problem.count
 
 
-def _choose(state: State, name: str, wanted: np.ndarray) -> None:
-    """Keep the rows wanted (m,) bool of this piece."""
-    if not wanted.any():
+def _choose(state: State, name: str, positions: np.ndarray) -> None:
+    """Keep the rows at these positions of this piece."""
+    if not positions.size:
         del state.kept[name]
-    elif not wanted.all():
-        state.kept[name] = store.choose(state.kept[name], np.flatnonzero(wanted))
+    elif positions.size < state.kept[name].ids.size:
+        state.kept[name] = store.choose(state.kept[name], positions)

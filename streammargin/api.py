@@ -30,6 +30,7 @@ def train(
     width: float = 1.0,
     slope: float = 2.0,
     epsilon: float = 0.0,
+    quantile: float = 0.5,
     C: float | Sequence[float] | None = None,
     norm: float | str = 2,
     penalty: str = "lp",

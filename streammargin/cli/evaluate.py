@@ -30,8 +30,13 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0
     if "accuracy" not in figures:  # a model of numbers
-        print(f"mean squared error  {figures['mean_squared_error']:.6g}")
-        print(f"largest error       {figures['largest_error']:.6g}")
+        if figures["loss"] is not None:
+            print(f"loss                 {figures['loss']:.6g} (mean)")
+        print(f"mean squared error   {figures['mean_squared_error']:.6g}")
+        print(f"mean absolute error  {figures['mean_absolute_error']:.6g}")
+        print(f"largest error        {figures['largest_error']:.6g}")
+        if figures["r2"] is not None:
+            print(f"R^2                  {figures['r2']:.6f}")
         return 0
     print(f"accuracy  {figures['accuracy']:.6f}")
     print(f"mistakes  {figures['mistakes']} of {figures['rows']}")

@@ -55,7 +55,7 @@ def certificate_event(
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
 
-    numeric = any(f.residual is not None for f in classes)
+    numeric = problem.targets.size > 0
     smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
     return {
         "primal": float(sum(f.primal for f in classes)),

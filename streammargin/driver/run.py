@@ -272,7 +272,8 @@ class Run:
             {
                 "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,
                 "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
-                "mistakes": report.mistakes, "rss_bytes": resident_bytes(), "estimate": p.estimate,
+                "mistakes": report.mistakes if self.problem.counts else None, "rss_bytes": resident_bytes(),
+                "estimate": p.estimate,
                 "kept_rows": report.kept_rows, "reads": self.reader.counts.bytes_read / max(1, self.problem.size),
             }
         )  # fmt: skip

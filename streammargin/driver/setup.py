@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,16 @@ FEW_ROWS = 50  # nor are that many whole numbers with fewer rows each
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be told apart: classes (original values), codes (n,) int16 with -1 for absent rows."""
+    """What is to be told apart: classes (original values), codes (n,) int16 with -1 for absent rows.
+
+    Of numbers there are no classes, and present rows have the code 0; shift: what was taken off the numbers.
+    """
 
     classes: np.ndarray
     codes: np.ndarray
     positive: np.ndarray
     rest: Any = None  # the label that is set against all others, where one was named
+    shift: float = 0.0
 
 
 def same_label(one: Any, other: Any) -> bool:
@@ -59,8 +63,8 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     elif positive is None and (what := _hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, hardly classes; name others with `y`, "
-            "predict the numbers with `loss=interpolate`, or, if classes they are, list them in `classes` or write "
-            "them as text"
+            "predict the numbers with `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or "
+            "interpolate; if classes they are, list them in `classes` or write them as text"
         )
     if positive is not None:
         chosen = find_label(positive, classes, source.name)
@@ -101,7 +105,10 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     for raw in source.labels():
         chunk = as_values(raw, shifted(source.place, start))
         if chunk.dtype.kind not in "biuf":
-            raise DataError(f"{source.name}: the labels are no numbers; name numbers to interpolate with `y`")
+            raise DataError(
+                f"{source.name}: the labels are no numbers, which this loss is for; name numbers with `y`, or take a "
+                "loss of classes, such as `loss=hinge`"
+            )
         if start + len(chunk) > source.rows:
             raise DataError(f"{source.name}: more labels than the {source.rows} rows")
         part = targets[start : start + len(chunk)]
@@ -120,6 +127,23 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     if not np.any(codes == 0):
         raise DataError(f"{source.name}: no row has a positive weight; training needs one")
     return Target(np.empty(0), codes, np.array([0])), targets
+
+
+def centred(target: Target, targets: np.ndarray) -> Target:
+    """The mean of the numbers of present rows is taken off `targets` (n,), in place: exactly all where they are equal.
+
+    A constant that is not penalised takes it up again, and need not come from far.
+    """
+    first = float(targets[np.argmax(target.codes == 0)])
+    total, count = 0.0, 0
+    for start in range(0, len(targets), PIECE):
+        there = targets[start : start + PIECE][target.codes[start : start + PIECE] == 0]
+        total, count = total + float((there - first).sum()), count + len(there)
+    shift = first + total / count
+    if not np.isfinite(shift):
+        return target
+    np.subtract(targets, shift, out=targets, where=target.codes == 0)
+    return replace(target, shift=shift)
 
 
 def encode(source: Source, target: Target) -> np.ndarray:

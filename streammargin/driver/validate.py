@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +13,7 @@ from streammargin.answers.base import Answer
 from streammargin.data.base import Source
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
+from streammargin.kernels.predict import total_loss
 
 PIECE = 1 << 12  # rows that are scored together
 
@@ -33,31 +37,48 @@ def predicted(reader: BlockReader, answer: Answer, codes: np.ndarray) -> np.ndar
     return seen
 
 
-class Validator:
-    """Classification error of an answer of K outputs on a held-out source.
+class Validator(ABC):
+    """Errors of an answer on a held-out source, one for each value of C: the smaller the better.
 
-    codes (n,) int16: class of each row, -1: not counted. positive (K,): the class of sign +1. Blocks are
-    planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to.
+    Blocks are planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to, the scores and the
+    `known` bytes of the labels included.
     """
 
-    def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
-        self.source, self.codes = source, codes
-        self.positive, self.trials = positive, trials
+    codes: np.ndarray  # (n,) int16: class of each row, -1: not counted
+
+    def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
+        self.source = source
         plan = make_plan(source, max(budget, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
-        self.seen: np.ndarray | None = None
-        scores = 8 * plan.block_rows * len(positive)
-        self.memory_bytes = codes.nbytes + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
+        self.seen: np.ndarray | None = None  # (trials, k): outputs that were the largest, or not
+        scores = 8 * plan.block_rows * outputs
+        self.memory_bytes = known + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
+    @abstractmethod
     def errors(self, answer: Answer) -> np.ndarray:
-        """Share of wrong rows for each value of C; which outputs were the largest, or not, is in `seen` afterwards."""
-        per_trial = answer.outputs // self.trials
-        wrong = np.zeros(self.trials)
-        self.seen = np.zeros((self.trials, max(2, per_trial)), bool)
+        """The error (trials,) of each value of C."""
+
+    def _scored(self, answer: Answer) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows and their scores (m, K), block by block."""
         for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
             scores = np.empty((stop - start, answer.outputs))
             answer.score(block, 0, scores)
-            codes = self.codes[start:stop]
+            yield slice(start, stop), scores
+
+
+class ClassValidator(Validator):
+    """The share of wrong rows. positive (K,): the class of sign +1."""
+
+    def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
+        super().__init__(source, len(positive), codes.nbytes, budget)
+        self.codes, self.positive, self.trials = codes, positive, trials
+
+    def errors(self, answer: Answer) -> np.ndarray:
+        per_trial = answer.outputs // self.trials
+        wrong = np.zeros(self.trials)
+        self.seen = np.zeros((self.trials, max(2, per_trial)), bool)
+        for rows, scores in self._scored(answer):
+            codes = self.codes[rows]
             for trial in range(self.trials):
                 mine = slice(trial * per_trial, (trial + 1) * per_trial)
                 if per_trial == 1:
@@ -69,3 +90,18 @@ class Validator:
                 self.seen[trial, best[codes >= 0]] = True
                 wrong[trial] += np.count_nonzero(bad & (codes >= 0))
         return wrong / max(1, int(np.count_nonzero(self.codes >= 0)))
+
+
+class NumberValidator(Validator):
+    """The mean loss of numbers (n,)."""
+
+    def __init__(self, source: Source, targets: np.ndarray, loss: Any, trials: int, budget: int) -> None:
+        super().__init__(source, trials, targets.nbytes, budget)
+        self.codes, self.targets, self.loss = np.zeros(len(targets), np.int16), targets, loss
+
+    def errors(self, answer: Answer) -> np.ndarray:
+        total = np.zeros(answer.outputs)
+        for rows, scores in self._scored(answer):
+            residuals = scores - self.targets[rows, None]
+            total += [total_loss(self.loss, residuals[:, k : k + 1].copy()) for k in range(answer.outputs)]
+        return total / len(self.targets)

@@ -41,7 +41,7 @@ class InterpolatingRegressor(RegressorMixin, Estimator):
     Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
     """
 
-    place = Where.REGRESSOR
+    place = Where.INTERPOLATOR
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InterpolatingRegressor:
         """Meet the numbers y (n,) of rows X (n, d), an array or a SciPy matrix, or of files that hold them too.

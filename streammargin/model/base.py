@@ -13,9 +13,9 @@ from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
 from streammargin.data.open import opened
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.model.file import write_model
-from streammargin.specs.losses import LOSSES, is_own, make_loss
+from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
 
 _BUDGET = 96 << 20
 
@@ -91,15 +91,18 @@ class Model:
         loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
         an object; None where the model was trained with an object and is given none. margin is the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
-        Of a regressor: rows, mean_squared_error and largest_error.
+        Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
+        variance that is explained (None where the numbers are all the same).
         """
-        if self.numeric:
-            return self._errors(data, x, y, memory)
         from streammargin.kernels.overloads import expose
         from streammargin.kernels.predict import total_loss
 
         loss = self._loss() if loss is None else make_loss(loss)
+        if loss is not None and is_numeric(loss) != self.numeric:
+            raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
+        if self.numeric:
+            return self._errors(data, x, y, memory, loss)
         rest = self.header.get("positive")
         known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
         mistakes, total, smallest = 0, 0.0, np.inf
@@ -151,19 +154,35 @@ class Model:
             ],
         }
 
-    def _errors(self, data: Any, x: str | None, y: Any, memory: int) -> dict[str, Any]:
-        squares, largest = 0.0, 0.0
+    def _errors(self, data: Any, x: str | None, y: Any, memory: int, loss: Any) -> dict[str, Any]:
+        from streammargin.kernels.predict import total_loss
+
+        squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0
+        mean, spread, seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
                 raw = as_values(labels.take(stop - start), shifted(source.place, start))
                 if raw.dtype.kind not in "biuf":
                     raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
-                errors = np.abs(scores[:, 0] - raw)
+                residuals = scores[:, :1] - raw[:, None]
+                errors = np.abs(residuals[:, 0])
                 squares += float(errors @ errors)
+                sizes += float(errors.sum())
                 largest = float(np.maximum(largest, errors.max()))  # NaN stays
+                total += 0.0 if loss is None else float(total_loss(loss, residuals))
+                m, here = len(raw), float(raw.mean(dtype=np.float64))
+                spread += float(((raw - here) ** 2).sum()) + (here - mean) ** 2 * seen * m / (seen + m)
+                mean, seen = mean + (here - mean) * m / (seen + m), seen + m
             rows = source.rows
-        return {"rows": rows, "mean_squared_error": squares / rows, "largest_error": largest}
+        return {
+            "rows": rows,
+            "loss": None if loss is None else total / rows,
+            "mean_squared_error": squares / rows,
+            "mean_absolute_error": sizes / rows,
+            "largest_error": largest,
+            "r2": 1.0 - squares / spread if spread > 0.0 else None,
+        }
 
     def _loss(self) -> Any:
         """What the model was trained with; None of an object of the user's."""

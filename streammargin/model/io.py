@@ -64,8 +64,8 @@ def _check_header(header: dict[str, Any]) -> None:
             raise ValueError(f"its {key} is {str(value)[:40]}")
     if not 1.0 < header.get("p", 2.0) <= 2.0:
         raise ValueError(f"its p is {header['p']!r}")
-    if header.get("width", 1.0) == 0.0 or header.get("slope", 2.0) <= 1.0:
-        raise ValueError(f"its loss has a width or slope that none has: {header}")
+    if header.get("width", 1.0) == 0.0 or header.get("slope", 2.0) <= 1.0 or header.get("quantile", 0.5) >= 1.0:
+        raise ValueError(f"its loss has a width, slope or quantile that none has: {header}")
     if not isinstance(header.get("positive"), (str, int, float, type(None))):
         raise ValueError(f"its positive class is {header.get('positive')!r}")
     if not isinstance(header.get("certificate", {}), dict):

@@ -42,17 +42,20 @@ class Where(Flag):
 
     SHELL = auto()
     STREAM = auto()  # batches that pass by once
-    NUMBERS = auto()  # labels that are numbers (loss interpolate)
+    NUMBERS = auto()  # labels that are numbers
+    INTERPOLATION = auto()  # those that are to be met (loss interpolate)
     CLASSIFIER = auto()
     REGRESSOR = auto()
+    INTERPOLATOR = auto()
 
 
 ANYWHERE = ~Where(0)
 ROWS = ANYWHERE & ~Where.STREAM
-CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.REGRESSOR)
-HINGES = ANYWHERE & ~Where.REGRESSOR
-PENALISED = ROWS & CLASSES & HINGES
-CALLS = Where.SHELL | Where.NUMBERS  # what estimators are told by `fit` or by random_state
+CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
+LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
+HINGES = LOSS & ~Where.REGRESSOR
+PENALISED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)
+CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 
 
 def option(
@@ -74,15 +77,18 @@ class Options:
     # fmt: off
     solver: Any = option("auto", Listed(list(names())), "problem", ANYWHERE,
         "the method; auto: by C, norm and multiclass, and the model names the one taken")
-    loss: Any = option(None, Listed(sorted(LOSSES)), "problem", HINGES, "of the margin, y x.w (default: the "
-        "solver's, hinge for most); or interpolate: labels are numbers y, and w the smallest with |x.w - y| <= epsilon")
+    loss: Any = option(None, Listed(sorted(LOSSES)), "problem", LOSS, "of the margin, y x.w (default: the solver's, "
+        "hinge for most); or of labels that are numbers y, by x.w - y: squared_error (default of MarginRegressor), "
+        "absolute_error, epsilon_insensitive, quantile; interpolate: w is the smallest with |x.w - y| <= epsilon")
     width: float = option(1.0, Number("a positive number", lambda value: 0.0 < value < math.inf), "problem", HINGES,
         "of the smoothed hinge")
     slope: float = option(2.0, Number("a number above 1", lambda value: 1.0 < value < math.inf, metavar="A"), "problem",
-        PENALISED, "of the loss generalized_hinge, max(0, 1 - u, 1 - A u)")
+        PENALISED & CLASSES, "of the loss generalized_hinge, max(0, 1 - u, 1 - A u)")
     epsilon: float = option(0.0, Number("a finite number >= 0", _finite), "problem", ROWS & ~Where.CLASSIFIER,
-        "of the loss interpolate: how far from its number a score may be")
-    C: float | Sequence[float] | None = option(None, Costs(), "problem", HINGES, "cost of the loss; inf: hard margin; "
+        "of the losses epsilon_insensitive and interpolate: how far from its number a score may be")
+    quantile: float = option(0.5, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0), "problem",
+        PENALISED & ~Where.CLASSIFIER, "of the loss of this name: the share of numbers that lie below their scores")
+    C: float | Sequence[float] | None = option(None, Costs(), "problem", LOSS, "cost of the loss; inf: hard margin; "
         "several: all from one read, the best on `valid` (default 1, or inf for a solver of the hard margin alone)",
         short="-c")
     norm: float | str = option(2, Exponent(), "problem", ANYWHERE,
@@ -111,12 +117,13 @@ class Options:
         "each class against the rest, or one margin between all of them")
     average: bool | None = option(None, Switch(), "problem", HINGES,
         "report the averaged iterate (some solvers)", solver=True)
-    schedule: str | None = option(None, Text("L0/t^2|..."), "problem", HINGES, "diagonal: decay of the penalty, L0/log "
-        "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size)", solver=True)
+    schedule: str | None = option(None, Text("L0/t^2|..."), "problem", LOSS, "diagonal: decay of the penalty, L0/log "
+        "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size); pdprox: primal or dual",
+        solver=True)
     stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
     dual_budget: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="M"),
-        "problem", PENALISED, "of the duals, in rows: sum_i alpha_i <= M for 0 <= alpha_i <= s_i, so that the M "
-        "largest losses are summed and no others (pdprox)", solver=True)
+        "problem", PENALISED & CLASSES, "of the duals, in rows: sum_i alpha_i <= M for 0 <= alpha_i <= s_i, so that "
+        "the M largest losses are summed and no others (pdprox)", solver=True)
     tol: float = option(1e-3, Number("a number >= 0", _finite), "stop", ROWS,
         "relative duality gap (C = inf: relative margin gap; to interpolate: no violation beyond tol max|y|, and a "
         "norm as near to its lower bound)", short="-e")
@@ -137,8 +144,8 @@ class Options:
     y: Any = option(None, Name("NAME|FILE:NAME"), "data", CALLS, "dataset of the labels (default y); also a .npy file")
     sample_weight: Any = option(None, Name("NAME"), "data", CALLS,
         "dataset of weights, factors of C by row (default sample_weight, if there); 0: the row is absent")
-    valid: Any = option(None, Name("DATA"), "data", Where.SHELL,
-        "held-out data; its error is shown with every certificate")
+    valid: Any = option(None, Name("DATA"), "data", Where.SHELL | Where.NUMBERS,
+        "held-out data; its error (of numbers: its mean loss) is shown with every certificate")
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -38,10 +38,13 @@ def duration(seconds: float) -> str:
     return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
 
 
-def _table(trials: list[dict[str, Any]], best: float | None) -> Iterator[str]:
-    """Each value of C with what was proven of it and its errors, a line each, the best one marked."""
+def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Iterator[str]:
+    """Each value of C with what was proven of it and its errors, a line each, the best one marked.
+
+    judged: what the rows are judged by, errors or losses.
+    """
     if trials:
-        yield f"{'C':>10}  {'certified gap':<13}  {'training error':<14}  held-out error"
+        yield f"{'C':>10}  {'certified gap':<13}  {'training error':<14}  held-out {judged}"
     for one in trials:
         gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
         errors = [share(one["train_error"]), share(one["valid_error"])]
@@ -65,6 +68,7 @@ class Console:
         self._open = False
         self._gap = ""
         self._valid = ""
+        self._judged = "error"
         self._passes: list[tuple[float, float]] = []
         self._params: dict[str, Any] = {}
         self._room = _LINES - _OTHERS  # lines of progress
@@ -178,9 +182,10 @@ class Console:
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
-        self._valid = "" if event["valid_error"] is None else f"valid error {event['valid_error']:.4f}"
+        self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
+        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # numbers are not right or wrong
         self._figures(event)
         if self.verbosity >= 1:
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
@@ -202,7 +207,7 @@ class Console:
             first = next((k for k, one in enumerate(trials) if one["C"] == event.get("C")), 0) - _TRIALS // 2
             first = min(max(0, first), len(trials) - _TRIALS)
             shown = trials[first : first + _TRIALS]
-        for line in _table(shown, event.get("C")):
+        for line in _table(shown, event.get("C"), self._judged):
             self._line(line)
         if len(shown) < len(trials):
             self._line(f"{len(trials) - len(shown)} more values of C stand in the log")
@@ -213,7 +218,7 @@ class Console:
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
         elif event.get("valid_error") is not None:  # a bias midway came after the last certificate
-            self._valid = f"valid error {event['valid_error']:.4f}"
+            self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
         # the weights that a signal leaves may be later ones than those certified last
         certified = "last certified" if event["reason"] == "signal" else "certified"
         parts += [text for text in (self._gap and f"{certified} {self._gap}", self._valid) if text]

@@ -39,7 +39,7 @@ class Problem:
     sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
     weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
-    targets (n,) float64 or (0,): the numbers to interpolate, 0 for absent rows; then K = 1 and all codes are 0.
+    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows; then K = trials, and codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
@@ -102,11 +102,17 @@ class Problem:
     def objective(self) -> Objective:
         """What is minimised, and what proves it."""
         together, lp = self.per_trial > 1, LpSquare(self.p)
-        if self.targets.size:
-            return Interpolation(lp, together, self.largest_target)
+        numeric = self.targets.size > 0
+        if self.hard and numeric:
+            return Interpolation(lp, together, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
-        return SoftMargin(self.penalty or lp, together, free=self.free)
+        return SoftMargin(self.penalty or lp, together, free=self.free, signed=numeric)
+
+    @property
+    def counts(self) -> bool:
+        """Whether a row is right or wrong: of its class or not, or met or not."""
+        return self.hard or not self.targets.size
 
     @property
     def per_trial(self) -> int:
@@ -171,11 +177,14 @@ class Solver(ABC):
                 "`multiclass=joint` is one hard margin of all classes: it knows `C=inf` alone, with `solver=auto`, "
                 "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
             )
+        if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
+            able = (
+                "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
+            )
+            raise UsageError(f"{self.name} trains classifiers; {able}")
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
-        if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
-            raise UsageError(f"{self.name} trains classifiers; to interpolate numbers use `solver=sdca` or asdca")
         if not self.requires and problem.loss != make_loss(self.default_loss):
             raise UsageError(f"{self.name} has one loss of its own; leave `loss` and `width` out")
         for method in self.requires:

@@ -55,6 +55,7 @@ class Method(Solver):
     name = "pdprox"
     summary = "primal-dual proximal steps"
     prologue = 1
+    numeric = True
     requires = ("step", "primal", "dual")
     options = ("schedule", "dual_budget")
 

@@ -27,6 +27,7 @@ from streammargin.driver.run import Run, run
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import (
     Target,
+    centred,
     check_caps,
     check_weights,
     class_factors,
@@ -35,7 +36,7 @@ from streammargin.driver.setup import (
     make_numbers,
     make_target,
 )
-from streammargin.driver.validate import Validator, predicted
+from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, predicted
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options, Where
@@ -44,7 +45,7 @@ from streammargin.sizes import format_size, parse_size
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
-from streammargin.specs.losses import is_numeric, loss_text, make_loss
+from streammargin.specs.losses import is_hard, is_numeric, loss_text, make_loss
 from streammargin.specs.norms import make_norm, resolve_p
 from streammargin.specs.penalties import make_penalty
 from streammargin.specs.penalties.base import Given, Penalty
@@ -102,12 +103,18 @@ def make_task(options: Options) -> Task:
         raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
     # those of `auto` depend on the problem, which is known once the data are open
     declared: Solver | type[Solver] = Solver if options.solver == AUTO else make_solver(options.solver)
-    loss = make_loss(declared.default_loss if options.loss is None else options.loss, **options.of_the_loss())
-    costs = options.costs or [math.inf if is_numeric(loss) else declared.default_C]
+    name = declared.default_loss if options.loss is None else options.loss
+    loss = make_loss(name, **options.of_the_loss())
+    default_C = Solver.default_C if is_numeric(loss) else declared.default_C
+    costs = options.costs or [math.inf if is_hard(name) else default_C]
     if is_numeric(loss):
-        if costs != [math.inf]:
+        named = loss_text(name)
+        if is_hard(name) and costs != [math.inf]:
             raise UsageError("to interpolate is to meet every target, C = inf; leave `C` out, or give `epsilon`")
-        options.check_place(Where.NUMBERS, "is for classes, and the loss interpolate takes numbers; leave it out")
+        if options.hard and not is_hard(name):
+            raise UsageError(f"the loss {named} is for a finite C; to meet every number use `loss=interpolate`")
+        place = Where.INTERPOLATION if is_hard(name) else Where.NUMBERS
+        options.check_place(place, f"is not for the loss {named}, which takes numbers; leave it out")
     if options.midway and (costs != [math.inf] or is_numeric(loss) or options.multiclass == "joint"):
         raise UsageError(
             "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use "
@@ -167,7 +174,8 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     method, (problem, plan) = choose(names, problem_for, fit)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     working: Source = source
-    scaling, validator = None, None
+    scaling: Scaling | None = None
+    validator: Validator | None = None
     if options.scale != "none" or held_out is not None:
         left = budget - method.memory(problem) - own
         if options.scale != "none":
@@ -175,8 +183,12 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
             working = scaling.scaled(source)
         if held_out is not None:
             rows = held_out if scaling is None else scaling.scaled(held_out)
-            codes = encode(held_out, target)
-            validator = Validator(rows, codes, problem.positive, problem.trials, left // 4)
+            if task.numeric:
+                _, targets = make_numbers(held_out, np.empty(0))
+                validator = NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, left // 4)
+            else:
+                codes = encode(held_out, target)
+                validator = ClassValidator(rows, codes, problem.positive, problem.trials, left // 4)
             own += validator.memory_bytes
         problem, plan = plan_of(working, method, problem, own)
     column = options.column(costs)
@@ -206,10 +218,15 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
             f"{least}M; with `memory={least}M` or more it is told what the training needs"
         )
     weights = check_weights(source.sample_weight(), source)
+    p = resolve_p(options.norm, source.features)
+    penalty, free = make_objective(source, options, p, options.column(task.costs))
     targets = np.empty(0)
     if task.numeric:
         target, targets = make_numbers(source, weights)
-        weights = np.empty(0)  # they say who is absent, no more
+        if free:  # the constant can be any number
+            target = centred(target, targets)
+        if math.inf in task.costs:
+            weights = np.empty(0)  # they say who is absent, no more
     else:
         target = make_target(source, options.positive, options.classes)
     present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
@@ -217,8 +234,6 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
     factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
     check_caps(task.costs, factors, weights, source.rows)
-    p = resolve_p(options.norm, source.features)
-    penalty, free = make_objective(source, options, p, options.column(task.costs))
     per_trial = len(target.positive)
     problem = Problem(
         rows=source.rows,
@@ -383,7 +398,7 @@ class Job:
             constant = outcome.midway[chosen]
         elif self.options.midway:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
-        intercept = constant - (coef * center).sum(axis=1)
+        intercept = constant - (coef * center).sum(axis=1) + target.shift
         header = {
             **self.params(), "C": costs[trial], "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,

@@ -58,6 +58,7 @@ def run():
         "squared_hinge": ((as_form(X, "csr"), y), {"loss": "squared_hinge", "norm": 1.5, "C": 0.3}),
         "smooth_hinge": ((X, y), {"loss": "smooth_hinge", "norm": "sparse", "scale": "std"}),
         "generalized_hinge": ((X, y), {"loss": "generalized_hinge", "slope": 1.1, "solver": "sdca", "C": 0.1}),
+        "numbers": ((as_form(X, "csr"), X[:, 0] + y), {"loss": "quantile", "quantile": 0.3, "penalty": "l1"}),
         "scaled": ((as_form(X, "csr"), y), {"scale": "maxabs", "sample_weight": np.arange(20) % 3}),
         "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"tol": 1e-3}),
         "hard": (separate, {"C": np.inf, "norm": 1.5}),

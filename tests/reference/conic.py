@@ -51,6 +51,25 @@ class Program:
         return found.obj_val, np.array(found.x)
 
 
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "quantile")
+
+
+def _numbers(program, loss, caps, score, y, width):
+    """The same of residuals score - y, which are above - below + inside."""
+    n, one = len(caps), np.eye(len(caps))
+    up, down = {"squared_error": (0.0, 0.0), "quantile": (caps * (1 - width), caps * width)}.get(loss, (caps, caps))
+    square = caps if loss == "squared_error" else 0.0
+    above, below = program.variables(n, up, square), program.variables(n, down, square)
+    inside = program.variables(n)
+    program.inside("zero", -y, [*score, (above, -one), (below, one), (inside, -one)])
+    for part in (above, below):
+        program.inside("nonnegative", np.zeros(n), [(part, one)])
+    for sign in (1, -1):
+        program.inside(
+            "nonnegative", np.full(n, width if loss == "epsilon_insensitive" else 0.0), [(inside, sign * one)]
+        )
+
+
 def _losses(program, loss, caps, u, width):
     """Adds sum caps_i phi(u_i); u: pairs of variables and their matrices that add up to the margins (n,)."""
     n = len(caps)
@@ -120,27 +139,31 @@ def _penalty(program, name, w, r, groups):
 def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None):
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
-    width: of the smoothed hinge, the slope of the generalised one.
+    width: of the smoothed hinge, the slope of the generalised one; of numbers y epsilon, or the quantile.
     budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """
     d = X.shape[1]
-    A = y[:, None] * X
+    sign = np.ones(len(y)) if loss in NUMBERS else y
+    A = sign[:, None] * X
     r = {"elasticnet": 0.5, "l2": 0.0, "exclusive": 1.0}.get(penalty, 1.0) if r is None else r
     program = Program()
     w = program.variables(d)
     if not free:
-        A, w = np.column_stack([A, constant * y]), np.append(w, program.variables(1))
+        A, w = np.column_stack([A, constant * sign]), np.append(w, program.variables(1))
         groups = None if groups is None else np.append(groups, groups.max() + 1)
     u = [(w, A)]
     if free and constant:
         b = program.variables(1)
-        u.append((b, constant * y[:, None]))
+        u.append((b, constant * sign[:, None]))
     if budget is not None:
         eta = program.variables(1, budget)
         program.inside("nonnegative", [0.0], [(eta, np.eye(1))])
         u.append((eta, np.ones((len(y), 1))))
-    _losses(program, loss, caps, u, width)
+    if loss in NUMBERS:
+        _numbers(program, loss, caps, u, y, width)
+    else:
+        _losses(program, loss, caps, u, width)
     _penalty(program, penalty, w, r, groups)
     value, x = program.solve()
     last = x[b[0]] if free and constant else (0.0 if free else x[d])

@@ -79,20 +79,18 @@ class Objective(ABC):
     """R(w) + sum_i cap_i phi(u_i) over the rows of one binary problem.
 
     penalty: R; together: several classes share one count of mistakes, so that all report the latest weights; free: the
-    constant column, the last entry of w, is not penalised, so that the last entry of A^T alpha must be 0.
+    constant column, the last entry of w, is not penalised, so that the last entry of A^T alpha must be 0; signed: the
+    losses are of residuals, and the duals have both signs.
 
-    Where others have their place:
-    several outputs W (d, k) with targets (n, k): K lines of w that are one problem, as the classes of a joint margin
-        are: `groups` says which lines are one vector, and what is one number for all of them is made in `lengths`,
-        `margins` and `mistakes`;
-    regression with a finite C: a soft margin whose loss is a function of the residual (Labels.margin) and whose duals
-        are signed: the sums are the same.
+    Several outputs W (d, k) with targets (n, k) have their place here: K lines of w that are one problem, as the
+    classes of a joint margin are: `groups` says which lines are one vector, and what is one number for all of them is
+    made in `lengths`, `margins` and `mistakes`.
     """
 
     penalty: Penalty
     together: bool
     free: bool = field(default=False, kw_only=True)
-    signed: ClassVar[bool] = False  # the duals have both signs
+    signed: bool = field(default=False, kw_only=True)
     infeasible: ClassVar[bool] = False  # there may be no solution, and a small bound of the margin is what says so
     unit: ClassVar[float] = 1.0  # margins are those of the rows of A times this
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +20,6 @@ class Interpolation(Objective):
     """
 
     largest: float
-    signed: ClassVar[bool] = True
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
         found = self.weighed(w, 0.0, 0.0, sums.mistakes)

@@ -12,6 +12,7 @@ class Given(NamedTuple):
     width: float = 1.0
     epsilon: float = 0.0
     slope: float = 2.0
+    quantile: float = 0.5
 
 
 class Maker(NamedTuple):

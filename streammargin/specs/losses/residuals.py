@@ -71,5 +71,9 @@ class Residual(NamedTuple):
 
 
 LOSSES = {
+    "squared_error": Maker(lambda given: Residual(-math.inf, math.inf, 0.0, 1.0)),
+    "absolute_error": Maker(lambda given: Residual(-1.0, 1.0, 0.0, 0.0)),
+    "epsilon_insensitive": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",)),
+    "quantile": Maker(lambda given: Residual(given.quantile - 1.0, given.quantile, 0.0, 0.0), ("quantile",)),
     "interpolate": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",), hard=True),
 }

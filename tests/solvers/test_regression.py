@@ -1,0 +1,291 @@
+"""Losses of numbers at a finite C against an interior-point method and scikit-learn."""
+
+import math
+from itertools import cycle, product
+
+import h5py
+import numpy as np
+import pytest
+from reference.datasets import as_form
+
+import streammargin as sm
+from streammargin.errors import DataError, UsageError
+from streammargin.specs.losses import make_loss
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given
+
+GROUPS = np.array([0, 0, 1, 2, 1, 2])
+PENALTIES = {
+    "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
+    "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
+}  # fmt: skip
+LOSSES = {
+    "squared_error": {}, "absolute_error": {}, "epsilon_insensitive": {"epsilon": 0.6}, "quantile": {"quantile": 0.8},
+}  # fmt: skip
+CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
+_ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
+PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
+random = np.random.default_rng(4)
+N, D = 40, 6
+X = random.standard_normal((N, D))
+X[:, 5] = 0.0
+Y = X @ [2.0, -1.0, 0.0, 0.5, 0.0, 0.0] + random.standard_t(3, N) + 4.0
+WEIGHTS = random.choice([0.0, 0.5, 1.0, 3.0], N)
+
+
+def optimum(penalty, loss, constant, weights, C):
+    conic = pytest.importorskip(
+        "reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError
+    )
+    given, there = PENALTIES[penalty], weights > 0
+    width = next(iter(LOSSES[loss].values()), 1.0)
+    return conic.solve(
+        X[there], Y[there], C * weights[there], penalty.split()[0], loss, r=given.get("l1_ratio"), width=width,
+        groups=given.get("groups"), free=constant != "penalised",
+        constant=2.0 if constant == "penalised" else float(constant == "free"),
+    )  # fmt: skip
+
+
+def phi(loss, residuals):
+    """The loss of y - x.w by its definition."""
+    return {
+        "squared_error": 0.5 * residuals**2,
+        "absolute_error": np.abs(residuals),
+        "epsilon_insensitive": np.maximum(np.abs(residuals) - 0.6, 0.0),
+        "quantile": np.maximum(0.8 * residuals, -0.2 * residuals),
+    }[loss]
+
+
+def objective(model, penalty, loss, constant, weights, C):
+    parts, given = model.coef_[0], dict(PENALTIES[penalty])
+    if constant == "penalised":
+        parts = np.append(parts, model.intercept_[0] / 2.0)
+        if "groups" in given:
+            given["groups"] = np.append(GROUPS, 3)
+    losses = phi(loss, Y - X @ model.coef_[0] - model.intercept_[0])
+    return make_penalty(penalty.split()[0], Given(**given)).value(parts) + C * float(weights @ losses)
+
+
+@pytest.mark.parametrize("penalty, loss, constant, weighted, form", PAIRS)
+def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, loss, constant, weighted, form):
+    weights = WEIGHTS if weighted else np.ones(N)
+    best, _, _ = optimum(penalty, loss, constant, weights, 0.3)
+    result = sm.train(
+        (as_form(X, form), Y), solver="pdprox", penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-5, passes=20000,
+        sample_weight=weights, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
+    )  # fmt: skip
+    figures = result.certificate
+    assert result.converged and figures["gap"] <= 1e-5 and figures["mistakes"] is figures["train_error"] is None
+    assert figures["dual"] <= best * (1 + 1e-6) and figures["primal"] == pytest.approx(best, rel=1e-5)
+    assert objective(result.model, penalty, loss, constant, weights, 0.3) == pytest.approx(figures["primal"], rel=1e-12)
+    assert all(event["mistakes"] is None for event in result.history if event["event"] == "pass_end")
+
+
+def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
+    assert {pair[2:4] for pair in PAIRS} == set(product(CONSTANTS, (False, True)))
+    assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
+
+
+@pytest.mark.parametrize("penalty", ["l2", "elasticnet", "group and square"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
+    for constant, form in (("penalised", "dense"), ("none", "csr" if penalty == "l2" else "dense")):
+        best, w, b = optimum(penalty, loss, constant, WEIGHTS, 0.3)
+        result = sm.train(
+            (as_form(X, form), Y), penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-6, passes=20000,
+            sample_weight=WEIGHTS, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
+        )  # fmt: skip
+        assert result.model.header["solver"] == "sdca" and result.converged
+        assert result.certificate["primal"] == pytest.approx(best, rel=2e-6)
+        np.testing.assert_allclose([*result.model.coef_[0], result.model.intercept_[0]], [*w, b], atol=5e-3)
+
+
+@pytest.mark.parametrize("p", [2.0, 1.5])
+def test_momentum_and_other_norms(p):
+    """An optimum at p < 2 by its own conditions: theta = C phi'(residuals) X and w = mirror(theta)."""
+    options = {"loss": "squared_error", "norm": p, "C": 0.3, "tol": 1e-9, "passes": 5000, "bias": 0}
+    results = [sm.train((X, Y), solver=solver, **options) for solver in ("sdca", "asdca")]
+    for result in results:
+        w = result.model.coef_[0]
+        theta = 0.3 * X.T @ (Y - X @ w)
+        size = np.sum(np.abs(w) ** p) ** (1 / p)
+        np.testing.assert_allclose(theta, size ** (2 - p) * np.sign(w) * np.abs(w) ** (p - 1), atol=2e-3)
+
+
+def test_they_are_what_scikit_learn_finds():
+    linear = pytest.importorskip("sklearn.linear_model")
+    svm = pytest.importorskip("sklearn.svm")
+
+    def ours(**options):
+        return sm.train((X, Y), tol=1e-9, passes=30000, **options).model
+
+    def compare(model, theirs, atol=1e-4):
+        np.testing.assert_allclose(model.coef_[0], theirs.coef_, atol=atol)
+        np.testing.assert_allclose(model.intercept_, theirs.intercept_, atol=atol)
+
+    compare(ours(loss="squared_error", penalize_bias=False, C=0.5), linear.Ridge(alpha=2.0).fit(X, Y))
+    net = linear.ElasticNet(alpha=0.1, l1_ratio=0.7, tol=1e-10, max_iter=100000).fit(X, Y)
+    compare(ours(loss="squared_error", penalty="elasticnet", l1_ratio=0.7, C=1 / (0.1 * N)), net)
+    svr = svm.LinearSVR(epsilon=0.6, C=0.4, dual=True, tol=1e-10, max_iter=10**6).fit(X, Y)
+    compare(ours(loss="epsilon_insensitive", epsilon=0.6, C=0.4), svr, atol=1e-3)
+    quantile = linear.QuantileRegressor(quantile=0.8, alpha=0.05).fit(X, Y)
+    model = sm.train(
+        (X, Y), loss="quantile", quantile=0.8, penalty="l1", C=1 / (0.05 * N), tol=1e-7, passes=30000
+    ).model
+    values = [
+        np.abs(w).sum() * 0.05 + phi("quantile", Y - X @ w - b).mean()
+        for w, b in ((model.coef_[0], model.intercept_[0]), (quantile.coef_, quantile.intercept_))
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+def test_a_weight_is_as_many_rows_and_0_none():
+    times = WEIGHTS * 2
+    for options in ({"solver": "sdca"}, {"penalty": "l1"}):
+        one = sm.train((X, Y), loss="squared_error", C=1.0, sample_weight=times, tol=1e-8, passes=9000, **options)
+        rows = np.repeat(np.arange(N), times.astype(int))
+        other = sm.train((X[rows], Y[rows]), loss="squared_error", C=1.0, tol=1e-8, passes=9000, **options)
+        np.testing.assert_allclose(one.model.coef_, other.model.coef_, atol=1e-4)
+        assert one.certificate["primal"] == pytest.approx(other.certificate["primal"], rel=1e-6)
+
+
+def test_several_costs_and_the_best_by_the_mean_loss_on_held_out_rows():
+    options = {"loss": "absolute_error", "penalty": "l1", "tol": 1e-6, "passes": 20000}
+    held = (X[:15], Y[:15] + 0.3)
+    together = sm.train((X, Y), C=[0.05, 0.3, 2.0], valid=held, **options)
+    means = []
+    for C, line in zip((0.05, 0.3, 2.0), together.run_end["trials"], strict=True):
+        alone = sm.train((X, Y), C=C, **options).model
+        means.append(np.abs(held[1] - held[0] @ alone.coef_[0] - alone.intercept_[0]).mean())
+        assert line["C"] == C and line["valid_error"] == pytest.approx(means[-1], abs=1e-3)
+        assert line["train_error"] is None
+    assert together.model.header["C"] == (0.05, 0.3, 2.0)[int(np.argmin(means))]
+
+
+def test_evaluation_shows_errors_in_place_of_mistakes():
+    model = sm.train((X, Y), loss="quantile", quantile=0.8, C=0.3).model
+    seen, residuals = model.evaluate((X, Y)), Y - model.predict(X)
+    assert seen["rows"] == N and set(seen) == {
+        "rows", "loss", "mean_squared_error", "mean_absolute_error", "largest_error", "r2"
+    }  # fmt: skip
+    assert seen["loss"] == pytest.approx(phi("quantile", residuals).mean())
+    assert seen["mean_squared_error"] == pytest.approx((residuals**2).mean())
+    assert seen["mean_absolute_error"] == pytest.approx(np.abs(residuals).mean())
+    assert seen["largest_error"] == pytest.approx(np.abs(residuals).max())
+    assert seen["r2"] == pytest.approx(1 - (residuals**2).mean() / Y.var())
+    assert model.evaluate((X, Y), loss="squared_error")["loss"] == pytest.approx(0.5 * (residuals**2).mean())
+    assert model.evaluate((X, np.full(N, 3.0)))["r2"] is None
+    with pytest.raises(UsageError, match="the model predicts numbers"):
+        model.evaluate((X, Y), loss="hinge")
+    with pytest.raises(UsageError, match="the model predicts classes"):
+        sm.train((X, Y > 4)).model.evaluate((X, Y > 4), loss="squared_error")
+
+
+def test_targets_far_from_0_cost_no_passes_where_the_constant_is_free():
+    near = sm.train((X, Y), loss="absolute_error", penalty="l1", C=0.3, tol=1e-4)
+    far = sm.train((X, Y + 2.0**20), loss="absolute_error", penalty="l1", C=0.3, tol=1e-4)
+    assert far.passes == pytest.approx(near.passes, abs=3)
+    np.testing.assert_allclose(far.model.coef_, near.model.coef_, atol=1e-3)
+    assert far.model.intercept_[0] - 2.0**20 == pytest.approx(near.model.intercept_[0], abs=1e-2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_targets_that_are_all_the_same_are_met_by_the_constant(loss):
+    free = sm.train((X, np.full(N, 0.1)), loss=loss, penalty="l1", **LOSSES[loss])
+    assert free.converged and free.passes == 1 and free.certificate["primal"] == free.certificate["gap"] == 0.0
+    assert not free.model.coef_.any() and free.model.intercept_[0] == 0.1
+    penalised = sm.train((X, np.full(N, 3.0)), loss=loss, **LOSSES[loss])
+    assert penalised.converged and penalised.certificate["primal"] > 0.0
+    zeros = sm.train((X, np.zeros(N)), loss=loss, **LOSSES[loss])
+    assert zeros.converged and not zeros.model.coef_.any() and zeros.certificate["gap"] == 0.0
+
+
+def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
+    n = 80000
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((n, 30))
+    y = rows[:, 0] - rows[:, 1] + rng.standard_normal(n) + 30.0
+    path = str(tmp_path / "rows.h5")
+    with h5py.File(path, "w") as file:
+        file["X"], file["y"], file["sample_weight"] = rows, y, np.arange(n) % 3
+    for options in ({"penalty": "l1"}, {"penalty": "l2", "solver": "sdca"}):
+        options = {"loss": "absolute_error", "C": 1e-3, "tol": 1e-4, "passes": 90, **options}
+        inside = sm.train((rows, y), sample_weight=np.arange(n) % 3, **options)
+        outside = sm.train(path, memory="20M", **options)
+        assert outside.history[0]["plan"]["blocks"] > 1 and outside.converged
+        assert outside.certificate["primal"] == pytest.approx(inside.certificate["primal"], rel=2e-3)
+        held = {"checkpoint": str(tmp_path / options["penalty"]), "checkpoint_seconds": 1e-9, "memory": "20M"}
+        stopped = sm.train(path, **{**options, "passes": 2}, **held)
+        assert not stopped.converged
+        resumed = sm.train(path, resume=True, **options, **held)
+        assert resumed.passes == outside.passes > 2
+        assert np.array_equal(resumed.model.coef_, outside.model.coef_)
+        assert np.array_equal(resumed.model.intercept_, outside.model.intercept_)
+
+
+@pytest.mark.parametrize(
+    "y, options, message",
+    [
+        (Y, {"loss": "quantile", "quantile": 0.0}, "quantile must be a number between 0 and 1, not 0.0"),
+        (Y, {"loss": "quantile", "quantile": 1.0}, "quantile must be a number between 0 and 1"),
+        (Y, {"loss": "epsilon_insensitive", "epsilon": -1}, "epsilon must be a finite number >= 0, not -1"),
+        (Y, {"loss": "squared_error", "epsilon": 0.1}, 'epsilon is for loss="epsilon_insensitive" or loss='),
+        (Y, {"loss": "squared_error", "quantile": 0.1}, 'quantile is for loss="quantile"; the loss squared_error'),
+        (Y, {"loss": "squared_error", "C": math.inf}, 'is for a finite C; to meet every number use loss="interpolate"'),
+        (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight is not for the loss squared_error"),
+        (Y, {"loss": "squared_error", "dual_budget": 3.0}, "dual_budget is not for the loss squared_error"),
+        (Y, {"loss": "interpolate", "penalty": "l1"}, "penalty is not for the loss interpolate, which takes numbers"),
+        (Y, {"loss": "quantile", "solver": "newton"}, 'newton trains classifiers; for numbers use solver='),
+        (Y, {"loss": "quantile", "solver": "perceptron"}, 'perceptron trains classifiers; for numbers use solver='),
+        (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not serve penalty="l1"; solver='),
+        (Y, {"loss": "quantile", "solver": "sdca", "penalize_bias": False}, "needs the constant column to be"),
+        (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
+        (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "the labels are no numbers, which this loss is"),
+        (np.append(Y[1:], 9.0) / 7, {"classes": [1.0, 2.0]}, "there is no label 1.0"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_one_sentence(y, options, message):
+    with pytest.raises((UsageError, DataError), match=message):
+        sm.train((X, y), **options)
+
+
+def test_fractions_are_no_classes_and_the_losses_for_them_are_named():
+    y = np.random.default_rng(0).standard_normal(200)
+    message = 'its labels are 200 different real numbers, hardly classes; .* loss="squared_error", absolute_error, '
+    with pytest.raises(DataError, match=message):
+        sm.train((np.ones((200, 1)), y))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_formulas_of_the_losses(loss):
+    """phi, its conjugate and the step along one row against their definitions, by search."""
+    from scipy.optimize import minimize_scalar
+
+    made, rng = make_loss(loss, **LOSSES[loss]), np.random.default_rng(0)
+    low, high = {"squared_error": (-40, 40), "quantile": (-0.2, 0.8)}.get(loss, (-1.0, 1.0))
+    for _ in range(60):
+        u, cap, L = rng.normal(0, 3), *10 ** rng.uniform(-2, 2, 2)
+        alpha = cap * rng.choice([max(made.low, -3), 0.0, min(made.high, 3), rng.uniform(max(low, -3), min(high, 3))])
+        assert made.primal(u, cap) == pytest.approx(cap * float(phi(loss, np.float64(-u))), rel=1e-12)
+        found = minimize_scalar(
+            lambda v, a=alpha, cap=cap: made.primal(v, cap) + a * v, bounds=(-60, 60), method="bounded",
+            options={"xatol": 1e-9},
+        )  # fmt: skip
+        assert made.dual(alpha, cap) == pytest.approx(found.fun, abs=1e-5 * cap)
+        assert made.feasible(alpha, cap) == pytest.approx(alpha) and made.feasible(1e9, cap) == pytest.approx(
+            min(cap * made.high, 1e9)
+        )
+        gap = made.gap(alpha, u, cap)
+        assert gap == pytest.approx(made.primal(u, cap) - made.dual(alpha, cap) + alpha * u) and gap >= -1e-9 * cap
+
+        def falling(a, alpha=alpha, u=u, L=L, cap=cap):
+            return (a - alpha) * u + 0.5 * L * (a - alpha) ** 2 - made.dual(a, cap)
+
+        new = made.step(alpha, u, L, cap)
+        assert made.low * cap <= new <= made.high * cap
+        far = minimize_scalar(falling, bounds=(low * cap, high * cap), method="bounded", options={"xatol": 1e-10 * cap})
+        assert falling(new) <= min(far.fun, falling(0.0)) + 1e-9 * (1 + abs(alpha * u) + L * alpha**2)
+        linear = made.step(alpha, u, 0.0, cap)  # what is best where the row does not move the weights
+        assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
+        bounds = (made.low * cap, made.high * cap, *([0.0] if made.epsilon else []))
+        assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)

@@ -17,6 +17,7 @@ _HOME = {
     "LinearModel": "streammargin.model.linear",
     "open_source": "streammargin.data.open",
     "MarginClassifier": "streammargin.estimators",
+    "MarginRegressor": "streammargin.estimators",
     "InterpolatingRegressor": "streammargin.estimators",
     "StreamMarginError": "streammargin.errors",
     "UsageError": "streammargin.errors",
@@ -26,7 +27,7 @@ _HOME = {
     "ReadWriteError": "streammargin.errors",
 }
 # the estimators need an extra: `from streammargin import *` must not
-__all__ = ["__version__", *(name for name in _HOME if name not in ("MarginClassifier", "InterpolatingRegressor"))]
+__all__ = ["__version__", *(name for name, home in _HOME.items() if home != "streammargin.estimators")]
 
 if TYPE_CHECKING:
     from streammargin.api import train as train
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from streammargin.errors import UsageError as UsageError
     from streammargin.estimators import InterpolatingRegressor as InterpolatingRegressor
     from streammargin.estimators import MarginClassifier as MarginClassifier
+    from streammargin.estimators import MarginRegressor as MarginRegressor
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel
     from streammargin.result import TrainResult as TrainResult

@@ -1,6 +1,6 @@
 """The scikit-learn estimators, a file each."""
 
 from streammargin.estimators.classifier import MarginClassifier
-from streammargin.estimators.regressor import InterpolatingRegressor
+from streammargin.estimators.regressors import InterpolatingRegressor, MarginRegressor
 
-__all__ = ["InterpolatingRegressor", "MarginClassifier"]
+__all__ = ["InterpolatingRegressor", "MarginClassifier", "MarginRegressor"]

@@ -11,20 +11,22 @@ from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from streammargin.data.base import Source
 from streammargin.driver.events import History
+from streammargin.errors import UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
 from streammargin.result import TrainResult, remarks
-from streammargin.training.job import train_rows
+from streammargin.training.job import make_task, train_rows
 from streammargin.wording import Message, in_python
 
 try:
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 except ImportError as error:
     raise ImportError(
         "the estimators of streammargin need scikit-learn 1.6 or newer; pip install 'streammargin[sklearn]'"
@@ -70,6 +72,8 @@ class Estimator(BaseEstimator):
     """Its parameters are options of `streammargin.train`, but for fit_intercept and random_state."""
 
     place: ClassVar[Where]  # which of the options are its parameters
+    of_numbers: ClassVar[bool] = False  # what it predicts
+    coef_: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -102,12 +106,15 @@ class Estimator(BaseEstimator):
         column = 1.0 if self.bias is None else self.bias
         return {**options, "bias": column if self.fit_intercept else 0.0}
 
-    def _train(self, data: Any, y: Any, sample_weight: Any, **more: Any) -> TrainResult:
+    def _train(self, data: Any, y: Any, sample_weight: Any) -> TrainResult:
         """Train, and take over what does not depend on the kind of the answer."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options(), **more)
+        options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options())
+        if make_task(options).numeric != self.of_numbers:
+            kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
+            raise UsageError(f"{type(self).__name__} needs a loss of {kind}; {other} takes the loss {options.loss}")
         result = train_rows(data, options, History(), None)
         self.n_features_in_ = result.model.coef_.shape[1]
         self.n_iter_ = result.passes
@@ -121,6 +128,22 @@ class Estimator(BaseEstimator):
                 warnings.warn(in_python(text), ConvergenceWarning, stacklevel=3)
             else:  # as `streammargin.train` says it: a grid search meets many of them
                 LOG.warning(Message(text), extra={"code": code})
+
+    def _dense_coef(self) -> np.ndarray:
+        """The weights (k, d), however they are kept."""
+        return self.coef_.toarray() if sp.issparse(self.coef_) else np.atleast_2d(self.coef_)
+
+    def sparsify(self) -> Any:
+        """Keep coef_ as a CSR matrix (k, d): less memory where most weights are 0. Predictions stay; returns self."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    def densify(self) -> Any:
+        """coef_ is an array again, as after `fit`. Returns self."""
+        check_is_fitted(self)
+        self.coef_ = self._dense_coef()[0] if self.of_numbers else self._dense_coef()
+        return self
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model as `streammargin train` would."""

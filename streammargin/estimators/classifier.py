@@ -119,7 +119,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self.coef_, self.intercept_, self.classes_, self._header)
+        return LinearModel(self._dense_coef(), self.intercept_, self.classes_, self._header)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64."""

@@ -17,7 +17,8 @@ from streammargin.wording import in_python, in_shell
 
 HOOKS = {"data", "listeners", "should_stop"}  # of a call alone
 FILES = {"help", "data", "output", "log_json", "require_convergence", "force", "quiet", "verbose", "debug"}
-ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.InterpolatingRegressor, Where.INTERPOLATOR)]
+ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.MarginRegressor, Where.REGRESSOR),
+              (sm.InterpolatingRegressor, Where.INTERPOLATOR)]  # fmt: skip
 
 
 def test_the_signature_of_train_spells_the_table():

@@ -1,0 +1,125 @@
+"""The scikit-learn regressors."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.estimators.base import Estimator, from_files
+from streammargin.model.linear import LinearModel
+from streammargin.options.table import Where
+
+# after streammargin.estimators.base, which says what to install
+from sklearn.base import RegressorMixin  # isort: skip
+from sklearn.utils.validation import check_is_fitted  # isort: skip
+
+SELF = TypeVar("SELF", bound="Regressor")
+
+
+class Regressor(RegressorMixin, Estimator):
+    """An estimator of numbers; attributes coef_ (d,) and intercept_."""
+
+    of_numbers = True
+
+    def fit(self: SELF, X: Any, y: Any = None, sample_weight: Any = None) -> SELF:
+        """Learn the numbers y (n,) of rows X (n, d), an array or a SciPy matrix, or of files that hold them too.
+
+        sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent; where numbers are to be
+        met (C = inf), any other weight changes nothing. With files, y and sample_weight may name a dataset. Warns
+        (ConvergenceWarning) when the tolerance was not reached.
+        """
+        if from_files(X):
+            self._forget_names()
+            result = self._train(X, y, sample_weight)
+        else:
+            X, y = self._rows(X, y=y, order="C", y_numeric=True)
+            result = self._train((X, y), None, self._weights(sample_weight, X))
+        model = result.model
+        self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
+        self._warn(result)
+        return self
+
+    def _model(self) -> LinearModel:
+        check_is_fitted(self)
+        return LinearModel(self._dense_coef(), np.array([self.intercept_]), np.empty(0), self._header)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers (n,) float64 for the rows of X."""
+        model = self._model()
+        return model.predict(self._rows(X, reset=False))
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """R^2 on rows X with numbers y; of files, y may name the dataset of numbers. Their numbers must differ."""
+        if not from_files(X):
+            return super().score(X, y, sample_weight)
+        if sample_weight is not None:
+            raise UsageError("score of files takes no sample_weight; give X as an array")
+        return self._model().evaluate(X, y=y)["r2"]
+
+
+class MarginRegressor(Regressor):
+    """Linear regression with a loss and a penalty of one's choice, trained until a certificate proves the tolerance.
+
+    The minimiser of R(w) + C sum_i s_i phi(y_i - x_i.w - b). Wherever rows X are asked for, the path of a file, a list
+    of paths (shards) or a Source is streamed instead.
+
+    Parameters
+    ----------
+    {options}
+    fit_intercept : bool, default True
+        add a constant column of value `bias` (default 1), penalised as `penalize_bias` says
+    random_state : int, RandomState or None, default 0
+        of whatever is drawn
+
+    Attributes
+    ----------
+    coef_ : (d,) float64
+    intercept_ : float
+    n_iter_ : int, passes over the rows
+    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    certificate_ : exact figures, see `streammargin.result.Certificate`
+
+    Source: Pdprox paper, section 4; lp-norm perceptron paper, appendices B.1 and C.
+    """
+
+    place = Where.REGRESSOR
+
+    def _options(self) -> dict[str, Any]:
+        options = super()._options()
+        return {**options, "loss": "squared_error" if self.loss is None else self.loss}
+
+
+class InterpolatingRegressor(Regressor):
+    """The weights of smallest lp norm with |x_i.w + b - y_i| <= epsilon for every row.
+
+    Rows that contradict each other have no such weights: fit then warns. Wherever rows X are asked for, the path of a
+    file, a list of paths (shards) or a Source is streamed instead.
+
+    Parameters
+    ----------
+    {options}
+    fit_intercept : bool, default True
+        add a constant column of value `bias` (default 1), whose weight counts in the norm
+    random_state : int, RandomState or None, default 0
+        of whatever is drawn
+
+    Attributes
+    ----------
+    coef_ : (d,) float64
+    intercept_ : float
+    n_iter_ : int, passes over the rows
+    n_features_in_ : int, and feature_names_in_ (d,) where X had names
+    certificate_ : exact figures, see `streammargin.result.Certificate`
+
+    Source: lp-norm perceptron paper, Algorithm 1 and section 2.3.
+    """
+
+    place = Where.INTERPOLATOR
+
+    def _options(self) -> dict[str, Any]:
+        return {**super()._options(), "loss": "interpolate"}
+
+
+__all__ = ["InterpolatingRegressor", "MarginRegressor"]

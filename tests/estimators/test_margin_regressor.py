@@ -1,0 +1,104 @@
+"""MarginRegressor as scikit-learn's users meet it, scikit-learn's own suite included."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+
+import streammargin as sm
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import estimator_checks
+
+EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+STOPS_EARLY = "at the default tolerance both fits stop within 0.1% of one optimum; the tight instance is equal"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@estimator_checks.parametrize_with_checks(
+    [
+        sm.MarginRegressor(),
+        sm.MarginRegressor(tol=0, passes=500, C=0.01),
+        sm.MarginRegressor(loss="absolute_error", penalty="l1", passes=200),
+    ],
+    expected_failed_checks=lambda estimator: dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if estimator.tol == 1e-3 else {},
+    xfail_strict=True,
+)
+def test_scikit_learn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def data():
+    """X (60, 8), y (60,), of which three columns matter."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((60, 8))
+    return X, X[:, 0] - 2.0 * X[:, 3] + 0.7 * X[:, 6] + 0.2 * rng.standard_normal(60) + 5.0
+
+
+def test_it_is_what_train_finds(data):
+    X, y = data
+    for options in ({}, {"loss": "quantile", "quantile": 0.9, "penalty": "l1"}, {"loss": "absolute_error", "C": 3.0}):
+        model = sm.MarginRegressor(tol=1e-4, passes=5000, **options).fit(X, y)
+        other = sm.train((X, y), tol=1e-4, passes=5000, **{"loss": "squared_error", **options}, bias=1.0).model
+        assert np.array_equal(model.coef_, other.coef_[0]) and model.intercept_ == other.intercept_[0]
+        assert model.coef_.shape == (8,) and isinstance(model.intercept_, float) and model.n_iter_ > 1
+        assert model.certificate_.converged and model.certificate_.mistakes is None
+    assert sm.MarginRegressor(fit_intercept=False).fit(X, y).intercept_ == 0.0
+    assert sm.MarginRegressor(0.5).C == 0.5
+
+
+def test_losses_of_classes_are_for_the_other_estimator(data):
+    X, y = data
+    with pytest.raises(
+        ValueError, match="MarginRegressor needs a loss of numbers; MarginClassifier takes the loss hinge"
+    ):
+        sm.MarginRegressor(loss="hinge").fit(X, y)
+    for loss in ("squared_error", "interpolate"):
+        message = f"MarginClassifier needs a loss of classes; MarginRegressor takes the loss {loss}"
+        with pytest.raises(ValueError, match=message):
+            sm.MarginClassifier(loss=loss).fit(X, y > 5)
+    with pytest.raises(ValueError, match="quantile must be a number between 0 and 1"):
+        sm.MarginRegressor(quantile=1.5).fit(X, y)
+
+
+def test_files_and_models(data, tmp_path):
+    X, y = data
+    path = write_h5(tmp_path / "rows.h5", X, y)
+    arrays, files = (sm.MarginRegressor(tol=1e-9).fit(*given) for given in ((X, y), (path,)))
+    assert np.array_equal(arrays.coef_, files.coef_)
+    assert files.score(path) == pytest.approx(arrays.score(X, y))
+    files.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(sm.load_model(tmp_path / "model.npz").predict(X), arrays.predict(X))
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        files.score(path, sample_weight=np.ones(60))
+
+
+def test_columns_are_selected_and_searched(data):
+    X, y = data
+    sparse = sm.MarginRegressor(penalty="l1", C=0.1, tol=1e-5, passes=5000)
+    chosen = SelectFromModel(sparse, threshold=1e-8).fit(X, y)
+    assert np.flatnonzero(chosen.get_support()).tolist() == [0, 3, 6]
+    search = GridSearchCV(clone(sparse), {"C": [1e-4, 0.1]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"C": 0.1} and search.best_score_ > 0.9
+
+
+@pytest.mark.parametrize("kind", [sm.MarginRegressor, sm.MarginClassifier])
+def test_sparse_weights_predict_the_same(data, kind):
+    X, y = data
+    labels = y if kind is sm.MarginRegressor else np.digitize(y, [4.0, 6.0])
+    model = kind(penalty="l1", C=0.1, tol=1e-4, passes=5000).fit(X, labels)
+    before, shape = model.predict(X), model.coef_.shape
+    assert model.sparsify() is model and sp.issparse(model.coef_) and model.coef_.nnz < 8 * (model.coef_.shape[0])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), before)
+    model.sparsify()
+    np.testing.assert_array_equal(model.densify().predict(X), before)
+    assert model.coef_.shape == shape
+    model.sparsify().fit(X, labels)
+    assert isinstance(model.coef_, np.ndarray)

@@ -197,15 +197,21 @@ def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[A
 def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
     """Write the model; beside `output` where a file has appeared there since the start. The name it got."""
     stem, ending = os.path.splitext(output)
-    names_ = itertools.chain([output], (f"{stem}-{number_}{ending}" for number_ in itertools.count(2)))
-    free = next(name for name in names_ if force or not os.path.exists(name))
+    for free in itertools.chain([output], (f"{stem}-{number}{ending}" for number in itertools.count(2))):
+        if not force and os.path.exists(free):
+            continue
+        try:
+            if outputs.path is None:
+                model.save(free, force=force)
+            else:
+                with replacing(free, force) as part:
+                    model.save(part, force=True)
+                    outputs.record(free, part)
+            break
+        except OutputError:
+            if force or not os.path.exists(free):
+                raise  # else another run took the name while this one wrote
     if free != output:
         text = f"another file {output} has appeared meanwhile; the model is written to {free}"
         logging.getLogger("streammargin").warning(text, extra={"code": "output"})
-    if outputs.path is None:
-        model.save(free, force=force)
-        return free
-    with replacing(free, force) as part:
-        model.save(part, force=True)
-        outputs.record(free, part)
     return free

@@ -1,5 +1,6 @@
 """Every kind of bad input: one sentence, the right exit code, and nothing left behind."""
 
+import importlib
 import os
 import re
 import resource
@@ -254,17 +255,21 @@ def test_a_log_is_replaced_only_by_force(trains_not, blobs_file, tmp_path):
     assert "run_end" in (tmp_path / "log").read_text()
 
 
-def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, monkeypatch, capsys):
-    import streammargin.api
+@pytest.mark.parametrize("when", ["during the run", "while it is written"])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, monkeypatch, capsys, when, checkpoint):
+    where, name = ("streammargin.api", "train") if when == "during the run" else ("streammargin.files", "_rename")
+    module = importlib.import_module(where)
+    proceed = getattr(module, name)
 
-    train = streammargin.api.train
+    def beside_another(*given, **options):
+        if name == "train" or str(given[1]).endswith("m.npz"):
+            (tmp_path / "m.npz").write_text("precious")
+        return proceed(*given, **options)
 
-    def beside_another(*data, **options):
-        (tmp_path / "m.npz").write_text("precious")
-        return train(*data, **options)
-
-    monkeypatch.setattr("streammargin.api.train", beside_another)
-    assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log"]) == 0
+    monkeypatch.setattr(module, name, beside_another)
+    more = ["--checkpoint", "checkpoint"] if checkpoint else []
+    assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log", *more]) == 0
     told = "another file m.npz has appeared meanwhile; the model is written to m-2.npz"
     assert capsys.readouterr().err == f"warning: {told}\n" and told in (tmp_path / "log").read_text()
     assert (tmp_path / "m.npz").read_text() == "precious" and (tmp_path / "m-2.npz").exists()

@@ -171,5 +171,5 @@ def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:
         "storage": "contiguous" if dataset.chunks is None else "chunked",
         "chunks": None if dataset.chunks is None else list(dataset.chunks),
         "compression": {"deflate": "gzip"}.get(packed[0], packed[0]) if packed else None,
-        "read": "direct" if direct else "h5py",
+        "read": "direct" if direct else "copied",
     }

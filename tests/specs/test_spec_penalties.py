@@ -154,6 +154,9 @@ def test_extremes():
         if penalty.proximal:
             assert not np.any(penalty.prox(np.zeros(D), np.ones(D)))
             np.testing.assert_allclose(penalty.prox(np.arange(D) + 1.0, np.full(D, 1e-14)), np.arange(D) + 1.0)
+            for size in (1e-9, 1e9):  # a step that rounding loses beside them
+                far = np.full(D, size)
+                np.testing.assert_allclose(penalty.prox(far, np.full(D, 1e-20 * size)), far)
         assert penalty.value(np.zeros(D)) == 0.0 and penalty.conjugate(np.zeros(D)) == 0.0
         assert penalty.bound(1.0, penalty.gauge(np.zeros(D)), 0.0) == 1.0
 

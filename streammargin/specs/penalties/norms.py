@@ -72,7 +72,7 @@ class LInf(Norm):
         if excess[-1] <= 0.0:
             return np.zeros_like(v)
         heights = excess / np.arange(1, v.size + 1)
-        height = heights[np.flatnonzero(sizes > heights)[-1]]
+        height = heights[np.flatnonzero(sizes >= heights)[-1]]  # the largest always is, however short the step
         return np.clip(v, -height, height)
 
 

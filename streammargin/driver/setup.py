@@ -14,6 +14,7 @@ from streammargin.errors import DataError, UsageError
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
+LARGEST_NUMBER = 1e50  # to be predicted
 MOST_NUMBERS = 100  # more labels like 0.37, or 1 and 5 without 3, are hardly classes
 FEW_ROWS = 50  # nor are that many whole numbers with fewer rows each
 
@@ -129,6 +130,16 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     return Target(np.empty(0), codes, np.array([0])), targets
 
 
+def check_numbers(targets: np.ndarray, name: str) -> None:
+    """DataError for numbers (n,) whose squares, times a C that `check_caps` lets pass, are no numbers or 0."""
+    largest = max(float(targets.max()), -float(targets.min()))
+    if largest > LARGEST_NUMBER or 0.0 < largest < 1.0 / LARGEST_NUMBER:
+        raise DataError(
+            f"{name}: the largest of its labels, {largest:g}, is too far from 1 to compute with; multiply all of "
+            "them by a constant"
+        )
+
+
 def centred(target: Target, targets: np.ndarray) -> Target:
     """The mean of the numbers of present rows is taken off `targets` (n,), in place: exactly all where they are equal.
 
@@ -140,8 +151,6 @@ def centred(target: Target, targets: np.ndarray) -> Target:
         there = targets[start : start + PIECE][target.codes[start : start + PIECE] == 0]
         total, count = total + float((there - first).sum()), count + len(there)
     shift = first + total / count
-    if not np.isfinite(shift):
-        return target
     np.subtract(targets, shift, out=targets, where=target.codes == 0)
     return replace(target, shift=shift)
 

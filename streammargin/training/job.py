@@ -29,6 +29,7 @@ from streammargin.driver.setup import (
     Target,
     centred,
     check_caps,
+    check_numbers,
     check_weights,
     class_factors,
     class_mass,
@@ -223,10 +224,12 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     targets = np.empty(0)
     if task.numeric:
         target, targets = make_numbers(source, weights)
-        if free:  # the constant can be any number
-            target = centred(target, targets)
         if math.inf in task.costs:
             weights = np.empty(0)  # they say who is absent, no more
+        else:
+            check_numbers(targets, source.name)
+        if free:  # the constant can be any number
+            target = centred(target, targets)
     else:
         target = make_target(source, options.positive, options.classes)
     present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)

@@ -92,12 +92,23 @@ def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
     for constant, form in (("penalised", "dense"), ("none", "csr" if penalty == "l2" else "dense")):
         best, w, b = optimum(penalty, loss, constant, WEIGHTS, 0.3)
         result = sm.train(
-            (as_form(X, form), Y), penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-6, passes=20000,
+            (as_form(X, form), Y), solver="sdca", penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-6, passes=20000,
             sample_weight=WEIGHTS, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
         )  # fmt: skip
-        assert result.model.header["solver"] == "sdca" and result.converged
+        assert result.converged
         assert result.certificate["primal"] == pytest.approx(best, rel=2e-6)
         np.testing.assert_allclose([*result.model.coef_[0], result.model.intercept_[0]], [*w, b], atol=5e-3)
+
+
+def test_auto_takes_the_one_that_suits():
+    wide = random.standard_normal((20, 30))
+    taken = {
+        "pdprox": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
+        "sdca": [(wide, Y[:20], {}), (wide, Y[:20], {"penalty": "elasticnet", "bias": 0}), (X, Y, {"norm": 1.5})],
+    }
+    for solver, cases in taken.items():
+        for rows, y, options in cases:
+            assert sm.train((rows, y), loss="absolute_error", **options).model.header["solver"] == solver
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
@@ -240,6 +251,8 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not serve penalty="l1"; solver='),
         (Y, {"loss": "quantile", "solver": "sdca", "penalize_bias": False}, "needs the constant column to be"),
         (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
+        (1e60 * Y, {"loss": "squared_error"}, "labels, .*e.61, is too far from 1 to compute"),
+        (1e-60 * Y, {"loss": "quantile"}, "too far from 1 to compute with; multiply all of them by a const"),
         (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "the labels are no numbers, which this loss is"),
         (np.append(Y[1:], 9.0) / 7, {"classes": [1.0, 2.0]}, "there is no label 1.0"),
     ],

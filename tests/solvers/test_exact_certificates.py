@@ -55,17 +55,22 @@ def phi(loss, u):
     return best * (r - Decimal(WIDTH) / 2 * best), best
 
 
-def optimum(loss, sizes, caps):
-    """min t^2 / 2 + sum_i cap_i phi(size_i t) over t, the rows lying along one line, by bisection."""
+def optimum(loss, sizes, caps, norm=False):
+    """min t^2 / 2 + sum_i cap_i phi(size_i t) over t, the rows lying along one line, by bisection.
+
+    norm: with |t| in place of t^2 / 2.
+    """
     low = high = Decimal(0)
     for size, cap in zip(sizes, caps, strict=True):
-        reach = abs(size) * cap * 2 * (1 + sum(c for c in caps))  # |t| <= sum cap |phi'| |size|
+        reach = abs(size) * cap * 2 * (1 + sum(caps))  # |t| <= sum cap |phi'| |size|
+        reach += 2 * cap  # and sum cap phi(0), for a norm
         low, high = low - reach, high + reach
     for _ in range(int(3.4 * DIGITS) + 200):
         t = (low + high) / 2
-        slope = t - sum(c * s * phi(loss, s * t)[1] for s, c in zip(sizes, caps, strict=True))
+        pull = sum(c * s * phi(loss, s * t)[1] for s, c in zip(sizes, caps, strict=True))
+        slope = (Decimal(1).copy_sign(t) if norm and t else t) - pull
         low, high = (low, t) if slope > 0 else (t, high)
-    return t * t / 2 + sum(c * phi(loss, s * t)[0] for s, c in zip(sizes, caps, strict=True))
+    return (abs(t) if norm else t * t / 2) + sum(c * phi(loss, s * t)[0] for s, c in zip(sizes, caps, strict=True))
 
 
 def exact(number):
@@ -90,14 +95,28 @@ class Line:
         self.C = float(10.0 ** rng.uniform(-9, 9))
         self.tol = float(10.0 ** rng.uniform(-6, -1))
 
-    def optimum(self, loss):
-        length = exact(sum(Fraction(v) ** 2 for v in self.along)).sqrt()
-        return optimum(loss, [exact(s) * length for s in self.sizes], [exact(self.C)] * len(self.sizes))
+    def optimum(self, loss, gauge=None, norm=False):
+        """gauge: the dual norm of the line, where the penalty is another norm, or half the square of one."""
+        length = gauge or exact(sum(Fraction(v) ** 2 for v in self.along)).sqrt()
+        return optimum(loss, [exact(s) * length for s in self.sizes], [exact(self.C)] * len(self.sizes), norm)
 
-    def objective(self, loss, w):
+    def objective(self, loss, w, penalty=None):
         w = [Fraction(v) for v in w]
         u = [Fraction(s) * sum(Fraction(v) * t for v, t in zip(self.along, w, strict=True)) for s in self.sizes]
-        return exact(sum(t * t for t in w)) / 2 + exact(self.C) * sum(phi(loss, exact(v))[0] for v in u)
+        of_w = exact(sum(t * t for t in w)) / 2 if penalty is None else penalty([exact(t) for t in w])
+        return of_w + exact(self.C) * sum(phi(loss, exact(v))[0] for v in u)
+
+
+def check_figures(result, best, reached):
+    """The figures of a training against the optimum and its own objective; best: None where it is not known."""
+    end = result.certificate
+    best = reached if best is None else best
+    least = Decimal(10) ** (20 - DIGITS) * best
+    assert exact(end.dual) <= best + least, "a bound above the optimum"
+    if math.isfinite(end.gap):
+        claimed = exact(end.gap) * max(exact(end.primal), exact(end.dual)) * (1 + Decimal("1e-15"))
+        assert reached - best <= claimed + least, "a gap below the true one"
+        assert abs(exact(end.primal) - reached) <= claimed + least, "an objective that is not the weights'"
 
 
 def check_soft(seed, solver, loss):
@@ -110,17 +129,10 @@ def check_soft(seed, solver, loss):
         )  # fmt: skip
     except sm.DataError:
         return None
-    end = result.certificate
     with localcontext() as context:
         context.prec = DIGITS
-        best, reached = line.optimum(loss), line.objective(loss, result.model.coef_[0])
-        least = Decimal(10) ** (20 - DIGITS) * best
-        assert exact(end.dual) <= best + least, "a bound above the optimum"
-        if math.isfinite(end.gap):
-            claimed = exact(end.gap) * max(exact(end.primal), exact(end.dual)) * (1 + Decimal("1e-15"))
-            assert reached - best <= claimed + least, "a gap below the true one"
-            assert abs(exact(end.primal) - reached) <= claimed + least, "an objective that is not the weights'"
-    assert not result.converged or end.gap <= line.tol
+        check_figures(result, line.optimum(loss), line.objective(loss, result.model.coef_[0]))
+    assert not result.converged or result.certificate.gap <= line.tol
     return result.converged
 
 
@@ -129,6 +141,55 @@ def check_soft(seed, solver, loss):
 def test_no_dual_lies_above_the_optimum_and_no_gap_is_too_small(solver, loss):
     found = [check_soft(seed, solver, loss) for seed in range(12)]
     assert found.count(True) >= (1 if solver == "pegasos" else 3)
+
+
+def lengths(w, groups):
+    """||w_g||_2 of each group, and its size."""
+    members = [[v for v, g in zip(w, groups, strict=True) if g == one] for one in sorted(set(groups))]
+    return [(sum(v * v for v in part).sqrt(), Decimal(len(part)).sqrt(), part) for part in members]
+
+
+# R(w), and the dual norm where R is a norm or half the square of one
+NORMS = {"l1": True, "l2norm": True, "linf": True, "group": True, "exclusive": False, "elasticnet": None}
+VALUE = {
+    "l1": lambda w, g: sum(map(abs, w)),
+    "l2norm": lambda w, g: sum(v * v for v in w).sqrt(),
+    "linf": lambda w, g: max(map(abs, w)),
+    "group": lambda w, g: sum(length * root for length, root, _ in lengths(w, g)),
+    "exclusive": lambda w, g: sum(sum(map(abs, part)) ** 2 for _, _, part in lengths(w, g)) / 2,
+    "elasticnet": lambda w, g: (sum(map(abs, w)) + sum(v * v for v in w) / 2) / 2,
+}
+DUAL = {
+    "l1": VALUE["linf"],
+    "l2norm": VALUE["l2norm"],
+    "linf": VALUE["l1"],
+    "group": lambda w, g: max(length / root for length, root, _ in lengths(w, g)),
+    "exclusive": lambda w, g: sum(max(map(abs, part)) ** 2 for _, _, part in lengths(w, g)).sqrt(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("penalty", NORMS)
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_the_certificates_of_other_penalties_hold(penalty, loss):
+    found = []
+    for seed in range(6):
+        line = Line(seed)
+        groups = np.arange(len(line.along)) % 2
+        given = {"groups": groups} if penalty in ("group", "exclusive") else {}
+        for solver in ("pdprox", "sdca") if penalty == "elasticnet" else ("pdprox",):
+            result = sm.train(
+                (line.X, line.y), loss=loss, penalty=penalty, C=line.C, solver=solver, tol=line.tol, passes=60, bias=0,
+                **given,
+            )  # fmt: skip
+            with localcontext() as context:
+                context.prec = DIGITS
+                reached = line.objective(loss, result.model.coef_[0], lambda w, g=groups: VALUE[penalty](w, g))
+                dual = DUAL[penalty]([exact(v) for v in line.along], groups) if penalty in DUAL else None
+                best = None if dual is None else line.optimum(loss, dual, NORMS[penalty])
+                check_figures(result, best, reached)
+            found.append(result.converged)
+    assert any(found)
 
 
 def check_hard(seed, solver):

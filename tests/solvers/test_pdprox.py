@@ -354,3 +354,14 @@ def test_rows_of_any_size_are_learned_and_those_beyond_numbers_refused():
     assert small.converged
     with pytest.raises(DataError, match="too far from 1 to compute with"):
         sm.train((1e200 * X, Y), penalty="l1")
+
+
+@pytest.mark.parametrize("penalty", ["l1", "l2norm", "linf", "group"])
+def test_large_rows_and_steps_that_rounding_loses(penalty):
+    X, given = np.diag([1e9] * 8), PENALTIES[penalty]
+    result = sm.train(
+        (np.vstack([X, -X]), [1] * 8 + [-1] * 8), penalty=penalty, solver="pdprox", bias=0.0, C=1e8, passes=500, **given
+    )
+    figures, best = result.certificate, make_penalty(penalty, Given(**given)).value(np.full(8, 1e-9))  # no loss is left
+    assert 0.0 < figures["dual"] <= best * (1 + 1e-12) and best <= figures["primal"] * (1 + 1e-12)
+    assert figures["gap"] < 1.0

@@ -99,7 +99,7 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
         try:
             if source.column_bytes() > budget:
                 make_plan(source, budget, source.column_bytes())  # says how much counting the labels takes
-            classes, _, counts = census(source.labels(), source.rows, source.name, source.place, coded=False)
+            classes, _, counts = census(source.labels(), source.rows, source.name, source.label_place, coded=False)
             labels: Any = {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
         except (DataError, UsageError) as error:
             labels = f"none ({error.in_shell})"

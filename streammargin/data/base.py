@@ -99,6 +99,10 @@ class Source(ABC):
         """(name, row there) of a row, for messages: of several files, the one that holds it."""
         return self.name, row
 
+    def label_place(self, row: int) -> tuple[str, int]:
+        """`place` of the label of a row, which may lie in another file."""
+        return self.place(row)
+
     @abstractmethod
     def has_labels(self) -> bool:
         """Whether there are labels at all (right or wrong)."""

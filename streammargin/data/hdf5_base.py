@@ -65,6 +65,10 @@ class HDF5Source(Source):
         for start in range(0, self.rows, chunk):
             yield np.asarray(self._y[start : start + chunk])
 
+    def label_place(self, row: int) -> tuple[str, int]:
+        files = self._column(self._y or "y").files if _is_name(self._y) else []
+        return files[0] if files else self.path, row
+
     def column_bytes(self) -> int:
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
         return max((self._column(name, what).held_bytes for name, what in named), default=0)

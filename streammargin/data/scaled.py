@@ -50,6 +50,9 @@ class ScaledSource(Source):
     def place(self, row: int) -> tuple[str, int]:
         return self.source.place(row)
 
+    def label_place(self, row: int) -> tuple[str, int]:
+        return self.source.label_place(row)
+
     def has_labels(self) -> bool:
         return self.source.has_labels()
 

@@ -49,9 +49,18 @@ class ShardedSource(Source):
         parts = [s.bounds(max_bytes)[1:] + start for s, start in zip(self.sources, self.starts, strict=False)]
         return np.concatenate([[0], *parts]).astype(np.int64)
 
-    def place(self, row: int) -> tuple[str, int]:
+    def _shard(self, row: int) -> tuple[Source, int]:
+        """The source that holds a row, and its number there."""
         shard = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return self.sources[shard].place(row - int(self.starts[shard]))
+        return self.sources[shard], row - int(self.starts[shard])
+
+    def place(self, row: int) -> tuple[str, int]:
+        source, there = self._shard(row)
+        return source.place(there)
+
+    def label_place(self, row: int) -> tuple[str, int]:
+        source, there = self._shard(row)
+        return source.label_place(there)
 
     def _pieces(self, bounds: np.ndarray) -> Iterator[tuple[Source, np.ndarray]]:
         """Each shard with the bounds of its own part of every block, numbered from its own row 0."""

@@ -53,7 +53,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
     label does not occur.
     """
-    classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
+    classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
     if only is not None:
         kept = sorted({find_label(value, classes, source.name) for value in only})
         if len(kept) < 2:
@@ -104,7 +104,7 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     targets = np.empty(source.rows)
     start = 0
     for raw in source.labels():
-        chunk = as_values(raw, shifted(source.place, start))
+        chunk = as_values(raw, shifted(source.label_place, start))
         if chunk.dtype.kind not in "biuf":
             raise DataError(
                 f"{source.name}: the labels are no numbers, which this loss is for; name numbers with `y`, or take a "
@@ -116,7 +116,7 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
         part[:] = chunk
         bad = np.flatnonzero(~np.isfinite(part))
         if bad.size:
-            where, row = source.place(start + int(bad[0]))
+            where, row = source.label_place(start + int(bad[0]))
             raise DataError(f"{where}: the label of row {row} is {part[bad[0]]}; drop the row or replace it")
         start += len(chunk)
     if start != source.rows:
@@ -157,7 +157,7 @@ def centred(target: Target, targets: np.ndarray) -> Target:
 
 def encode(source: Source, target: Target) -> np.ndarray:
     """Codes (n,) int16 of a held-out source; labels that were not trained on count as absent."""
-    classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
+    classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
     if target.rest is not None:
         return np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)[codes]
     known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}

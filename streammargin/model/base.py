@@ -111,7 +111,7 @@ class Model:
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start), shifted(source.place, start))
+                raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
                 values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
                     numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
@@ -120,7 +120,7 @@ class Model:
                 codes = numbers[inverse]
                 if np.any(codes < 0):
                     bad = int(np.flatnonzero(codes < 0)[0])
-                    where, row = source.place(start + bad)
+                    where, row = source.label_place(start + bad)
                     raise DataError(
                         f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
                         f"its labels are {', '.join(list(known)[:20])}"
@@ -162,7 +162,7 @@ class Model:
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory):
-                raw = as_values(labels.take(stop - start), shifted(source.place, start))
+                raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
                 if raw.dtype.kind not in "biuf":
                     raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
                 residuals = scores[:, :1] - raw[:, None]

@@ -271,7 +271,7 @@ NO_TEXT = {
 def test_labels_that_are_no_text(tmp_path, labels):
     path = write_h5(tmp_path / "a.h5", ROWS)
     np.save(tmp_path / "y.npy", np.tile(labels, 5))
-    with pytest.raises(DataError, match=r"a\.h5: the label of row 0 is no text"):
+    with pytest.raises(DataError, match=r"/y\.npy: the label of row 0 is no text"):
         sm.train(path, y=str(tmp_path / "y.npy"))
 
 

@@ -154,6 +154,7 @@ def test_messages_name_the_shard_and_its_own_row(tmp_path):
     second = write_h5(tmp_path / "2.h5", np.where(np.arange(40).reshape(20, 2) == 11, np.nan, 1.0), np.ones(20))
     with open_source([first, second]) as source:
         assert source.place(29) == (first, 29) and source.place(30) == (second, 0) and source.place(49) == (second, 19)
+        assert source.label_place(49) == source.place(49)
         with pytest.raises(DataError, match=r"2\.h5: row 5, column 1 is NaN"):
             list(read_blocks(source, 1 << 30))
     third = write_h5(tmp_path / "3.h5", np.ones((9, 2)), np.where(np.arange(9) == 4, np.nan, 1.0))

@@ -12,6 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.columns import add_columns
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.rounding import blur
 from streammargin.solvers.state import Array, Layout, Number, Room
@@ -46,7 +47,8 @@ class Method(Solver):
 
     schedule = primal or dual: Algorithms 2 and 1 with the paper's own steps, one for all columns, and without restarts.
 
-    A first pass at w = 0 takes the duals that are best there: where they are optimal, so is w = 0.
+    A first pass at w = 0, with the constant that is best then where it is not penalised, takes the duals that are best
+    there: where they are optimal, so is w = 0.
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
@@ -155,6 +157,9 @@ class Method(Solver):
             )
             state.numbers["lift tempo"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
             a["ratio"][:] = math.sqrt(_dot(a["tempo"], squares) / mass)  # times ||alpha||, once it is known
+            if problem.objective.free and not problem.targets.size:
+                for k in range(problem.count):
+                    a["w"][:, k, -1] = a["w_anchor"][k, -1] = constant_alone(problem, k) / state.numbers["constant"]
         else:  # Theorem 6, with the mean loss in place of the sum
             a["tempo"][:] = state.numbers["lift tempo"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))

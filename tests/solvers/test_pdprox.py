@@ -200,7 +200,26 @@ def test_a_C_too_small_for_any_weight_is_proven_by_the_first_read():
     y = np.where(np.arange(50) % 2, 1, -1)  # as many of either class
     result = sm.train((X, y), penalty="l1", C=0.01)
     assert result.converged and result.passes == 1 and not result.model.coef_.any()
-    assert result.certificate["primal"] == 0.5 and result.certificate["dual"] == pytest.approx(0.5)
+    assert result.certificate["primal"] == pytest.approx(0.5) and result.certificate["dual"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("rarer", [0.1, 0.4])
+def test_so_it_is_where_one_class_is_rarer_and_the_constant_is_not_penalised(loss, rarer):
+    X, _ = rows()
+    y, options = np.where(np.arange(50) < 50 * rarer, "rare", "more"), {"penalty": "l1", "loss": loss, "tol": 1e-6}
+    result = sm.train((X, y), C=0.001, sample_weight=WEIGHTS, bias=2.0, **options)
+    assert result.converged and result.passes == 1 and not result.model.coef_.any()
+    signs = np.where(y == result.model.classes_[1], 1.0, -1.0)
+
+    def losses(b):
+        return sum(make_loss(loss).primal(s * b, 0.001 * w) for s, w in zip(signs, WEIGHTS, strict=True) if w > 0)
+
+    least = min(losses(b) for b in np.linspace(-4.0, 4.0, 8001))
+    assert result.certificate["primal"] == pytest.approx(least, rel=1e-6)
+    assert losses(result.model.intercept_[0]) == pytest.approx(least, rel=1e-6)
+    three = sm.train((X, np.digitize(np.arange(50), [4, 20])), C=0.001, **options)
+    assert three.converged and three.passes == 1 and not three.model.coef_.any()
 
 
 @pytest.mark.parametrize("schedule", ["primal", "dual"])

@@ -38,6 +38,7 @@ def train(
     groups: Any = None,
     penalize_bias: bool | None = None,
     dual_budget: float | None = None,
+    C_path: int | None = None,
     tol: float = 1e-3,
     passes: int = 1000,
     max_seconds: float | None = None,

@@ -91,7 +91,7 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
 
 def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
     """What to say of a best C that is the smallest or the largest of several."""
-    given = sorted({one["C"] for one in trials})
+    given = sorted({one["C"] for one in trials if "nonzeros" not in one})  # a path finds its own
     if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf:
         return None
     size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")

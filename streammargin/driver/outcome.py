@@ -31,6 +31,7 @@ class Outcome:
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
     midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
     smallest_margin: tol times the mean row norm, of a hard margin.
+    C, path: of a path over C, the value that did best, and what was proven at each.
     """
 
     reason: str
@@ -42,6 +43,8 @@ class Outcome:
     valid_errors: np.ndarray | None
     midway: np.ndarray | None = None
     smallest_margin: float | None = None
+    C: float | None = None
+    path: list[dict[str, Any]] | None = None
 
 
 def certificate_event(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from streammargin.answers.linear import LinearAnswer
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
+from streammargin.driver.path import Path
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import BIAS, CERTIFICATE, DONE, PASS, PROLOGUE, SCALING, Progress
 from streammargin.driver.ranges import Ranges
@@ -51,10 +53,12 @@ class Run:
         publish: bool = False,
         midway: bool = False,
         scaling: Scaling | None = None,
+        path: Path | None = None,
     ) -> None:
         self.problem, self.solver, self.reader, self.column = problem, solver, reader, bias
         self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
+        self.path = path
         self.bias = Midway(problem.count) if midway else None
         self.ranges = Ranges(problem) if scaling is None else None  # until the first pass is over
         self.state = solver.start(problem)
@@ -248,6 +252,9 @@ class Run:
         p = self.progress
         p.round += 1
         p.go(self._after_scaling())
+        if self.path is not None and p.phase == PASS:
+            self.path.begin(self.solver.wakes(self.problem, self.state))
+            self.take_path()
 
     # passes
 
@@ -295,12 +302,39 @@ class Run:
     def _go_on(self) -> None:
         """After a pass that was certified, or needs no certificate."""
         p = self.progress
-        if not self.active.size:
+        if not self.active.size and self.path is not None and self.path.more:
+            self._next_on_path(self.path)
+        elif not self.active.size:
             self._finish("tolerance")
         elif p.ending is not None:
             self._finish(p.ending)
         else:
             p.go(PASS)
+
+    def take_path(self) -> None:
+        """Take the value of C that the path is at."""
+        assert self.path is not None
+        self.problem, self.costs = self.path.at(), [self.path.C]
+
+    def _next_on_path(self, path: Path) -> None:
+        p = self.progress
+        self._keep_on_path(path)
+        path.number += 1
+        self.take_path()
+        self.solver.dearer(self.problem, self.state, path.step)
+        none = np.zeros(self.problem.count, bool)
+        fresh = Progress(none, none.copy(), Stopping(self.problem.count, self.limits.tol))
+        self.progress = replace(fresh, number=p.number, round=p.round, estimate=p.estimate)
+        self.active = self.progress.active
+        self.progress.go(PASS)
+
+    def _keep_on_path(self, path: Path) -> None:
+        p = self.progress
+        if p.figures is not None:
+            if self.validator is not None and p.validated < p.judged:
+                w = np.stack([f.w for f in p.figures])
+                p.valid_errors, p.validated = self.validator.errors(self.answer(w)), p.judged
+            path.keep(p.figures, p.wrong, p.valid_errors, p.number)
 
     # certificates
 
@@ -371,6 +405,8 @@ class Run:
             raise out_of_range()
         if p.proven and self.validator is not None and p.validated < p.judged:
             p.valid_errors, p.validated = self.validator.errors(self.answer(w)), p.judged
+        if self.path is not None and reason != "signal":
+            self._keep_on_path(self.path)
         p.go(BIAS if self.bias is not None and reason != "signal" else DONE)
 
     def _find_bias(self, blocks: Blocks) -> None:
@@ -413,7 +449,8 @@ class Run:
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
-        return Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked)
+        found = Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked)
+        return found if self.path is None else self.path.chosen(found)
 
 
 def run(training: Run, between: Callable[[Run, str | None], None] | None = None) -> Outcome:

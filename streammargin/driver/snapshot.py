@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.driver.path import Path
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import Progress
 from streammargin.driver.ranges import Ranges
@@ -17,7 +18,7 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Problem
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.figures import Figures
-from streammargin.solvers.state import Array, Kept, Layout, State, is_number, numbers_of
+from streammargin.solvers.state import Array, Kept, Layout, State, is_count, is_number, numbers_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -40,9 +41,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     progress = {name: value for name, value in progress.items() if not isinstance(value, np.ndarray)}
     progress["stopping"] = asdict(p.stopping)
     if p.figures is not None:
-        progress["figures"] = [
-            {f.name: getattr(one, f.name) for f in fields(one) if f.name != "w"} for one in p.figures
-        ]
+        progress["figures"] = _plain_figures(p.figures)
     plain["progress"] = progress
     if run.scaling is not None:
         arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
@@ -50,7 +49,38 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
         arrays["ranges"] = run.ranges.largest
     if run.bias is not None:
         arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
+    if (path := run.path) is not None:
+        plain["path"] = {name: getattr(path, name) for name in PATH} | {"kept": _plain_figures(path.kept)}
+        arrays |= {"path/errors": path.errors, **{f"path/{k}": one.w for k, one in enumerate(path.kept)}}
     return plain, arrays
+
+
+PATH = ("first", "number", "table", "best")
+
+
+def _plain_figures(figures: list[Figures]) -> list[dict[str, Any]]:
+    """Without the weights."""
+    return [{f.name: getattr(one, f.name) for f in fields(one) if f.name != "w"} for one in figures]
+
+
+def _figures(saved: list[dict[str, Any]], w: list[np.ndarray]) -> list[Figures]:
+    if not all(value is None or is_number(value) for one in saved for value in one.values()):
+        raise ValueError("its figures are no numbers")
+    return [Figures(w=weights, **one) for weights, one in zip(w, saved, strict=True)]
+
+
+def _restore_path(path: Path, plain: dict[str, Any], arrays: Arrays, width: int) -> None:
+    """ValueError where the saved one is at no value of this one."""
+    table, number, best, first = plain["table"], plain["number"], plain["best"], plain["first"]
+    known = is_count(number) and number < path.count and len(table) in (number, number + 1) and -1 <= best < len(table)
+    if not known or not is_number(first) or not 0.0 <= first < np.inf or (number > 0 and first == 0.0):
+        raise ValueError("it is on another path")
+    weights = [arrays[f"path/{k}"] for k in range(len(plain["kept"]))]
+    if (best >= 0) != bool(weights) or {w.shape for w in weights} - {(width,)}:
+        raise ValueError("its path keeps other weights")
+    path.first, path.number, path.table, path.best = first, number, table, best
+    path.kept = _figures(plain["kept"], weights)
+    _fill(path.errors, arrays["path/errors"], "path/errors")
 
 
 def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
@@ -66,10 +96,13 @@ def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 
 
 def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
-    state, problem = run.state, run.problem
     for name, array in arrays.items():
         if array.dtype.kind == "f" and np.isnan(array.min(initial=0.0)):  # without a copy of its length
             raise ValueError(f"{name} holds nan")
+    if run.path is not None:
+        _restore_path(run.path, plain["path"], arrays, run.problem.features + 1)
+        run.take_path()
+    state, problem = run.state, run.problem
     if run.scaling is not None:
         for name, array in run.scaling.arrays().items():
             _fill(array, arrays[f"scaling/{name}"], name)
@@ -150,9 +183,7 @@ def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
     saved["spent"] = tuple(saved["spent"])
     if saved["figures"] is not None:
         w = run.solver.certified(run.problem, run.state)
-        if not all(value is None or is_number(value) for one in saved["figures"] for value in one.values()):
-            raise ValueError("its figures are no numbers")
-        saved["figures"] = [Figures(w=w[k], **figures) for k, figures in enumerate(saved["figures"])]
+        saved["figures"] = _figures(saved["figures"], list(w))
     return Progress(**saved)
 
 

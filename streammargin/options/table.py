@@ -121,6 +121,9 @@ class Options:
         "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size); pdprox: primal or dual",
         solver=True)
     stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
+    C_path: int | None = option(None, Whole(2), "problem", PENALISED & ~(Where.CLASSIFIER | Where.NUMBERS), "so many "
+        "values of C one after the other, each from the weights and duals of the one before: from the C where w leaves "
+        "0 to `C`, or to 1000 times that; the best on `valid` is kept (pdprox)", solver=True)
     dual_budget: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="M"),
         "problem", PENALISED & CLASSES, "of the duals, in rows: sum_i alpha_i <= M for 0 <= alpha_i <= s_i, so that "
         "the M largest losses are summed and no others (pdprox)", solver=True)
@@ -153,8 +156,10 @@ class Options:
             value = getattr(self, line.name)
             if value is not None or line.default is not None:
                 object.__setattr__(self, line.name, line.metadata["kind"].check(line.name, value))
-        if self.costs and len(self.costs) > 1 and self.valid is None:
+        if ((self.costs and len(self.costs) > 1) or self.C_path is not None) and self.valid is None:
             raise UsageError("several values of `C` need held-out data to choose among them; give `valid=DATA`")
+        if self.C_path is not None and self.costs and (len(self.costs) > 1 or self.hard):
+            raise UsageError("a path ends at one finite `C`, and finds the values before; give the largest one alone")
 
     @property
     def costs(self) -> list[float] | None:

@@ -43,13 +43,16 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Ite
 
     judged: what the rows are judged by, errors or losses.
     """
+    path = any("nonzeros" in one for one in trials)
     if trials:
-        yield f"{'C':>10}  {'certified gap':<13}  {'training error':<14}  held-out {judged}"
+        begin = f"{'C':>10}  {'nonzeros  ' if path else ''}"
+        yield f"{begin}{'certified gap':<13}  {'training error':<14}  held-out {judged}"
     for one in trials:
         gap = relative(one["margin_gap"] if one["gap"] is None else one["gap"])
         errors = [share(one["train_error"]), share(one["valid_error"])]
         mark = "  best" if one["C"] == best else ""
-        yield f"{one['C']:>10g}  {gap:<13}  {errors[0]:<14}  {errors[1]:<14}{mark}".rstrip()
+        nonzeros = f"{one['nonzeros']:>8}  " if path else ""
+        yield f"{one['C']:>10g}  {nonzeros}{gap:<13}  {errors[0]:<14}  {errors[1]:<14}{mark}".rstrip()
 
 
 class Console:

@@ -219,6 +219,17 @@ class Solver(ABC):
             )
         raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
 
+    def wakes(self, problem: Problem, state: State) -> float:
+        """Called before the first pass, of a path over C: how many times as large C may be with w = 0 still optimal.
+
+        As far as that is known; 0 where it is at no C.
+        """
+        raise AssertionError(f"{self.name} knows no path")
+
+    def dearer(self, problem: Problem, state: State, factor: float) -> None:
+        """Called between two passes of a path: go on with C so many times as large."""
+        raise AssertionError(f"{self.name} knows no path")
+
     def reached(self, problem: Problem, figures: Figures) -> bool:
         """Whether exact figures prove what the user asked for; default: what the objective says."""
         return problem.objective.reached(figures, problem.tol)

@@ -8,14 +8,14 @@ import numpy as np
 
 from streammargin.solvers.base import Problem
 
-FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, relative to it
+FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
 
 
 def constant_alone(problem: Problem, k: int) -> float:
     """The score b that is best for all rows of classes: it minimises sum_i cap_i phi(y_i b), which takes no read.
 
-    Of a kink it is the side towards 0: the duals of the classes that hold it back are within those of the others then,
-    which `balanced` scales down to what is optimal.
+    Of a kink it is the side towards 0, and of one at 0 the other: the duals there are optimal once the heavier side is
+    scaled down, as `balanced` does.
     """
     there = problem.there(slice(None))
     weights = problem.weights[there] if problem.weights.size else None
@@ -31,10 +31,10 @@ def constant_alone(problem: Problem, k: int) -> float:
     while losses(2.0 * high * side) < losses(high * side) and high < FARTHEST:
         high *= 2.0
     high *= 2.0
-    while high - low > NEAREST * high:  # the loss is convex: a third of the stretch is always without the minimum
+    while high - low > NEAREST * max(1.0, high):  # by convexity a third of the stretch is without the minimum
         third = (high - low) / 3.0
         if losses((low + third) * side) <= losses((high - third) * side):
             high -= third
         else:
             low += third
-    return side * low * (1.0 - NEAREST)
+    return side * max(low * (1.0 - NEAREST), NEAREST)

@@ -59,7 +59,7 @@ class Method(Solver):
     prologue = 1
     numeric = True
     requires = ("step", "primal", "dual")
-    options = ("schedule", "dual_budget")
+    options = ("schedule", "dual_budget", "C_path")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -136,6 +136,34 @@ class Method(Solver):
         weights = problem.weights[rows] if problem.weights.size else problem.weights
         add_columns(block, problem.codes[rows], weights, *a["columns"])
         state.numbers["constant"] = float(block.bias)
+        if problem.options.get("C_path"):
+            if first == 0:
+                self._set_constants(problem, state)
+            self._meet(problem, state, np.arange(problem.count), block, first, a["total"][:, :0])
+
+    def _set_constants(self, problem: Problem, state: State) -> None:
+        """The weights that all begins with: 0, but for a constant that is not penalised."""
+        a = state.arrays
+        if problem.objective.free and not problem.targets.size and self._schedule(problem) is None:
+            for k in range(problem.count):
+                a["w"][:, k, -1] = a["w_anchor"][k, -1] = constant_alone(problem, k) / state.numbers["constant"]
+
+    def wakes(self, problem: Problem, state: State) -> float:
+        a = state.arrays
+        found = [self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)[0] for k in range(problem.count)]
+        a["alpha"][:] = 0.0
+        return min(problem.objective.penalty.wakes(problem.objective.penalised(theta)) for theta in found)
+
+    def dearer(self, problem: Problem, state: State, factor: float) -> None:
+        a = state.arrays
+        for name in ("alpha", "image", "mass"):
+            a[name] *= factor
+        a["alpha_anchor"][:] = a["alpha"]
+        a["w_anchor"][:] = a["w"][LAST]
+        a["gap_anchor"][:] = a["gap"][:] = a["best_primal"][:] = math.inf
+        a["best_dual"][:] = -math.inf
+        for name in ("w_total", "lift_total", "total", "pull_total", "duals_total", "passes"):
+            a[name][:] = 0
 
     def _begin(self, problem: Problem, state: State) -> None:
         """After the prologue: what tau is for each column, up to a factor, and the steps of the paper."""
@@ -157,9 +185,7 @@ class Method(Solver):
             )
             state.numbers["lift tempo"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
             a["ratio"][:] = math.sqrt(_dot(a["tempo"], squares) / mass)  # times ||alpha||, once it is known
-            if problem.objective.free and not problem.targets.size:
-                for k in range(problem.count):
-                    a["w"][:, k, -1] = a["w_anchor"][k, -1] = constant_alone(problem, k) / state.numbers["constant"]
+            self._set_constants(problem, state)
         else:  # Theorem 6, with the mean loss in place of the sum
             a["tempo"][:] = state.numbers["lift tempo"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
@@ -183,12 +209,19 @@ class Method(Solver):
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
+        self._meet(problem, state, active, block, first, a["total"])
+
+    def _meet(
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, total: np.ndarray
+    ) -> None:
+        """Step the duals of the rows by the margins that they have, and add up what certifies both."""
+        a = state.arrays
         lengths = a["step"] * a["ratio"]
         curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
         kernel.pdprox_block(
             block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], a["lift"],
-            a["blur"], curvature, twice, a["alpha"], a["total"], a["pull"], a["losses"], a["duals"], a["wrong"],
+            a["blur"], curvature, twice, a["alpha"], total, a["pull"], a["losses"], a["duals"], a["wrong"],
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -225,6 +258,12 @@ class Method(Solver):
 
     def _dual(self, problem: Problem, k: int, pull: np.ndarray, sums: np.ndarray, passes: int) -> float:
         """The bound of duals whose sums these are, or of the mean of several: the dual objective is concave."""
+        return problem.objective.bounds(*self._feasible(problem, k, pull, sums, passes))[0]
+
+    def _feasible(
+        self, problem: Problem, k: int, pull: np.ndarray, sums: np.ndarray, passes: int
+    ) -> tuple[np.ndarray, Sums]:
+        """A^T alpha of the part of these duals that fits the constant and the budget, and its sums."""
         objective = problem.objective
         names = (kernel.DUAL, kernel.ALPHA, kernel.SUMMED, kernel.PULLED)
         sides = []
@@ -235,7 +274,7 @@ class Method(Solver):
         budget = float(self._budgets(problem)[k])
         if total.alpha > budget:
             theta, total = budget / total.alpha * theta, total.part(budget / total.alpha)
-        return objective.bounds(theta, total)[0]
+        return theta, total
 
     @staticmethod
     def _keep(

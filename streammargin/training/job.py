@@ -21,6 +21,7 @@ from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
+from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run, run
@@ -137,7 +138,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
 
     # weights of the certificate event and the model are further copies of (K, d+1)
     own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
-    own += 8 * (3 * asked.count + 4) * (source.features + 1)
+    own += 8 * ((3 + (options.C_path is not None)) * asked.count + 4) * (source.features + 1)
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
     def problem_for(method: Solver) -> Problem:
@@ -320,7 +321,7 @@ class Job:
             **self.options.plain(),
             "solver": self.method.name,
             "loss": loss_text(self.method.default_loss if self.options.loss is None else self.options.loss),
-            "C": costs if len(costs) > 1 else costs[0],
+            "C": costs if len(costs) > 1 else costs[0] if self.options.C_path is None else self.options.plain()["C"],
             "bias": self.options.bias if self.options.midway else self.column,
             "p": self.problem.p,
         }
@@ -351,9 +352,12 @@ class Job:
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
+        path = None
+        if options.C_path is not None:
+            path = Path(self.problem, self.costs[0], options.C_path, options.costs[0] if options.costs else None)
         return Run(
             self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
-            publish=bool(history.listeners), midway=options.midway, scaling=self.scaling,
+            publish=bool(history.listeners), midway=options.midway, scaling=self.scaling, path=path,
         )  # fmt: skip
 
     def _chosen(self, outcome: Outcome) -> tuple[int, slice]:
@@ -392,7 +396,7 @@ class Job:
         problem, target, costs = self.problem, self.target, self.costs
         trial, chosen = self._chosen(outcome)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
-        certificate = certificates[trial]
+        certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
         center, factor = (0.0, 1.0) if self.scaling is None else (self.scaling.center, self.scaling.factor)
         coef = outcome.w[chosen, :-1] * factor
@@ -403,7 +407,7 @@ class Job:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
         intercept = constant - (coef * center).sum(axis=1) + target.shift
         header = {
-            **self.params(), "C": costs[trial], "rows": problem.rows, "features": problem.features,
+            **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
             "positive": target.rest, "certificate": certificate,
         }  # fmt: skip
@@ -411,8 +415,8 @@ class Job:
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
-            "C": costs[trial] if len(costs) > 1 else None,
-            "trials": self._trials(certificates) if len(costs) > 1 and outcome.figures is not None else None,
+            "C": C if len(costs) > 1 or outcome.path else None,
+            "trials": outcome.path or (self._trials(certificates) if len(costs) > 1 and outcome.figures else None),
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
             "smallest_margin": outcome.smallest_margin, "never_predicted": unpredicted,
         }  # fmt: skip

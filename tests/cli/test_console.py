@@ -131,6 +131,17 @@ def test_many_C_stay_within_the_lines_of_a_run(many, best, monkeypatch):
     assert (f"{many - 7} more values of C stand in the log" in table) == (many > 8)
 
 
+def test_a_path_shows_how_many_weights_are_not_0():
+    stream = io.StringIO()
+    one = {"C": 0.25, "nonzeros": 12, "gap": 5e-4, "margin_gap": None, "train_error": 0.25, "valid_error": 0.3}
+    end = {"event": "run_end", "status": "ok", "converged": True, "reason": "tolerance", "passes": 7, "seconds": 2.0}
+    Console(stream=stream)({**end, "C": 0.25, "trials": [one], **one, "residual": None})
+    assert stream.getvalue().splitlines()[:2] == [
+        "         C  nonzeros  certified gap  training error  held-out error",
+        "      0.25        12  5.0e-04        0.2500          0.3000          best",
+    ]
+
+
 def test_several_C_end_with_a_table(monkeypatch):
     Clock(monkeypatch)
     stream = io.StringIO()

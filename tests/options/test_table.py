@@ -71,7 +71,7 @@ def test_the_help_of_train_describes_every_option():
 def test_what_a_stream_refuses_is_what_the_table_says(line):
     wrong = {"tol": 0.5, "passes": 3, "scale": "std", "epsilon": 0.1, "x": "X", "y": "y", "sample_weight": "s",
              "valid": "v.h5", "checkpoint": "folder", "checkpoint_seconds": 5, "resume": True,
-             "penalty": "l1", "l1_ratio": 0.5, "groups": [0, 1], "penalize_bias": False, "dual_budget": 3,
+             "penalty": "l1", "l1_ratio": 0.5, "groups": [0, 1], "penalize_bias": False, "dual_budget": 3, "C_path": 4,
              "slope": 3.0, "quantile": 0.2}  # fmt: skip
     rows = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1, -1])
     assert (line.name in wrong) == (Where.STREAM not in line.metadata["where"])

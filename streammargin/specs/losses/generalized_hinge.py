@@ -26,8 +26,8 @@ class GeneralizedHinge(NamedTuple):
         return u <= 0.0
 
     def step(self, alpha, u, L, cap):
-        if L <= 0.0:  # a row of norm 0: u = 0, and every dual from cap on is as good
-            return cap
+        if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 every one from there on is as good
+            return 0.0 if u > 1.0 else cap if u >= 0.0 else self.a * cap
         # the middle one of the maxima on either side of the bend at cap, and the bend
         moved = min(max(cap, alpha - u / L), alpha + (1.0 - u) / L)
         return self.feasible(moved, cap)

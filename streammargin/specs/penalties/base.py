@@ -9,6 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+TINY = 1e-300
+
 
 class Given(NamedTuple):
     """What penalties are made of: the exponent p, the share of a norm beside a square, an integer a column."""
@@ -54,6 +56,10 @@ class Penalty(ABC):
         gauge, relative; the bound holds for all that it leaves open.
         """
 
+    def wakes(self, theta: np.ndarray) -> float:
+        """The largest factor s with R*(s theta) = 0: up to it no weight leaves 0. 0 where there is none."""
+        return 0.0
+
     def stretch(self, size: int) -> float:
         """How much longer than ||e||_2 the change of the gauge by a change e (size,) may be."""
         return 1.0
@@ -97,6 +103,9 @@ class Norm(Penalty):
 
     def bound(self, gain: float, gauge: float, rounding: float) -> float:
         return max(0.0, gain / max(1.0, gauge * (1.0 + rounding)))
+
+    def wakes(self, theta: np.ndarray) -> float:
+        return 1.0 / max(self.gauge(theta), TINY)
 
 
 class Square(Penalty):

@@ -29,6 +29,9 @@ class ElasticNet(Square):
     def gauge(self, theta: np.ndarray) -> float:
         return lp_norm(shrink(theta, self.r), 2.0) / math.sqrt(1.0 - self.r)
 
+    def wakes(self, theta: np.ndarray) -> float:
+        return self.r * L1().wakes(theta)
+
     def stretch(self, size: int) -> float:
         return 1.0 / math.sqrt(1.0 - self.r)
 

@@ -109,6 +109,9 @@ class GroupNet(Grouped, Square):
         beyond = np.maximum(self.groups.lengths(theta) - self.r * self.groups.roots, 0.0)
         return lp_norm(beyond, 2.0) / math.sqrt(1.0 - self.r)
 
+    def wakes(self, theta: np.ndarray) -> float:
+        return self.r * GroupLasso(self.groups).wakes(theta)
+
     def stretch(self, size: int) -> float:
         return 1.0 / math.sqrt(1.0 - self.r)
 

@@ -1,0 +1,91 @@
+"""A path over C: each value is solved as if it stood alone, and a path that is stopped goes on where it was."""
+
+import json
+
+import numpy as np
+import pytest
+from reference.datasets import noisy
+
+import streammargin as sm
+
+CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+X, Y = noisy(120)
+Y = np.where(X[:, 0] > 0.8, 1, Y)  # one class is rarer
+ROWS, VALID = (X[30:], Y[30:]), (X[:30], Y[:30])
+GROUPS = np.arange(X.shape[1]) // 2
+
+
+def train(count=5, **options):
+    given = {"penalty": "l1", "tol": 1e-5, "passes": 5000, "valid": VALID, **options}
+    return sm.train(given.pop("rows", ROWS), C_path=count, **given)
+
+
+@pytest.mark.parametrize("options", [
+    {"loss": "logistic", "C": 3.0}, {"penalty": "elasticnet", "l1_ratio": 0.7, "class_weight": "balanced"},
+    {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5, "scale": "std"},
+    {"rows": (X, np.arange(120) % 3), "valid": (X[:30], np.arange(30) % 3)},
+])  # fmt: skip
+def test_every_value_is_solved_as_if_it_stood_alone(options):
+    result = train(**options)
+    table = result.run_end["trials"]
+    assert result.converged and result.model.header["solver"] == "pdprox" and len(table) == 5
+    assert np.allclose(np.diff(np.log([one["C"] for one in table]), n=2), 0.0)
+    assert table[-1]["C"] == pytest.approx(options.get("C", 1000.0 * table[0]["C"]))
+    rows = options.pop("rows", ROWS)
+    alone = {"penalty": "l1", "tol": 1e-6, "passes": 5000, "solver": "pdprox", **options, "valid": None}
+    for one in table[::2]:
+        best = sm.train(rows, **{**alone, "C": one["C"]})
+        assert one["gap"] <= 1e-5 and one["primal"] == pytest.approx(best.certificate.primal, rel=2e-5)
+    assert table[0]["nonzeros"] == 0 and table[0]["passes"] == 1 and max(one["nonzeros"] for one in table) > 0
+    beyond = sm.train(rows, **{**alone, "C": 1.05 * table[0]["C"]})
+    if options.get("loss") == "logistic":  # where the first value is exactly the last with w = 0
+        assert beyond.model.coef_.any()
+    errors = [one["valid_error"] for one in table]
+    chosen = table[int(np.argmin(errors))]
+    assert result.model.header["C"] == chosen["C"] == result.run_end["C"]
+    assert np.count_nonzero(result.model.coef_) == chosen["nonzeros"]
+    assert result.certificate.valid_error == min(errors) and result.certificate.primal == chosen["primal"]
+
+
+def stop_after(blocks):
+    calls = iter(range(blocks))
+    return lambda: None if next(calls, None) is not None else "signal"
+
+
+def bits(result):
+    events = [{k: v for k, v in e.items() if k not in CLOCKS} for e in result.history if e["event"] != "checkpoint"]
+    return result.model.coef_.tobytes(), json.dumps(events), json.dumps(result.run_end["trials"])
+
+
+def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path):
+    straight, values = train(4), set()
+    result = train(4, checkpoint=str(tmp_path), should_stop=stop_after(1))
+    while result.reason == "signal":
+        result = train(4, checkpoint=str(tmp_path), resume=True, should_stop=stop_after(23))
+        values.add(result.history[-1]["C"])
+    assert len(values) > 2 and bits(result) == bits(straight)
+    assert bits(train(4, checkpoint=str(tmp_path), resume=True)) == bits(straight)  # at once
+    with pytest.raises(sm.UsageError, match="holds a training with C_path 4, and this one has 5"):
+        train(5, checkpoint=str(tmp_path), resume=True)
+
+
+def test_a_path_cut_short_keeps_the_best_so_far():
+    whole = train(5)
+    passes = whole.run_end["trials"][2]["passes"] + 1
+    result = train(5, passes=passes)
+    assert result.reason == "passes" and not result.converged and len(result.run_end["trials"]) == 4
+    assert result.run_end["trials"][:3] == whole.run_end["trials"][:3]
+    assert result.model.header["C"] in [one["C"] for one in whole.run_end["trials"][:4]]
+
+
+@pytest.mark.parametrize("options, told", [
+    ({"valid": None}, "several values of C need held-out data"),
+    ({"C": [1.0, 2.0]}, "a path ends at one finite C"), ({"C": np.inf}, "a path ends at one finite C"),
+    ({"C": 1e-9}, r"w is 0 up to C = .*; let it end at a larger C"), ({"count": 1}, "C_path must be"),
+    ({"penalty": "l2", "solver": "pdprox"}, "w leaves 0 at any C above 0"),
+    ({"penalty": "lp"}, "C_path is for pdprox"),
+    ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C_path"),
+])  # fmt: skip
+def test_what_is_no_path_is_told_in_a_sentence(options, told):
+    with pytest.raises(sm.UsageError, match=told):
+        train(**options)

@@ -35,6 +35,7 @@ from streammargin.specs.losses.base import Given
 from streammargin.specs.penalties import DEFAULT, PENALTIES
 
 MIDWAY = "midway"  # the bias that is found after the weights
+SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
 
 
 class Where(Flag):
@@ -156,10 +157,8 @@ class Options:
             value = getattr(self, line.name)
             if value is not None or line.default is not None:
                 object.__setattr__(self, line.name, line.metadata["kind"].check(line.name, value))
-        if ((self.costs and len(self.costs) > 1) or self.C_path is not None) and self.valid is None:
-            raise UsageError("several values of `C` need held-out data to choose among them; give `valid=DATA`")
-        if self.C_path is not None and self.costs and (len(self.costs) > 1 or self.hard):
-            raise UsageError("a path ends at one finite `C`, and finds the values before; give the largest one alone")
+        if self.costs and len(self.costs) > 1 and self.valid is None:
+            raise UsageError(SEVERAL)
 
     @property
     def costs(self) -> list[float] | None:

@@ -41,7 +41,7 @@ from streammargin.driver.setup import (
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, predicted
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
-from streammargin.options.table import Options, Where
+from streammargin.options.table import SEVERAL, Options, Where
 from streammargin.result import Certificate, TrainResult
 from streammargin.sizes import format_size, parse_size
 from streammargin.solvers.auto import candidates, reason
@@ -122,6 +122,11 @@ def make_task(options: Options) -> Task:
             "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use "
             "`C=inf` without `multiclass=joint`, or give the bias as a number"
         )
+    if options.C_path is not None:
+        if options.valid is None:
+            raise UsageError(SEVERAL)
+        if len(costs) > 1 or costs == [math.inf]:
+            raise UsageError("a path ends at one finite `C`, and finds the values before; give the largest one alone")
     return Task(loss, costs)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Blocks, Problem
-from streammargin.solvers.state import Kept, Layout, Room, State, layout_bytes
+from streammargin.solvers.state import Kept, Layout, Number, Room, State, layout_bytes
 from streammargin.specs.blocks import nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
@@ -31,13 +31,18 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     """Room for rows kept, where not all of them are in memory."""
     left = 0 if problem.resident else problem.budget - layout_bytes(vectors)
     room = store.room(left, BUFFERS, problem.size + _beside(problem) * problem.rows)
-    return {"rows kept": Room(room), "the copy of a piece, and where its values stood": Room(3 * room // PARTS)}
+    return {
+        "rows kept": Room(room),
+        "the copy of a piece, and where its values stood": Room(3 * room // PARTS),
+        "brought": Number(0),
+        "least": Number(0.0),
+    }
 
 
 def due(state: State, blocks: Blocks) -> Parts:
     """The rows kept, in their pieces, where blocks have brought enough rows since they were visited last."""
     parts = sorted(state.kept.items())
-    brought = state.numbers.get("brought", 0) + sum(block.rows() for _, block in blocks)
+    brought = state.numbers["brought"] + sum(block.rows() for _, block in blocks)
     now = brought >= BROUGHT * sum(kept.ids.size for _, kept in parts)
     state.numbers["brought"] = 0 if now else brought
     return parts if now else []

@@ -63,6 +63,8 @@ def train(
 ) -> TrainResult:
     """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||_p^2 by default.
 
+    With a loss of numbers it is a regression: phi(x_i.w - y_i) in place of phi(y_i x_i.w).
+
     A training that does not converge is told to the logger "streammargin", with what to do about it.
 
     Parameters

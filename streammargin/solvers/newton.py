@@ -78,8 +78,7 @@ class Method(CertifiedBySweep):
     def layout(self, problem: Problem) -> Layout:
         own = self._own_layout(problem)
         size = layout_bytes(own)
-        duals = 8 * problem.count * problem.rows
-        layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) + duals - size))}
+        layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) - size))}
         if _keeps(problem):
             before = NEAR_MARGIN.layout(problem)
             return {**before, "then": Room(max(0, layout_bytes(layout) - layout_bytes(before)))}
@@ -291,7 +290,7 @@ class Method(CertifiedBySweep):
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], alpha[k], a["margins"][k])
         kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in best_layout(problem)}}
         a.clear()
-        ascent = ASCENT.start(_double(problem))
+        ascent = ASCENT.start(_double(problem))  # its own duals are zeros, and take no memory
         state.arrays = {**ascent.arrays, **kept}
         state.numbers = {**ascent.numbers, "pass": state.numbers["pass"]}
 

@@ -16,7 +16,8 @@ LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 @register_jitable
 def row_norm(block, i, q):
     """||x_i||_q, or the next larger of ||x_i||_2 and ||x_i||_1 where its powers under- or overflow; 0 for 0 alone."""
-    size = block.sum_powers(i, q) ** (1.0 / q)
+    total = block.sum_powers(i, q)
+    size = np.sqrt(total) if q == 2.0 else total ** (1.0 / q)  # a power costs as much as the sum
     for r in (2.0, 1.0):
         if not (size > 0.0 and np.isfinite(size)):
             size = block.sum_powers(i, r) ** (1.0 / r)

@@ -35,9 +35,9 @@ def _logistic_step(alpha, u, kappa):
         low, high = (z, high) if -z - u - kappa * (a - alpha) > 0 else (low, z)
 
 
-def make(name, width=1.0):
-    """The loss of this name; width: the slope of the generalised hinge."""
-    g = slope = width
+def make(name, width=1.0, slope=2.0):
+    """The loss of this name; width: of the smoothed hinge, slope: of the generalised one."""
+    g = width
     return {
         "hinge": Loss(lambda u: np.maximum(1 - u, 0), lambda a: a + 0.0, _hinge_step),
         "squared_hinge": Loss(
@@ -61,4 +61,5 @@ def make(name, width=1.0):
     }[name]
 
 
-NAMES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
+NAMES = ("hinge", "squared_hinge", "smooth_hinge", "logistic")  # optimum.py solves these
+ALL = (*NAMES, "generalized_hinge")

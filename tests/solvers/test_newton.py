@@ -78,7 +78,7 @@ def hostile():
 
 
 @pytest.mark.parametrize("C", [1e-6, 1.0, 100.0, 1e8])
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", losses.ALL)
 @pytest.mark.parametrize("case", hostile())
 def test_hostile_data_end_with_a_proof(case, loss, C):
     X, y = hostile()[case]
@@ -90,7 +90,7 @@ def test_hostile_data_end_with_a_proof(case, loss, C):
     assert figures["primal"] - figures["dual"] <= 1e-3 * max(abs(figures["primal"]), abs(figures["dual"]))
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", losses.ALL)
 def test_a_weight_is_so_many_repetitions(loss):
     X, y = overlapping(60, 4)
     counts = np.random.default_rng(3).integers(0, 6, 60)
@@ -100,7 +100,7 @@ def test_a_weight_is_so_many_repetitions(loss):
     assert weighted.model.coef_ == pytest.approx(repeated.model.coef_, abs=1e-4)
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", losses.ALL)
 def test_weights_over_six_orders_of_magnitude(loss):
     X, y = overlapping(300, 6)
     weights = 10.0 ** np.random.default_rng(4).uniform(-3, 3, 300)
@@ -113,7 +113,7 @@ def test_weights_over_six_orders_of_magnitude(loss):
     assert result.certificate["dual"] <= other.certificate["primal"] * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("loss", losses.NAMES)
+@pytest.mark.parametrize("loss", losses.ALL)
 def test_classes_and_values_of_C_share_each_read(loss):
     X, _ = overlapping(300, 6)
     y = np.argmax(X[:, :3] + 0.7 * np.random.default_rng(5).standard_normal((300, 3)), axis=1)

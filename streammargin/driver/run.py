@@ -324,7 +324,9 @@ class Run:
         self.solver.dearer(self.problem, self.state, path.step)
         none = np.zeros(self.problem.count, bool)
         fresh = Progress(none, none.copy(), Stopping(self.problem.count, self.limits.tol))
-        self.progress = replace(fresh, number=p.number, round=p.round, estimate=p.estimate)
+        # nothing is left to certify before the next pass
+        now = p.number
+        self.progress = replace(fresh, number=now, judged=now, validated=now, round=p.round, estimate=p.estimate)
         self.active = self.progress.active
         self.progress.go(PASS)
 

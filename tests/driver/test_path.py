@@ -71,8 +71,10 @@ def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path):
 
 def test_a_path_cut_short_keeps_the_best_so_far():
     whole = train(5)
-    passes = whole.run_end["trials"][2]["passes"] + 1
-    result = train(5, passes=passes)
+    passes = whole.run_end["trials"][2]["passes"]
+    between = train(5, passes=passes)
+    assert between.reason == "passes" and between.run_end["trials"] == whole.run_end["trials"][:3]
+    result = train(5, passes=passes + 1)
     assert result.reason == "passes" and not result.converged and len(result.run_end["trials"]) == 4
     assert result.run_end["trials"][:3] == whole.run_end["trials"][:3]
     assert result.model.header["C"] in [one["C"] for one in whole.run_end["trials"][:4]]

@@ -310,8 +310,6 @@ class Method(CertifiedBySweep):
         return method.end_certificate(problem, state)
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
-        if state.numbers["phase"] == "steps":
-            return state.arrays["w"].copy()
         method, problem = _other(problem, state)
         return method.weights(problem, state)
 
@@ -320,7 +318,8 @@ def _other(problem: Problem, state: State) -> tuple[Start | NearMargin | Ascent,
     """The method before the second-order steps of all rows, or the one after them, and the problem as it takes it."""
     if state.numbers["phase"] == "ascent":
         return ASCENT, _double(problem)
-    return (NEAR_MARGIN if state.numbers["phase"] == "near" else START_METHOD), problem
+    # the weights of a sample, which second-order steps may set out from, are certified as those of rows kept
+    return (START_METHOD if state.numbers["phase"] == "start" else NEAR_MARGIN), problem
 
 
 def _stuck(state: State, active: np.ndarray, patience: int) -> bool:

@@ -92,7 +92,7 @@ def out_of_core(X, y, form="dense", share=0.3, **options):
     size = X.nbytes if form == "dense" else data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
     source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int))
     memory = int(share * size + 30 * len(y) + (1 << 17))
-    return sm.train(source, solver="newton", memory=memory, passes=40, bias=0, **options), source
+    return sm.train(source, **{"solver": "newton", "memory": memory, "passes": 40, "bias": 0, **options}), source
 
 
 @pytest.mark.parametrize("order", ["shuffled", "sorted by label"])
@@ -144,6 +144,15 @@ def test_with_room_for_few_rows_they_are_the_sample_to_start_from(small_plans, m
     result, _ = out_of_core(*overlapping(), tol=1e-3)
     kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
     assert result.converged and result.passes <= 25 and kept[0] > 0 and not any(kept[1:])
+
+
+def test_it_can_end_after_the_sample_too(small_plans, monkeypatch):
+    monkeypatch.setattr(newton_solver, "enough_room", lambda problem, least=10**6: least < 10**6)
+    X, y = overlapping()
+    for passes in (1, 2, 3):
+        result, _ = out_of_core(X, y, tol=1e-9, passes=passes)
+        primal = binary(X, y, C=1.0).primal(result.model.coef_[0])
+        assert result.passes == passes and result.certificate.primal == pytest.approx(primal, rel=1e-9)
 
 
 def test_where_the_rows_kept_lead_nowhere_all_rows_take_over(small_plans, monkeypatch):

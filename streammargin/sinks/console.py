@@ -216,7 +216,7 @@ class Console:
             self._line(f"{len(trials) - len(shown)} more values of C stand in the log")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         passes = counted(event["passes"], "pass")
-        if not self._gap:  # it was certified before a resume
+        if not self._gap and "gap" in event:  # it was certified before a resume; rows of a stream never are
             self._figures(event)
         parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
         if event.get("C") is not None:  # of several: the figures are those of the model that is kept

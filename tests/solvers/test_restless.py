@@ -85,7 +85,7 @@ def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(smal
 def test_copies_are_the_rows_themselves(small_plans):
     X, y = text(200)
     block = sm.open_source((X, y)).whole()
-    state = State({"alpha": np.zeros((1, 200))})
+    state = State({"alpha": np.zeros((1, 200))}, {"brought": 0, "least": 0.0})
     problem = type("Problem", (), {"count": 1})
     for first in range(0, 200, 50):
         here = [(first, store.take(block, np.arange(first, first + 50)))]

@@ -143,7 +143,7 @@ def test_rows_of_very_different_lengths():
         (
             "sdca",
             {"loss": "exponential"},
-            "needs the method step of a loss, which Exponential has not; the losses that serve are hinge",
+            "needs the method step of a loss, which Exponential has not; the losses that serve are .*, hinge, ",
         ),
     ],
 )

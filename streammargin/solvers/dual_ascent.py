@@ -153,14 +153,15 @@ class DualAscent(CertifiedBySweep):
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 or kept else 1
         if kept:  # one order for all pieces: to draw it takes as long as to visit one
-            largest = max((part.rows for _, part in kept), key=lambda piece: piece.rows())
+            largest = max((state.kept[name].rows for name in kept), key=lambda piece: piece.rows())
             mixed, together = self.order_of(problem, state, largest, blocks[0][0], again, 1)
         aside = np.zeros_like(figures)
         for turn in range(turns):
             for numbers, block, order, group in visits:
                 now = order[order.size * turn // turns : order.size * (turn + 1) // turns]
                 self.visit_rows(problem, state, active, block, numbers, now, group, figures)
-            for _, (ids, block) in kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]:
+            for name in kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]:
+                ids, block = state.kept[name]
                 order = mixed[mixed < -(-block.rows() // together)]
                 self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, together, aside)
 

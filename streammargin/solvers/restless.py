@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Blocks, Problem
-from streammargin.solvers.state import Kept, Layout, Number, Room, State, layout_bytes
+from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
 from streammargin.specs.blocks import nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
@@ -24,7 +24,7 @@ FULL = 0.875  # of the room is taken by the rows that stay: the rest is for thos
 #   three, with all blocks   6,  4               in three times the time
 VISITS, BROUGHT = 3, 0.75
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
-Parts = Sequence[tuple[str, Kept]]
+Parts = Sequence[str]  # names in state.kept: a piece that is held elsewhere stays in memory beside its next copy
 
 
 def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
@@ -41,11 +41,10 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
 
 def due(state: State, blocks: Blocks) -> Parts:
     """The rows kept, in their pieces, where blocks have brought enough rows since they were visited last."""
-    parts = sorted(state.kept.items())
     brought = state.numbers["brought"] + sum(block.rows() for _, block in blocks)
-    now = brought >= BROUGHT * sum(kept.ids.size for _, kept in parts)
+    now = brought >= BROUGHT * sum(kept.ids.size for kept in state.kept.values())
     state.numbers["brought"] = 0 if now else brought
-    return parts if now else []
+    return sorted(state.kept) if now else []
 
 
 class Moves:
@@ -53,7 +52,7 @@ class Moves:
 
     def __init__(self, state: State, blocks: Blocks, parts: Parts) -> None:
         self.numbers = [np.arange(first, first + block.rows()) for first, block in blocks]
-        self.numbers += [kept.ids for _, kept in parts]
+        self.numbers += [state.kept[name].ids for name in parts]
         self.before = self._duals(state)
 
     def _duals(self, state: State) -> list[np.ndarray]:
@@ -75,11 +74,11 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
     each = {name: nbytes(kept.rows) / kept.ids.size + _beside(problem) for name, kept in state.kept.items()}
     sizes = [nbytes(block) / block.rows() + _beside(problem) for _, block in blocks]
     if parts or not state.kept:
-        of_each = np.repeat(sizes + [each[name] for name, _ in parts], [moved.size for moved in made])
+        of_each = np.repeat(sizes + [each[name] for name in parts], [moved.size for moved in made])
         state.numbers["least"] = _limit(np.concatenate(made), of_each, int(FULL * room))
     least = state.numbers["least"]
     wanted = [np.flatnonzero(moved > least) for moved in made]
-    for (name, _), ids in zip(parts, wanted[len(blocks) :], strict=True):
+    for name, ids in zip(parts, wanted[len(blocks) :], strict=True):
         _choose(state, name, ids)
     taken = sum(each[name] * kept.ids.size for name, kept in state.kept.items())
     if taken + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) > room:

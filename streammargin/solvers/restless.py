@@ -12,16 +12,15 @@ from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
 from streammargin.specs.blocks import nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
-PARTS = 32  # the rows kept lie in so many pieces: what is copied at a time is one of them
+PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
 FULL = 0.875  # of the room is taken by the rows that stay: the rest is for those that come before others can go
 # How often rows that are there together are visited, and how many rows blocks bring, over those kept, before these are
 # visited again. Reads to a gap of 1e-3 with a tenth and a fifth of the bytes for rows kept and buffers, on
 # 400,000 x 200,000 rows of text (256 MB), C = 1, and 50 copies of rcv1 (700 MB), C = 0.02:
 #   none kept               11, 11
-#   one visit                8,  9
-#   two                      7,  5      5, 6
-#   three                    6,  5      4, 4
+#   three visits             8,  5      4, 4
 #   three, with all blocks   6,  4               in three times the time
+# One visit takes up to four reads more, two up to two.
 VISITS, BROUGHT = 3, 0.75
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
 Parts = Sequence[str]  # names in state.kept: a piece that is held elsewhere stays in memory beside its next copy
@@ -33,7 +32,7 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     room = store.room(left, BUFFERS, problem.size + _beside(problem) * problem.rows)
     return {
         "rows kept": Room(room),
-        "the copy of a piece, and where its values stood": Room(3 * room // PARTS),
+        "the copy of a piece, and where its values stood": Room(5 * room // PARTS),
         "brought": Number(0),
         "least": Number(0.0),
     }

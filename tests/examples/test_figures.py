@@ -110,3 +110,12 @@ def test_the_gaussian_rows_are_those_of_the_paper(example, sparse):
     expected = np.arange(1, 2001) ** (-1.0 if sparse else -1.5)
     # away from the first columns, which the rows left out depend on; each is known to within sqrt(2/2000)
     np.testing.assert_allclose((variances / expected)[100:].mean(), 1.0, atol=0.01)
+
+
+def test_interactions_mark_the_word_at_each_choice_of_positions(example):
+    letters = np.array([[0, 1, 2, 3], [3, 3, 0, 1]])
+    X, groups = example("paper_data").interactions(letters, order=2)
+    assert X.shape == (2, 4 * 4 + 6 * 16) and np.array_equal(np.bincount(groups), [4] * 4 + [16] * 6)
+    assert np.array_equal(np.flatnonzero(X[0].toarray()[0, :16]), [0, 5, 10, 15])
+    assert X[0, 16 + 0 + 4 * 1] == 1.0 and X[1, 16 + 3 + 4 * 3] == 1.0  # positions 0 and 1
+    assert X.sum() == 2 * 10 and all(X[:, groups == g].sum() == 2 for g in range(10))

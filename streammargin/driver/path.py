@@ -1,7 +1,8 @@
-"""A path over C: from the one where w leaves 0 to larger ones, each from the duals and weights of the one before."""
+"""A path over C: from a small one to larger ones, each from the duals and weights of the one before."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,17 +15,20 @@ from streammargin.solvers.figures import Figures
 
 UNKNOWN = -1.0
 REACH = 1e3  # the largest C is so many times the first, where it is not given
+FARTHEST = 1e100  # beyond it there is no C
 
 
 class Path:
-    """Values of C, `count` of them, evenly spread on a log scale; the last one is `last`, or REACH times the first.
+    """Values of C, `count` of them, evenly spread on a log scale.
 
-    problem: at C = unit. table: what was proven at each value so far, as in the event run_end. What is kept is of the
-    value with the smallest held-out error, the smallest such C.
+    ends: the first and the last one, or the last one, or none. The first is else the one where w leaves 0, and the last
+    one REACH times the first. problem: at C = unit. table: what was proven at each value so far, as in the event
+    run_end. What is kept is of the value with the smallest held-out error, the smallest such C.
     """
 
-    def __init__(self, problem: Problem, unit: float, count: int, last: float | None) -> None:
-        self.problem, self.unit, self.count, self.last = problem, unit, count, last
+    def __init__(self, problem: Problem, unit: float, count: int, ends: Sequence[float] = ()) -> None:
+        self.problem, self.unit, self.count = problem, unit, count
+        self.given, self.last = ends[0] if len(ends) > 1 else None, ends[-1] if ends else None
         self.first = 0.0  # until it is known
         self.number = 0  # of the value at work
         self.table: list[dict[str, Any]] = []
@@ -58,13 +62,13 @@ class Path:
     def begin(self, factor: float) -> None:
         """C = unit times this factor is the largest one where w = 0 is known to be optimal.
 
-        UsageError where there is none, or none below the last.
+        UsageError where the path begins there and there is none, or none below the last.
         """
-        first = factor * self.unit
-        if not first > 0.0:
+        first = factor * self.unit if self.given is None else self.given
+        if not 0.0 < first < FARTHEST:
+            when = "at no C: no column tells rows apart" if first > 0.0 else "at any C above 0 with this penalty"
             raise UsageError(
-                "with this penalty w leaves 0 at any C above 0, where a path over C cannot begin; list the values with "
-                "`C`, or take a penalty that leaves weights 0, as `penalty=l1`"
+                f"w leaves 0 {when}, so that a path cannot begin there; name both of its ends with `C`, smaller first"
             )
         if self.last is not None and self.last <= first:
             raise UsageError(f"w is 0 up to C = {first:.4g}, where the path begins; let it end at a larger `C`")

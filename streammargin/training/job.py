@@ -125,8 +125,9 @@ def make_task(options: Options) -> Task:
     if options.C_path is not None:
         if options.valid is None:
             raise UsageError(SEVERAL)
-        if len(costs) > 1 or costs == [math.inf]:
-            raise UsageError("a path ends at one finite `C`, and finds the values before; give the largest one alone")
+        if len(costs) > 2 or costs == [math.inf] or costs != sorted(set(costs)):
+            raise UsageError("a path goes up to a finite `C`: give the last value alone, or the first and the last one")
+        costs = costs[-1:]
     return Task(loss, costs)
 
 
@@ -359,7 +360,7 @@ class Job:
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
         path = None
         if options.C_path is not None:
-            path = Path(self.problem, self.costs[0], options.C_path, options.costs[0] if options.costs else None)
+            path = Path(self.problem, self.costs[0], options.C_path, options.costs or ())
         return Run(
             self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling, path=path,

@@ -10,6 +10,7 @@ import streammargin as sm
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 X, Y = noisy(120)
+NUMBERS = X @ np.arange(X.shape[1]) + Y + 3.0
 Y = np.where(X[:, 0] > 0.8, 1, Y)  # one class is rarer
 ROWS, VALID = (X[30:], Y[30:]), (X[:30], Y[:30])
 GROUPS = np.arange(X.shape[1]) // 2
@@ -24,6 +25,8 @@ def train(count=5, **options):
     {"loss": "logistic", "C": 3.0}, {"penalty": "elasticnet", "l1_ratio": 0.7, "class_weight": "balanced"},
     {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5, "scale": "std"},
     {"rows": (X, np.arange(120) % 3), "valid": (X[:30], np.arange(30) % 3)},
+    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error"},
+    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "bias": 0, "C": 10.0},
 ])  # fmt: skip
 def test_every_value_is_solved_as_if_it_stood_alone(options):
     result = train(**options)
@@ -38,13 +41,36 @@ def test_every_value_is_solved_as_if_it_stood_alone(options):
         assert one["gap"] <= 1e-5 and one["primal"] == pytest.approx(best.certificate.primal, rel=2e-5)
     assert table[0]["nonzeros"] == 0 and table[0]["passes"] == 1 and max(one["nonzeros"] for one in table) > 0
     beyond = sm.train(rows, **{**alone, "C": 1.05 * table[0]["C"]})
-    if options.get("loss") == "logistic":  # where the first value is exactly the last with w = 0
+    if options.get("loss") in ("logistic", "squared_error"):  # where the first value is exactly the last with w = 0
         assert beyond.model.coef_.any()
     errors = [one["valid_error"] for one in table]
     chosen = table[int(np.argmin(errors))]
     assert result.model.header["C"] == chosen["C"] == result.run_end["C"]
     assert np.count_nonzero(result.model.coef_) == chosen["nonzeros"]
     assert result.certificate.valid_error == min(errors) and result.certificate.primal == chosen["primal"]
+
+
+@pytest.mark.parametrize("options", [
+    {"penalty": "lp", "solver": "pdprox"}, {"penalty": "exclusive", "groups": GROUPS},
+    {"penalty": "l2", "rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error"},
+    {"penalty": "l1"},
+])  # fmt: skip
+def test_a_path_with_both_ends_needs_no_value_where_w_is_0(options):
+    result = train(3, C=[0.01, 1.0], **options)
+    table = result.run_end["trials"]
+    assert result.converged and [one["C"] for one in table] == pytest.approx([0.01, 0.1, 1.0], rel=1e-12)
+    given = {"penalty": "l1", "tol": 1e-6, "passes": 5000, "solver": "pdprox", **options, "valid": None}
+    rows = given.pop("rows", ROWS)
+    for one in table:
+        best = sm.train(rows, C=one["C"], **given).certificate.primal
+        assert one["gap"] <= 1e-5 and one["primal"] == pytest.approx(best, rel=2e-5)
+
+
+def test_the_error_of_numbers_is_their_mean_loss():
+    held_out = (X[:30], NUMBERS[:30])
+    result = train(3, rows=(X[30:], NUMBERS[30:]), valid=held_out, loss="absolute_error")
+    assert result.certificate.valid_error == pytest.approx(result.model.evaluate(held_out)["mean_absolute_error"])
+    assert all(one["train_error"] is None for one in result.run_end["trials"])
 
 
 def stop_after(blocks):
@@ -57,16 +83,20 @@ def bits(result):
     return result.model.coef_.tobytes(), json.dumps(events), json.dumps(result.run_end["trials"])
 
 
-def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path):
-    straight, values = train(4), set()
-    result = train(4, checkpoint=str(tmp_path), should_stop=stop_after(1))
+@pytest.mark.parametrize("options", [
+    {}, {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error", "C": [0.01, 9.0]},
+])  # fmt: skip
+def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path, options):
+    straight, values = train(4, **options), set()
+    options = {**options, "checkpoint": str(tmp_path)}
+    result = train(4, should_stop=stop_after(1), **options)
     while result.reason == "signal":
-        result = train(4, checkpoint=str(tmp_path), resume=True, should_stop=stop_after(23))
+        result = train(4, resume=True, should_stop=stop_after(23), **options)
         values.add(result.history[-1]["C"])
     assert len(values) > 2 and bits(result) == bits(straight)
-    assert bits(train(4, checkpoint=str(tmp_path), resume=True)) == bits(straight)  # at once
+    assert bits(train(4, resume=True, **options)) == bits(straight)  # at once
     with pytest.raises(sm.UsageError, match="holds a training with C_path 4, and this one has 5"):
-        train(5, checkpoint=str(tmp_path), resume=True)
+        train(5, resume=True, **options)
 
 
 def test_a_path_cut_short_keeps_the_best_so_far():
@@ -82,9 +112,12 @@ def test_a_path_cut_short_keeps_the_best_so_far():
 
 @pytest.mark.parametrize("options, told", [
     ({"valid": None}, "several values of C need held-out data"),
-    ({"C": [1.0, 2.0]}, "a path ends at one finite C"), ({"C": np.inf}, "a path ends at one finite C"),
+    ({"C": [1.0, 2.0, 3.0]}, "give the last value alone, or the first and the last one"),
+    ({"C": [2.0, 1.0]}, "give the last value alone"), ({"C": np.inf}, "a path goes up to a finite C"),
+    ({"rows": (X[30:], np.ones(90)), "valid": (X[:30], np.ones(30)), "loss": "squared_error"},
+     "w leaves 0 at no C: no column tells rows apart"),
     ({"C": 1e-9}, r"w is 0 up to C = .*; let it end at a larger C"), ({"count": 1}, "C_path must be"),
-    ({"penalty": "l2", "solver": "pdprox"}, "w leaves 0 at any C above 0"),
+    ({"penalty": "l2", "solver": "pdprox"}, "w leaves 0 at any C above 0 .*; name both of its ends with C"),
     ({"penalty": "lp"}, "C_path is for pdprox"),
     ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C_path"),
 ])  # fmt: skip

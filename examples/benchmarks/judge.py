@@ -1,9 +1,9 @@
-"""The one function that judges the weights of all sides, in float64, whatever they were computed in."""
+"""What judges the weights of all sides, in float64, whatever they were computed in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,55 @@ def signs(y: np.ndarray, columns: int) -> np.ndarray:
     return y[:, None] if columns == 1 else np.where(y[:, None] == np.arange(columns), 1, -1)
 
 
-def objective(X: Any, y: np.ndarray, W: np.ndarray, C: float, loss: str) -> float:
-    """Sum over the rows w of W (k, d) of 1/2 ||w||^2 + C sum_i phi(y_i x_i.w)."""
+def total_loss(X: Any, y: np.ndarray, W: np.ndarray, loss: str) -> float:
+    """Sum over the rows w of W (k, d) of sum_i phi(y_i x_i.w); the squared error is 1/2 (y_i - x_i.w)^2."""
     total = 0.0
     for start, scores in _scores(X, W):
         margins = signs(y[start : start + CHUNK], len(W)) * scores
-        short = np.maximum(0.0, 1.0 - margins)
-        total += float({"hinge": short, "squared_hinge": short**2}[loss].sum() if loss != "logistic"
-                       else np.logaddexp(0.0, -margins).sum())  # fmt: skip
-    return 0.5 * float(np.sum(W**2)) + C * total
+        total += float(_phi(loss, margins).sum())
+    return total
+
+
+def _phi(loss: str, margins: np.ndarray) -> np.ndarray:
+    if loss == "logistic":
+        return np.logaddexp(0.0, -margins)
+    short = 1.0 - margins
+    if loss == "squared_error":
+        return 0.5 * short**2
+    return {"hinge": 1.0, "squared_hinge": np.maximum(0.0, short)}[loss] * np.maximum(0.0, short)
+
+
+def objective(X: Any, y: np.ndarray, W: np.ndarray, C: float, loss: str) -> float:
+    """Sum over the rows w of W (k, d) of 1/2 ||w||^2 + C sum_i phi(y_i x_i.w)."""
+    return 0.5 * float(np.sum(W**2)) + C * total_loss(X, y, W, loss)
+
+
+class Penalised(NamedTuple):
+    """A loss beside another penalty than the half square: l1, elasticnet (half of each) or group.
+
+    groups (d,): which columns belong together, from 0.
+    """
+
+    loss: str
+    penalty: str
+    groups: np.ndarray | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `train` is told."""
+        return self._asdict()
+
+    def objective(self, X: Any, y: np.ndarray, W: np.ndarray, C: float) -> float:
+        """R(w) + C sum_i phi(y_i x_i.w) of W (1, d)."""
+        return self.value(W[0]) + C * total_loss(X, y, W, self.loss)
+
+    def value(self, w: np.ndarray) -> float:
+        """R(w)."""
+        if self.penalty == "group":
+            assert self.groups is not None
+            return float(np.sqrt(np.bincount(self.groups) * np.bincount(self.groups, w**2)).sum())
+        size = float(np.abs(w).sum())
+        return size if self.penalty == "l1" else 0.5 * size + 0.25 * float(w @ w)
 
 
 def error(X: Any, y: np.ndarray, W: np.ndarray) -> float:

@@ -1,8 +1,8 @@
 """The data sets of the benchmarks, made once as HDF5 files by the project's own commands.
 
 Real ones come from a folder that holds them as distributed (a9a/, rcv1sub/, mnist/, imdb/, covtype20k/, mushrooms/,
-htru2/), generated ones from a seed. A set that has no test file is split 80/20 with seed 0, the generated ones are
-not. Columns are scaled beforehand where the name says so, for all sides alike.
+htru2/, splice_donor/), generated ones from a seed. A set that has no test file is split 80/20 with seed 0; not those
+that are generated, nor splice_donor. Columns are scaled beforehand where the name says so, for all sides alike.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from data_tools.rows import Batch
 from data_tools.shuffle import shuffle
 from data_tools.split import split
 from data_tools.writer import writing
+from examples.paper_data import balanced, interactions, splice_sites
 
 WORK = os.path.join(tempfile.gettempdir(), "streammargin-benchmarks")
 EXAMPLES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -98,6 +99,14 @@ def _htru2(data: str, path: str, rows: int | None) -> None:
         writer.append(Batch(table[:, :-1].astype(np.float32), None, None, None, table[:, -1].astype(int), None))
 
 
+def _splice_donor(data: str, path: str, rows: int | None) -> None:
+    letters, y, _ = splice_sites(os.path.join(data, "splice_donor"))
+    kept = balanced(y)[:rows]
+    X, _ = interactions(letters[kept])
+    with writing(path, True, np.float32, sparse=True, features=X.shape[1]) as writer:
+        writer.append(Batch(None, X.data, X.indices, X.indptr.astype(np.int64), y[kept], None))
+
+
 def _generated(rows: int, **options: Any) -> Callable[[str, str, int | None], Any]:
     return lambda data, path, fewer: generate(path, rows=min(rows, fewer or rows), force=True, **options)
 
@@ -129,6 +138,8 @@ SETS = {
     "imdb": Set("IMDB 1-3-grams", _imdb, "imdb/imdb_reviews_50k.tsv.bz2"),
     "B": Set("B: text-like, 400,000 x 200,000",
              _generated(400_000, **{**TEXT, "features": 200_000, "nonzeros": 80, "seed": 2})),
+    "splice_donor": Set("splice donor sites, balanced, words at up to three positions", _splice_donor,
+                        "splice_donor/donor_train.tsv.xz", test=True),
     "mnist10": Set("MNIST, ten digits", _mnist, "mnist", classes=tuple(range(10)), test=True),
 }  # fmt: skip
 

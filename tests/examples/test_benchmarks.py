@@ -121,6 +121,52 @@ def test_every_peer_that_is_here_solves_the_same_problem(loss):
         assert abs(objective / optimum - 1.0) < 1e-3, name
 
 
+PENALISED = """
+import json, sys, warnings
+import numpy as np, scipy.sparse as sp
+from examples.benchmarks import judge, sides
+warnings.simplefilter("ignore")
+random = np.random.default_rng(4)
+y = np.where(random.random(200) < 0.5, -1, 1)
+X = sp.csr_matrix((random.standard_normal((200, 6)) + 0.5 * y[:, None]).astype(np.float32))
+found = {}
+for loss in ("hinge", "logistic"):
+    problem = judge.Penalised(loss, "l1")
+    for name, side in {"ours": sides.find("streammargin pdprox"), **sides.peers(sides.PENALISED)}.items():
+        if name == "ours" or (loss, "l1") in side.losses:
+            try:
+                setting = 1e-6 if name == "ours" else side.settings[-1]
+                W, _ = side.solve(side.prepare(X, y, 1), problem, 0.5, setting, 9.0)
+            except ImportError:
+                continue
+            found[f"{loss} {name}"] = problem.objective(X, y, W, 0.5)
+print(json.dumps(found))
+"""
+
+
+def test_every_peer_with_a_penalty_that_is_here_solves_the_same_problem():
+    done = subprocess.run([sys.executable, "-c", PENALISED], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {"hinge HiGHS simplex", "hinge Algorithm 1", "logistic LogisticRegression saga"} <= set(found)
+    for name, objective in found.items():
+        assert abs(objective / found[f"{name.split()[0]} ours"] - 1.0) < 1.1e-3, name
+
+
+def test_the_objective_with_a_penalty_is_that_of_every_column_by_itself(module):
+    judge, nonsmooth = module("examples.benchmarks.judge"), module("examples.benchmarks.nonsmooth")
+    random = np.random.default_rng(3)
+    X, y, w = random.standard_normal((20, 123)), np.where(random.random(20) < 0.5, -1, 1), random.standard_normal(123)
+    groups = nonsmooth.groups_of("a9a", 123)
+    assert np.array_equal(np.bincount(groups), [5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41])
+    by_group = [np.sqrt(sum(groups == g)) * np.linalg.norm(w[groups == g]) for g in range(14)]
+    penalties = {"l1": sum(abs(w)), "elasticnet": sum(0.5 * abs(w) + 0.25 * w**2), "group": sum(by_group)}
+    errors = sum(0.5 * (y - X @ w) ** 2)
+    for penalty, value in penalties.items():
+        problem = judge.Penalised("squared_error", penalty, groups)
+        assert problem.objective(X, y, w[None], 0.3) == pytest.approx(value + 0.3 * errors, rel=1e-12)
+
+
 def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
     ruler, worker = module("examples.benchmarks.ruler"), module("examples.benchmarks.worker")
 

@@ -1,4 +1,5 @@
-"""Who is measured: ours and the peers, a file each. Adding a peer is one file here and a line in MODULES.
+"""Who is measured: ours and the peers, a file each. Adding a peer is one file here and a name in MODULES or
+PENALISED.
 
 Such a file has SIDES, a table from the name in the rows to a Side. Its package is imported in `prepare` only, so
 that one that is not installed can be named.
@@ -11,13 +12,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 MODULES = ("liblinear", "scikit", "snap", "wabbit")
+PENALISED = ("algorithm1", "highs", "sparse")  # whose `loss` is a loss beside a penalty, judge.Penalised
 OURS = "streammargin"
 
 
 class Side(NamedTuple):
     """One way to solve min 1/2 ||w||^2 + C sum phi(y x.w), without a constant column.
 
-    losses : names of the losses it can be held to
+    losses : names of the losses it can be held to; of PENALISED: pairs of a loss and a penalty
     settings : from the loosest to the tightest
     prepare(X, y, threads) -> data : the conversion, which no clock counts; y is -1 and 1, or 0, 1, ... for more
         classes, each against the rest
@@ -34,10 +36,10 @@ class Side(NamedTuple):
     stops: bool = False
 
 
-def peers() -> dict[str, Side]:
+def peers(modules: tuple[str, ...] = MODULES) -> dict[str, Side]:
     """All sides but ours."""
     table: dict[str, Side] = {}
-    for module in MODULES:
+    for module in modules:
         table.update(importlib.import_module(f"{__name__}.{module}").SIDES)
     return table
 
@@ -48,4 +50,4 @@ def find(name: str) -> Side:
         from examples.benchmarks.sides.ours import ours
 
         return ours(name.removeprefix(OURS).strip())
-    return peers()[name]
+    return peers(MODULES + PENALISED)[name]

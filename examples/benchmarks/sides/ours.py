@@ -15,18 +15,19 @@ def prepare(X: Any, y: Any, threads: int) -> Any:
     return X, y
 
 
-def ours(solver: str) -> Side:
-    """The side whose settings are the certified relative gaps that are asked for."""
+def ours(solver: Any, **more: Any) -> Side:
+    """The side whose settings are the certified relative gaps that are asked for; solver: its name, or a Solver."""
 
-    def solve(data: Any, loss: str, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
+    def solve(data: Any, loss: Any, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
         import streammargin as sm
         from streammargin.kernels.jit import compile_seconds
 
+        options = {"loss": loss} if isinstance(loss, str) else loss.options
         before = compile_seconds()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = sm.train(
-                data, solver=solver, loss=loss, C=C, tol=tol, passes=PASSES, max_seconds=limit, bias=0
+                data, solver=solver, C=C, tol=tol, passes=PASSES, max_seconds=limit, bias=0, **options, **more
             )  # fmt: skip
         facts = {
             "certified_gap": result.certificate["gap"],

@@ -28,7 +28,7 @@ def first(flags):
 
 def main():
     """Run all methods on both pairs of digits, draw, and compare with the paper."""
-    args = arguments("figure_dual_acceleration", __doc__, 1000, data=True)
+    args = arguments("figure_dual_acceleration", __doc__, 1000, data="mnist/")
     folder = f"{args.data}/mnist"
     picture, axes = plt.subplots(2, 2, figsize=(12, 9))
     axes = axes.ravel()

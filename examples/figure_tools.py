@@ -8,11 +8,14 @@ import numpy as np
 matplotlib.use("Agg")
 
 
-def arguments(script, doc, passes, data=False, seeds=0):
-    """Parsed options of a figure script: out, passes, quick, and data (a folder) and seeds where it takes them."""
+def arguments(script, doc, passes, data="", seeds=0):
+    """Parsed options of a figure script: out, passes, quick, and data (a folder) and seeds where it takes them.
+
+    data: what the folder must hold, as in "mnist/".
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     if data:
-        parser.add_argument("data", metavar="DATA_DIR", help="the folder that holds mnist/ as distributed")
+        parser.add_argument("data", metavar="DATA_DIR", help=f"the folder that holds {data} as distributed")
     parser.add_argument("--out", metavar="FILE.png", default=f"{script}.png", help="the picture (%(default)s)")
     parser.add_argument("--passes", type=int, help=f"iterations of every method ({passes})")
     if seeds:

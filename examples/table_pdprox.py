@@ -20,6 +20,9 @@ import scipy.sparse as sp
 from examples.benchmarks.sets import WORK, load, make
 from examples.benchmarks.sides.liblinear import prepare, solver
 from examples.figure_tools import verdict
+from examples.first_order import Problem, algorithm_1, averaged
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given
 
 FLIPPED, GAP, MOST = 0.2, 1e-3, 5000
 # the budget; what the paper reports of Pdprox and LIBLINEAR. covtype: of 571,012 rows, and the budget goes with them
@@ -27,47 +30,17 @@ SETS = {"a9a": (200, 0.8344, 0.7890), "rcv1sub": (200, 0.9405, 0.9366), "covtype
 COVTYPE_ROWS = 571_012
 
 
-def projected(v: np.ndarray, budget: float) -> np.ndarray:
-    """The nearest point with 0 <= alpha <= 1 and sum alpha <= budget, by bisection (Lemma 13)."""
-    alpha = np.clip(v, 0.0, 1.0)
-    if alpha.sum() <= budget:
-        return alpha
-    low, high = 0.0, float(v.max())
-    while True:
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            return np.clip(v - high, 0.0, 1.0)
-        if np.clip(v - middle, 0.0, 1.0).sum() > budget:
-            low = middle
-        else:
-            high = middle
-
-
 def pdprox(A: Any, budget: int, gap: float = GAP, most: int = MOST) -> tuple[np.ndarray, int, float]:
     """Algorithm 1 with R = 1/2 ||w||^2, lambda = 1/n: the averaged weights, iterations, and the gap they end with.
 
     A (n, d): the rows times their labels.
     """
-    n, d = A.shape
-    squares = A.multiply(A).sum(axis=1) if sp.issparse(A) else np.square(A).sum(axis=1)
-    lam, gamma = 1.0 / n, math.sqrt(n / (2.0 * float(squares.max())))
-    w, beta = np.zeros(d), np.zeros(n)
-    w_sum, alpha_sum, apart, scores = np.zeros(d), np.zeros(n), math.inf, np.zeros(n)
-    for t in range(1, most + 1):
-        alpha = projected(beta + gamma * (1.0 - scores) / n, budget)
-        w = (w + gamma * (A.T @ alpha) / n) / (1.0 + gamma * lam)
-        scores = A @ w
-        beta = projected(beta + gamma * (1.0 - scores) / n, budget)
-        w_sum += w
-        alpha_sum += alpha
-        mean, duals = w_sum / t, alpha_sum / t
-        losses = np.maximum(1.0 - A @ mean, 0.0)
-        largest = np.partition(losses, n - budget)[n - budget :].sum() if budget < n else losses.sum()
-        pulled = A.T @ duals / n
-        apart = largest / n + 0.5 * lam * float(mean @ mean) - duals.mean() + 0.5 / lam * float(pulled @ pulled)
-        if apart <= gap:
+    p = Problem(A, 1.0 / A.shape[0], make_penalty("l2", Given()), budget=budget)
+    for t, (w, alpha) in enumerate(averaged(algorithm_1(p, p.gamma)), 1):
+        apart = p.objective(w) - p.dual(alpha)
+        if apart <= gap or t == most:
             break
-    return mean, t, apart
+    return w, t, apart
 
 
 def flipped(y: np.ndarray, seed: int) -> np.ndarray:

@@ -19,6 +19,10 @@ DATA = os.path.join(ROOT, "..", "shared", "data")
 MNIST = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "mnist", "train-images-idx3-ubyte.gz")), reason="MNIST is not at hand"
 )
+A9A = pytest.mark.skipif(not os.path.exists(os.path.join(DATA, "a9a", "a9a.bz2")), reason="a9a is not at hand")
+SPLICE = pytest.mark.skipif(
+    not os.path.exists(os.path.join(DATA, "splice_donor", "donor_train.tsv.xz")), reason="the sites are not at hand"
+)
 VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 
 
@@ -29,6 +33,8 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         ("figure_lp_perceptron", ["--passes", "4"], 8),
         ("figure_diagonal_descent", [], 4),
         ("figure_homotopic", [], 11),
+        pytest.param("figure_pdprox_groups", [DATA], 9, marks=SPLICE),
+        pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
     ],
 )
 def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, verdicts):
@@ -119,3 +125,40 @@ def test_interactions_mark_the_word_at_each_choice_of_positions(example):
     assert np.array_equal(np.flatnonzero(X[0].toarray()[0, :16]), [0, 5, 10, 15])
     assert X[0, 16 + 0 + 4 * 1] == 1.0 and X[1, 16 + 3 + 4 * 3] == 1.0  # positions 0 and 1
     assert X.sum() == 2 * 10 and all(X[:, groups == g].sum() == 2 for g in range(10))
+
+
+def test_objectives_that_contradict_the_paper_are_not_confirmed(example, capsys):
+    figure = example("figure_pdprox_groups")
+    counts = np.arange(2.0, 50.0, 2.0)
+
+    def found(**speeds):
+        return {name: (1.0, np.array([counts, 1.0 + speed / counts, counts])) for name, speed in speeds.items()}
+
+    figure.judge("here", found(Pdprox=1.0, gd=2.0, rda=3.0, pdexg=2.0), 1.0)
+    figure.judge("here", found(Pdprox=1.0, gd=0.5, rda=3.0, pdexg=0.5), 1.0)
+    figure.judge("here", found(Pdprox=1.0, gd=1.0, rda=3.0, pdexg=2.0), 1.0)
+    assert said(capsys) == [True, True, False, False, False, True]
+    figure.judge_sites(0.5, 0.65)
+    figure.judge_sites(0.65, 0.5)
+    assert said(capsys) == [True, False]
+
+
+def test_budgets_that_contradict_the_paper_are_not_confirmed(example, capsys):
+    judge = example("figure_pdprox_budget").judge
+    gaps = 1.0 / np.arange(1.0, 50.0)
+    judge("here", {100: (gaps, gaps), 200: (gaps, 2.0 * gaps), 400: (gaps, 3.0 * gaps)})
+    judge("here", {100: (gaps, gaps), 200: (gaps, 3.0 * gaps), 400: (gaps, 3.0 * gaps)})
+    assert said(capsys) == [True, False]
+
+
+def test_the_largest_correlation_is_that_of_the_best_threshold(example):
+    metrics = pytest.importorskip("sklearn.metrics")
+    correlation = example("figure_pdprox_groups").correlation
+    random = np.random.default_rng(0)
+    y = np.where(random.random(60) < 0.3, 1, -1)
+    scores = np.round(y + 1.5 * random.standard_normal(60), 1)  # with ties
+    tried = [metrics.matthews_corrcoef(y, np.where(scores >= t, 1, -1)) for t in np.unique(scores)]
+    assert correlation(scores, y) == pytest.approx(max(tried), rel=1e-12)
+    sizes = np.where(y > 0, 1.0, 0.4)
+    tried = [metrics.matthews_corrcoef(y, np.where(scores >= t, 1, -1), sample_weight=sizes) for t in np.unique(scores)]
+    assert correlation(scores, y, 0.4) == pytest.approx(max(tried), rel=1e-12)

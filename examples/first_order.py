@@ -1,0 +1,300 @@
+"""The first-order methods of the Pdprox paper's experiments, in NumPy: its own, and those it compares with.
+
+All minimise mean_i phi(a_i.w) + lam R(w), begin with zeros and yield without end. A w and A^T alpha are all they ask of
+the rows; a problem counts these products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.specs.penalties.base import Penalty
+
+TINY = 1e-9  # a step so short that all but weights of 0 are beyond it
+MOST = 1e12  # of the curvature that agd tries: at a kink there is none
+
+
+@dataclass
+class Problem:
+    """phi(u) = max of alpha (1 - u) over low <= alpha <= 1: the hinge with low = 0, the absolute error with -1.
+
+    A (n, d): rows times their labels, an array or CSR; penalty: R; budget: what the alpha_i may sum up to (eq. (19)),
+    an integer; the losses are then the largest `budget` ones.
+    """
+
+    A: Any
+    lam: float
+    penalty: Penalty
+    low: float = 0.0
+    budget: float = math.inf
+    products: int = 0
+
+    def __post_init__(self) -> None:
+        self.n, self.d = self.A.shape
+        self.transposed = self.A.T
+        squares = self.A.multiply(self.A).sum(axis=1) if hasattr(self.A, "multiply") else np.square(self.A).sum(axis=1)
+        self.c = float(squares.max()) / self.n  # of Theorem 6: at least ||A / n||^2
+
+    @property
+    def gamma(self) -> float:
+        """The step of Theorem 6."""
+        return math.sqrt(1.0 / (2.0 * self.c))
+
+    def ascent(self, w: np.ndarray) -> np.ndarray:
+        """G(w) (n,), the gradient along alpha."""
+        self.products += 1
+        return (1.0 - self.A @ w) / self.n
+
+    def pull(self, alpha: np.ndarray) -> np.ndarray:
+        """A^T alpha / n (d,), minus the gradient along w."""
+        self.products += 1
+        return self.transposed @ alpha / self.n
+
+    def spectral_square(self, products: int = 60) -> float:
+        """||A / n||^2 by so many products, which are not counted, and 5% on top."""
+        v, size = np.random.default_rng(0).standard_normal(self.d), 0.0
+        for _ in range(products // 2):
+            v = self.transposed @ (self.A @ (v / np.linalg.norm(v)))
+            size = float(np.linalg.norm(v)) / self.n**2
+        return 1.05 * size
+
+    def prox(self, v: np.ndarray, step: float) -> np.ndarray:
+        """argmin of lam R(w) + ||w - v||^2 / (2 step)."""
+        return self.penalty.prox(v, np.full(self.d, step * self.lam))
+
+    def project(self, v: np.ndarray) -> np.ndarray:
+        """The nearest feasible alpha (Lemma 13)."""
+        return projected(v, self.low, self.budget)
+
+    def best_alpha(self, ascent: np.ndarray) -> np.ndarray:
+        """The alpha that makes the losses of w, from G(w); without a budget."""
+        return np.where(ascent > 0.0, 1.0, self.low)
+
+    def loss(self, ascent: np.ndarray) -> float:
+        """The mean loss, from G(w)."""
+        losses = np.maximum(ascent, self.low * ascent)
+        if self.budget < self.n:
+            kept = self.n - int(self.budget)
+            losses = np.partition(losses, kept)[kept:]
+        return float(losses.sum())
+
+    def objective(self, w: np.ndarray) -> float:
+        """What is minimised. This product is not counted."""
+        return self.loss((1.0 - self.A @ w) / self.n) + self.lam * self.penalty.value(w)
+
+    def dual(self, alpha: np.ndarray) -> float:
+        """A lower bound of it, -inf for alpha that R* does not allow. This product is not counted."""
+        pull = self.transposed @ alpha / (self.n * self.lam)
+        return float(alpha.mean()) - self.lam * self.penalty.conjugate(pull)
+
+
+def projected(v: np.ndarray, low: float, budget: float) -> np.ndarray:
+    """The nearest point with low <= alpha <= 1 and, where low = 0, sum alpha <= budget, by bisection (Lemma 13)."""
+    alpha = np.clip(v, low, 1.0)
+    if alpha.sum() <= budget:
+        return alpha
+    low_shift, shift = 0.0, float(v.max())
+    while True:
+        middle = 0.5 * (low_shift + shift)
+        if middle in (low_shift, shift):
+            return np.clip(v - shift, 0.0, 1.0)
+        if np.clip(v - middle, 0.0, 1.0).sum() > budget:
+            low_shift = middle
+        else:
+            shift = middle
+
+
+# those of the paper: pairs (w_t, alpha_t)
+
+
+def algorithm_1(p: Problem, gamma: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pdprox-dual with two projections (Algorithm 1)."""
+    w, beta = np.zeros(p.d), np.zeros(p.n)
+    ascent = p.ascent(w)
+    while True:
+        alpha = p.project(beta + gamma * ascent)
+        w = p.prox(w + gamma * p.pull(alpha), gamma)
+        ascent = p.ascent(w)
+        beta = p.project(beta + gamma * ascent)
+        yield w, alpha
+
+
+def dual_double_dual(
+    p: Problem, tau: float, sigma: float, strong: float = 0.0
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Algorithm 3, with a step for either side: alpha and beta are kept beside w.
+
+    strong: R is strongly convex by this much of lam, and the steps change with it (Chambolle and Pock 2011, Algorithm
+    2; the extrapolation is then shorter).
+    """
+    w, beta = np.zeros(p.d), np.zeros(p.n)
+    ascent = p.ascent(w)
+    while True:
+        alpha = p.project(beta + sigma * ascent)
+        w = p.prox(w + tau * p.pull(alpha), tau)
+        theta = 1.0 / math.sqrt(1.0 + 2.0 * strong * p.lam * tau)
+        tau, sigma = tau * theta, sigma / theta
+        before, ascent = ascent, p.ascent(w)
+        beta = alpha + sigma * theta * (ascent - before)
+        yield w, alpha
+
+
+def dual_double_primal(p: Problem, tau: float, sigma: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same iterates as Algorithm 3 from two w and one alpha (Chambolle and Pock 2011, Algorithm 1)."""
+    w = before = np.zeros(p.d)
+    alpha = np.zeros(p.n)
+    while True:
+        alpha = p.project(alpha + sigma * p.ascent(2.0 * w - before))
+        before, w = w, p.prox(w + tau * p.pull(alpha), tau)
+        yield w, alpha
+
+
+def primal_double_primal(p: Problem, tau: float, sigma: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Pdprox-primal (Algorithm 2): u is kept beside w."""
+    u, alpha, pull = np.zeros(p.d), np.zeros(p.n), np.zeros(p.d)
+    while True:
+        w = p.prox(u + tau * pull, tau)
+        alpha = p.project(alpha + sigma * p.ascent(w))
+        before, pull = pull, p.pull(alpha)
+        u = w + tau * (pull - before)
+        yield w, alpha
+
+
+def primal_double_dual(p: Problem, tau: float, sigma: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The same iterates as Algorithm 2 from two alpha and one w."""
+    w = np.zeros(p.d)
+    alpha = before = np.zeros(p.n)
+    while True:
+        w = p.prox(w + tau * p.pull(2.0 * alpha - before), tau)
+        before, alpha = alpha, p.project(alpha + sigma * p.ascent(w))
+        yield w, alpha
+
+
+def averaged(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The means of all pairs so far, which Theorem 6 is of."""
+    w_sum: Any = 0.0
+    alpha_sum: Any = 0.0
+    for t, (w, alpha) in enumerate(pairs, 1):
+        w_sum, alpha_sum = w_sum + w, alpha_sum + alpha
+        yield w_sum / t, alpha_sum / t
+
+
+# those beside it: w_t alone; eta is D / G in theory, the distance of the optimum over the size of subgradients
+
+
+def gd(p: Problem, eta: float) -> Iterator[np.ndarray]:
+    """Subgradient descent with the step eta / sqrt(t)."""
+    w, t = np.zeros(p.d), 0
+    while True:
+        t += 1
+        # of R, that of its Moreau envelope: of a norm the same wherever w is not 0
+        size = TINY / p.lam
+        down = p.pull(p.best_alpha(p.ascent(w))) - (w - p.prox(w, size)) / size
+        w = w + eta / math.sqrt(t) * down
+        yield w
+
+
+def fobos(p: Problem, eta: float) -> Iterator[np.ndarray]:
+    """A subgradient step of the loss and then the prox of R (Duchi and Singer 2009)."""
+    w, t = np.zeros(p.d), 0
+    while True:
+        t += 1
+        step = eta / math.sqrt(t)
+        w = p.prox(w + step * p.pull(p.best_alpha(p.ascent(w))), step)
+        yield w
+
+
+def rda(p: Problem, eta: float) -> Iterator[np.ndarray]:
+    """The prox of R from the mean of all subgradients of the loss (Xiao 2009)."""
+    w, total, t = np.zeros(p.d), np.zeros(p.d), 0
+    while True:
+        t += 1
+        total += p.pull(p.best_alpha(p.ascent(w)))
+        w = p.prox(eta / math.sqrt(t) * total, eta * math.sqrt(t))
+        yield w
+
+
+def agd(p: Problem, eta: float) -> Iterator[np.ndarray]:
+    """Accelerated proximal gradients with a step that shrinks from eta on (Chen et al. 2009).
+
+    It is made for smooth losses. Subgradients stand in for gradients, and where no step descends enough the last stays.
+    """
+    w = z = np.zeros(p.d)
+    curvature, theta = 1.0 / eta, 1.0
+    while True:
+        ascent = p.ascent(z)
+        value, down = p.loss(ascent), p.pull(p.best_alpha(ascent))
+        while True:
+            new = p.prox(z + down / curvature, 1.0 / curvature)
+            change = new - z
+            bound = value - down @ change + 0.5 * curvature * change @ change
+            if p.loss(p.ascent(new)) <= bound + 1e-12 * value or curvature > MOST:
+                break
+            curvature *= 2.0
+        after = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * theta * theta))
+        z, w, theta = new + (theta - 1.0) / after * (new - w), new, after
+        yield w
+
+
+def pdexg(p: Problem, ratio: float) -> Iterator[np.ndarray]:
+    """The excessive gap technique (Nesterov 2005b), R in its own prox: mu_1 and mu_2 smooth the dual and the primal.
+
+    ratio: mu_1 / mu_2 at the start. P(w_t) - P* <= mu_1 ||w*||^2 / 2 + mu_2 ||alpha||^2 / 2, both falling as 1/t.
+    """
+    for w, _, _, _ in excessive_gap(p, ratio):
+        yield w
+
+
+def excessive_gap(p: Problem, ratio: float) -> Iterator[tuple[np.ndarray, np.ndarray, float, float]]:
+    """(w, alpha, mu_1, mu_2) of `pdexg`."""
+    square = p.spectral_square()
+    mu_1, mu_2 = math.sqrt(2.0 * square * ratio), math.sqrt(2.0 * square / ratio)
+
+    def from_alpha(pull: np.ndarray) -> np.ndarray:
+        return p.prox(pull / mu_1, 1.0 / mu_1)
+
+    def from_w(ascent: np.ndarray) -> np.ndarray:
+        return p.project(ascent / mu_2)
+
+    def stepped(w: np.ndarray, pull: np.ndarray) -> np.ndarray:
+        return p.prox(w + mu_2 / square * pull, mu_2 / square)
+
+    w, alpha = np.zeros(p.d), from_w(p.ascent(np.zeros(p.d)))
+    w = stepped(w, p.pull(alpha))
+    k = 0
+    while True:
+        yield w, alpha, mu_1, mu_2
+        tau = 2.0 / (k + 3.0)
+        if k % 2 == 0:
+            hat = (1.0 - tau) * w + tau * from_alpha(p.pull(alpha))
+            best = from_w(p.ascent(hat))
+            alpha = (1.0 - tau) * alpha + tau * best
+            w, mu_1 = stepped(hat, p.pull(best)), (1.0 - tau) * mu_1
+        else:
+            hat = (1.0 - tau) * alpha + tau * from_w(p.ascent(w))
+            best = from_alpha(p.pull(hat))
+            w = (1.0 - tau) * w + tau * best
+            alpha, mu_2 = p.project(hat + mu_1 / square * p.ascent(best)), (1.0 - tau) * mu_2
+        k += 1
+
+
+def best_exponent(value: Callable[[int], float], most: int = 10) -> int:
+    """The k from -most to most with the least value(k), by a walk downhill from 0."""
+    known: dict[int, float] = {}
+
+    def of(k: int) -> float:
+        if k not in known:
+            known[k] = value(k) if abs(k) <= most else math.inf
+        return known[k]
+
+    k = 0
+    while True:
+        best = min((k, k - 1, k + 1), key=of)
+        if best == k:
+            return k
+        k = best

@@ -1,0 +1,151 @@
+"""The methods of the Pdprox paper's experiments reach the optimum, and keep what theory says of their rates."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.datasets import noisy
+from scipy.optimize import minimize
+
+from examples import first_order as methods
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given
+
+GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
+PENALTIES = {"group": make_penalty("group", Given(groups=GROUPS)), "l2": make_penalty("l2", Given())}
+CASES = [("group", 0.0), ("group", -1.0), ("l2", 0.0)]
+ROWS, LAMBDA = 60, 0.02
+
+
+def problem(penalty, low, form=np.asarray, budget=math.inf):
+    X, y = noisy(ROWS, 8, seed=2)
+    return methods.Problem(form(y[:, None] * X), LAMBDA, PENALTIES[penalty], low, budget)
+
+
+@pytest.fixture(scope="module")
+def optimum():
+    """(w, objective) of the interior-point method."""
+    conic = pytest.importorskip(
+        "reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError
+    )
+    X, y = noisy(ROWS, 8, seed=2)
+
+    def solve(penalty, low):
+        loss, C = "absolute_error" if low else "hinge", np.full(ROWS, 1.0 / (ROWS * LAMBDA))
+        best, w, _ = conic.solve(X, y, C, penalty, loss, groups=GROUPS, constant=0.0, free=False)
+        assert problem(penalty, low).objective(w) == pytest.approx(LAMBDA * best, rel=1e-6)
+        return w, LAMBDA * best
+
+    return {case: solve(*case) for case in CASES}
+
+
+def take(iterates, count):
+    return list(itertools.islice(iterates, count))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_subgradients_keep_their_bounds(case, optimum):
+    """Of the least objective after T steps eta / sqrt(t), with eta the distance D over the subgradients' size G."""
+    p, (w, best), T = problem(*case), optimum[case], 400
+    D, R = np.linalg.norm(w), math.sqrt(p.c * p.n)
+    roots, harmonic = sum(t**-0.5 for t in range(1, T + 1)), sum(1 / t for t in range(1, T + 1))
+    for method, paid in ((methods.gd, 1.0), (methods.fobos, 7.0)):  # Duchi and Singer 2009, Theorem 2
+        found = take(method(p, D / R), T)
+        reach = max(map(np.linalg.norm, found))
+        beside = LAMBDA * (max(reach, D) if case[0] == "l2" else math.sqrt(8.0))  # the subgradients of lam R
+        G = R + beside
+        eta = D / R
+        bound = (D**2 + paid * eta**2 * G**2 * harmonic) / (2.0 * eta * roots)
+        value = min(map(p.objective, found)) - best
+        assert -1e-9 <= value <= bound
+        assert min(map(p.objective, found[:40])) - best > value  # it is not there from the start
+    assert value < 0.02
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_mean_of_dual_averaging_keeps_its_bound(case, optimum):
+    p, (w, best), T = problem(*case), optimum[case], 2000
+    D, R = np.linalg.norm(w), math.sqrt(p.c * p.n)
+    means = np.cumsum(take(methods.rda(p, D / R), T), axis=0) / np.arange(1, T + 1)[:, None]
+    for t in (10, 100, T):  # Xiao 2009, Corollary 2 with gamma = G / D: (gamma D^2 + G^2 / gamma) sqrt(t) / t
+        assert -1e-9 <= p.objective(means[t - 1]) - best <= 2.0 * D * R / math.sqrt(t)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_accelerated_gradients_come_near(case, optimum):
+    p, (_, best) = problem(*case), optimum[case]
+    found = [p.objective(w) - best for w in take(methods.agd(p, 1.0 / p.c), 300)]
+    assert -1e-9 <= min(found) < 0.005 < 0.1 * found[0]
+
+
+@pytest.mark.parametrize("ratio", [0.1, 30.0])
+@pytest.mark.parametrize("case", CASES)
+def test_the_excessive_gap_keeps_its_bound(case, ratio, optimum):
+    p, (w, best) = problem(*case), optimum[case]
+    bounds = []
+    for k, (v, alpha, mu_1, mu_2) in enumerate(take(methods.excessive_gap(p, ratio), 1000)):
+        bounds.append(0.5 * mu_1 * w @ w + 0.5 * mu_2 * ROWS)
+        assert -1e-9 <= p.objective(v) - best <= bounds[k] * (1 + 1e-9)
+        assert p.low <= alpha.min() and alpha.max() <= 1.0
+    assert bounds[-1] * 900 < bounds[0] * 4.0  # it falls as 1/t
+    assert np.array_equal(take(methods.pdexg(p, ratio), 9)[-1], take(methods.excessive_gap(p, ratio), 9)[-1][0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("budget", [math.inf, 7])
+def test_the_forms_of_the_paper_have_the_same_iterates(form, budget):
+    p = problem("group", 0.0 if budget < math.inf else -1.0, form, budget)
+    steps = 3.0 * p.gamma, 0.3 * p.gamma
+    for one, other in (
+        (methods.dual_double_dual, methods.dual_double_primal),
+        (methods.primal_double_primal, methods.primal_double_dual),
+    ):
+        pairs = zip(take(one(p, *steps), 200), take(other(p, *steps), 200), strict=True)
+        for mine, theirs in pairs:
+            for found, expected in zip(mine, theirs, strict=True):
+                np.testing.assert_allclose(found, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pdprox_comes_to_the_optimum(case, optimum):
+    p, (_, best) = problem(*case), optimum[case]
+    strong = {"strong": 1.0} if case[0] == "l2" else {}
+    for iterates in (
+        methods.algorithm_1(p, p.gamma), methods.dual_double_dual(p, 2.0 * p.gamma, p.gamma, **strong),
+        methods.primal_double_primal(p, p.gamma, p.gamma),
+    ):  # fmt: skip
+        assert p.objective(take(iterates, 4000)[-1][0]) == pytest.approx(best, rel=1e-4)
+    w, alpha = take(methods.averaged(methods.algorithm_1(p, p.gamma)), 3000)[-1]
+    assert p.objective(w) == pytest.approx(best, rel=0.02)
+    if case[0] == "l2":
+        assert p.dual(alpha) <= best * (1 + 1e-9) and p.objective(w) - p.dual(alpha) < 0.02 * best
+
+
+@pytest.mark.parametrize("budget", [0.5, 3.0, 7.25, 100.0])
+def test_lemma_13_projects_on_the_budget(budget):
+    rng = np.random.default_rng(0)
+    for v in rng.normal(0.3, 1.0, (10, 20)):
+        alpha = methods.projected(v, 0.0, budget)
+        assert alpha.min() >= 0.0 and alpha.max() <= 1.0 and alpha.sum() <= budget * (1 + 1e-12)
+        nearest = minimize(
+            lambda a, v=v: 0.5 * np.sum((a - v) ** 2), np.full(20, min(0.5, budget / 40)), jac=lambda a, v=v: a - v,
+            bounds=[(0, 1)] * 20,
+            constraints={"type": "ineq", "fun": lambda a: budget - a.sum(), "jac": lambda a: -np.ones(20)},
+            method="SLSQP", options={"ftol": 1e-14, "maxiter": 500},
+        )  # fmt: skip
+        assert nearest.success
+        np.testing.assert_allclose(alpha, nearest.x, atol=1e-6)
+        for other in rng.random((20, 20)):  # the way to any other point of the set leads away from v
+            other *= min(1.0, budget / other.sum())
+            assert (v - alpha) @ (other - alpha) <= 1e-9
+        assert np.array_equal(methods.projected(v, -1.0, math.inf), np.clip(v, -1.0, 1.0))
+
+
+def test_the_walk_ends_at_the_least_value_of_a_valley():
+    for least in (-10, -3, 0, 4, 10):
+        asked = []
+        found = methods.best_exponent(lambda k, asked=asked, least=least: asked.append(k) or abs(k - least))
+        assert found == least and len(set(asked)) == len(asked) and max(map(abs, asked)) <= 10
+    assert methods.best_exponent(lambda k: -k) == 10

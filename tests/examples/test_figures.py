@@ -19,6 +19,9 @@ DATA = os.path.join(ROOT, "..", "shared", "data")
 MNIST = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "mnist", "train-images-idx3-ubyte.gz")), reason="MNIST is not at hand"
 )
+COVTYPE = pytest.mark.skipif(
+    not os.path.exists(os.path.join(DATA, "covtype20k", "covtype.20k.data.xz")), reason="covtype is not at hand"
+)
 A9A = pytest.mark.skipif(not os.path.exists(os.path.join(DATA, "a9a", "a9a.bz2")), reason="a9a is not at hand")
 SPLICE = pytest.mark.skipif(
     not os.path.exists(os.path.join(DATA, "splice_donor", "donor_train.tsv.xz")), reason="the sites are not at hand"
@@ -35,6 +38,8 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
         ("figure_homotopic", [], 11),
         pytest.param("figure_pdprox_groups", [DATA], 9, marks=SPLICE),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
+        pytest.param("figure_pdprox_forms", [DATA], 5, marks=A9A),
+        pytest.param("figure_pdprox_pegasos", [DATA], 7, marks=COVTYPE),
     ],
 )
 def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, verdicts):
@@ -149,6 +154,34 @@ def test_budgets_that_contradict_the_paper_are_not_confirmed(example, capsys):
     judge("here", {100: (gaps, gaps), 200: (gaps, 2.0 * gaps), 400: (gaps, 3.0 * gaps)})
     judge("here", {100: (gaps, gaps), 200: (gaps, 3.0 * gaps), 400: (gaps, 3.0 * gaps)})
     assert said(capsys) == [True, False]
+
+
+def test_forms_that_contradict_the_paper_are_not_confirmed(example, capsys):
+    figure = example("figure_pdprox_forms")
+    falling = 0.9 ** np.arange(1.0, 50.0)
+    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "one", "two")
+    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "two", "one")
+    figure.judge_alike(falling, 1.01 * falling, falling)
+    figure.judge_alike(falling, 1.1 * falling, falling + 0.1)
+    assert said(capsys) == [True, False, True, True, False, False]
+
+
+def test_courses_that_contradict_the_paper_are_not_confirmed(example, capsys):
+    figure = example("figure_pdprox_pegasos")
+
+    def runs(*above, seconds=1.0):
+        names = (figure.ONE, figure.TWO, figure.FASTER, figure.PEGASOS)
+        found = {name: (1.0 + far / np.arange(1.0, 101.0), 1.0) for name, far in zip(names, above, strict=True)}
+        return {**found, figure.PEGASOS: (found[figure.PEGASOS][0], seconds)}
+
+    good, bad = runs(2.0, 1.0, 1.01, 0.5), runs(1.0, 2.0, 9.0, 3.0)
+    figure.judge(-0.5, good, 1.0)
+    figure.judge(-1.0, bad, 1.0)
+    slow = runs(2.0, 1.0, 1.01, 0.5, seconds=4.0)
+    figure.judge_pegasos({-0.5: (good, 1.0), -0.8: (bad, 1.0), -1.0: (bad, 1.0)})
+    figure.judge_pegasos({-0.5: (good, 1.0), -1.0: (slow, 1.0)})
+    figure.judge_pegasos({-0.5: (good, 1.0), -1.0: (good, 1.0)})
+    assert said(capsys) == [True, True, False, False, True, True, False]
 
 
 def test_the_largest_correlation_is_that_of_the_best_threshold(example):

@@ -18,10 +18,11 @@ def candidates(problem: Problem) -> list[str]:
     """
     if problem.joint:
         return ["dual-momentum"]
+    steps = ["prox-newton"] if _few_columns(problem) else []
     if _tall_numbers(problem):
-        return ["pdprox", "sdca"]
+        return [*steps, "pdprox", "sdca"]
     if problem.penalty is not None and (problem.free or not isinstance(problem.penalty, LpSquare)):
-        return ["pdprox"] if problem.free or problem.penalty.norm is None else ["sdca", "pdprox"]
+        return [*steps, "pdprox"] if problem.free or problem.penalty.norm is None else [*steps, "sdca", "pdprox"]
     if problem.hard and problem.p == 2.0 and not problem.targets.size:
         return ["active-set", "asdca"]
     if problem.hard and problem.p < 2.0:
@@ -36,6 +37,8 @@ def reason(problem: Problem, name: str) -> str:
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: numbers, and more rows than columns: steps on all duals at once take fewer reads"
+    if name == "prox-newton":
+        return f"{name} for {size}: few columns: second-order steps take few reads at any C, with kinks in the penalty"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
         "asdca": "a hard margin: momentum takes fewer passes",

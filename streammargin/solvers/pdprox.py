@@ -23,6 +23,9 @@ from streammargin.specs.rows import numbered_from
 SQUARES = 3  # of the sums of kernels/columns.py
 LAST, MEAN = 0, 1  # the two weights that a pass certifies
 PAPER = ("primal", "dual")
+TOO_FAR = (
+    "a row or column has a norm too far from 1 to compute with; multiply the data by a constant, or use `scale=maxabs`"
+)
 LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares must be numbers
 # a restart: the gap is this part of what it was at the last one; or this part and no longer falling; or too many
 # passes, of all so far (Applegate et al. 2021, section 3.2)
@@ -175,10 +178,7 @@ class Method(Solver):
         there = sizes > 0.0
         least = float(sizes.min(initial=math.inf, where=there))
         if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
-            raise DataError(
-                "a row or column has a norm too far from 1 to compute with; multiply the data by a constant, or use "
-                "`scale=maxabs`"
-            )
+            raise DataError(TOO_FAR)
         if self._schedule(problem) is None:
             a["tempo"][:] = problem.objective.even(
                 np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)

@@ -17,6 +17,7 @@ SOLVERS = {
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
     "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
     "newton": "second-order steps, a few reads at any C; finite C, norm 2, few columns; stops by the duality gap",
+    "prox-newton": "second-order steps; finite C, l1, elastic net or groups, few columns; stops by the duality gap",
     "pdprox": "primal-dual proximal steps, one read each; finite C, any penalty; stops by the duality gap",
     "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
     "perceptron": "lp-norm perceptron, also on streams; C = inf, any norm; stops when no row is misclassified",

@@ -71,6 +71,11 @@ def run():
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
+        "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
+        "prox-newton of classes": (
+            (as_form(X, "csr"), np.arange(20) % 3),
+            {"solver": "prox-newton", "penalty": "group", "groups": np.arange(5) // 2, "loss": "logistic"},
+        ),
         "pdprox of classes": (
             (as_form(X, "csr"), labels),
             {"solver": "pdprox", "penalty": "linf", "loss": "logistic", "bias": 0, "dual_budget": 9},

@@ -45,7 +45,8 @@ def use_everything():
             sm.train(data, solver="newton", loss=loss, passes=8)
         for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):
             sm.train(data, solver=solver, loss=loss, penalty="elasticnet", penalize_bias=True, passes=2)
-        sm.train(data, solver="pdprox", penalty="l1", passes=2)
+        for solver in ("pdprox", "prox-newton"):
+            sm.train(data, solver=solver, penalty="l1", passes=2)
         sm.train(data, solver="sdca", penalty="group", l1_ratio=0.5, groups=np.arange(5) // 2, bias=0.0, passes=2)
         for solver, norm in (("sdca", 2), ("asdca", 1.5)):
             sm.train((data[0], np.arange(30) * 0.5), solver=solver, norm=norm, loss="interpolate", passes=2)

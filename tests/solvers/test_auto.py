@@ -9,6 +9,8 @@ from reference.drive import hard_problem
 
 import streammargin as sm
 from streammargin.solvers.auto import candidates
+from streammargin.specs.penalties.elastic import ElasticNet
+from streammargin.specs.penalties.norms import L1, LInf
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,11 @@ from streammargin.solvers.auto import candidates
         ({"joint": True}, ["dual-momentum"]),
         ({"targets": np.ones(60)}, ["sdca"]),
         ({"targets": np.ones(60), "p": 1.5}, ["asdca"]),
+        ({"caps": np.ones((1, 2)), "penalty": L1()}, ["prox-newton", "pdprox"]),
+        ({"caps": np.ones((1, 2)), "penalty": L1(), "features": 10_000}, ["pdprox"]),
+        ({"caps": np.ones((1, 2)), "penalty": ElasticNet(0.5)}, ["prox-newton", "sdca", "pdprox"]),
+        ({"caps": np.ones((1, 2)), "penalty": LInf()}, ["prox-newton", "pdprox"]),
+        ({"caps": np.ones((1, 2)), "targets": np.ones(60)}, ["prox-newton", "pdprox", "sdca"]),
     ],
 )
 def test_the_solvers_to_try(options, names):

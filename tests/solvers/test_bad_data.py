@@ -14,7 +14,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.solvers.registry import names
 
-HARD = sorted(set(names()) - {"newton", "pdprox", "pegasos"})  # which need a finite C
+HARD = sorted(set(names()) - {"newton", "pdprox", "pegasos", "prox-newton"})  # which need a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
 FORMS = ["dense", "csr"]
 
@@ -155,7 +155,7 @@ def test_what_is_refused_before_anything_is_learned(solver):
     if solver not in ("dual-momentum", "gd", "normalized-gd"):  # their loss is one of exponential tail
         for loss in ("logistic", "exponential"):
             own = ["asdca"] if solver == "auto" else [solver]  # what auto takes last
-            if solver in ("newton", "pdprox") and loss == "logistic":
+            if solver in ("newton", "pdprox", "prox-newton") and loss == "logistic":
                 continue  # they serve it
             with pytest.raises(UsageError) as raised:
                 sm.train((X, y), solver=solver, C=C, loss=loss)

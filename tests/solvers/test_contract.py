@@ -20,7 +20,7 @@ from streammargin.solvers.base import Solver
 from streammargin.solvers.registry import names
 from streammargin.specs.blocks import values_of
 
-SOFT = ("pegasos", "newton", "pdprox")  # know a finite C only
+SOFT = ("pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
 # what makes a solver take another way: (name, data, options)
 WAYS = [(name, kind, {"C": math.inf}) for name in names() if name not in SOFT for kind in ("separable", "classes")]
 WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "pegasos", "newton")]
@@ -38,6 +38,8 @@ WAYS += [
     ("pdprox", "noisy", {"schedule": "dual", "dual_budget": 20.0}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "penalize_bias": True}),
+    ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
+    ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
 ]
 WAYS += [("homotopic", "separable", {"stochastic": True}), ("homotopic", "separable", {"average": False})]
 WAYS += [("batch-perceptron", "separable", {"average": False}), ("adaptive", "separable", {"schedule": "proven"})]

@@ -168,6 +168,10 @@ DUAL = {
 }
 
 
+SERVING = dict.fromkeys(("l1", "group"), ("pdprox", "prox-newton"))
+SERVING["elasticnet"] = ("pdprox", "prox-newton", "sdca")
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("penalty", NORMS)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
@@ -177,7 +181,7 @@ def test_the_certificates_of_other_penalties_hold(penalty, loss):
         line = Line(seed)
         groups = np.arange(len(line.along)) % 2
         given = {"groups": groups} if penalty in ("group", "exclusive") else {}
-        for solver in ("pdprox", "sdca") if penalty == "elasticnet" else ("pdprox",):
+        for solver in SERVING.get(penalty, ("pdprox",)):
             result = sm.train(
                 (line.X, line.y), loss=loss, penalty=penalty, C=line.C, solver=solver, tol=line.tol, passes=60, bias=0,
                 **given,

@@ -25,7 +25,7 @@ ROWS, FEATURES = 4000, 100
 TOL = 0.02
 # far from the optimum for long: what they must reach in so many passes
 SLOW = {"gd": 150, "normalized-gd": 150, "homotopic": 150, "batch-perceptron": 150}
-SOFT = ("pegasos", "newton", "pdprox")  # know a finite C only
+SOFT = ("pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
 OTHER_END = ("mirror", "perceptron")  # stop where their own objective ends
 
 
@@ -82,8 +82,8 @@ def test_a_tenth_of_the_file_is_memory_enough(files, solver, form):
     X, y = rows()
     path = str(files / f"{form}.h5")
     tenth, more = os.path.getsize(path) // 10, 10
-    if (solver, form) == ("newton", "dense"):  # a matrix of d x d, and rows gathered for it, whatever the file has
-        tenth, more = 1 << 20, 1
+    if (solver, form) == ("newton", "dense") or solver == "prox-newton":
+        tenth, more = 1 << 20, 1  # a matrix of d x d, and rows gathered for it, whatever the file has
     options = {"solver": solver, "C": 0.01 if solver in SOFT else np.inf, "tol": TOL,
                "passes": SLOW.get(solver, 1000)}  # fmt: skip
     inside, outside = sm.train(path, **options, bias=0), sm.train(path, memory=tenth, **options, bias=0)

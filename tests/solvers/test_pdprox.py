@@ -27,6 +27,8 @@ WEIGHTS = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], 50)
 CLASS_WEIGHT = {1: 2.0, -1: 0.5}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
 PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
+WHOLE = ("l2norm", "linf", "exclusive")  # penalties that second-order steps do not serve
+SOLVED = [("pdprox", *pair) for pair in PAIRS] + [("prox-newton", *pair) for pair in PAIRS if pair[0] not in WHOLE]
 
 
 def rows():
@@ -54,8 +56,8 @@ def objective(model, X, y, caps, penalty, constant, loss="hinge"):
     return make_penalty(penalty.split()[0], Given(**given)).value(parts) + phi
 
 
-@pytest.mark.parametrize("penalty, loss, constant, weighted, form", PAIRS)
-def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, loss, constant, weighted, form):
+@pytest.mark.parametrize("solver, penalty, loss, constant, weighted, form", SOLVED)
+def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, penalty, loss, constant, weighted, form):
     X, y = rows()
     name, given, C = penalty.split()[0], PENALTIES[penalty], 0.4
     weights = {"sample_weight": WEIGHTS, "class_weight": CLASS_WEIGHT} if weighted else {}
@@ -67,13 +69,19 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, l
         width=2.0 if loss == "generalized_hinge" else 1.0,
     )  # fmt: skip
     result = sm.train(
-        (as_form(X, form), y), solver="pdprox", penalty=name, loss=loss, C=C, tol=1e-5, passes=20000, **given,
+        (as_form(X, form), y), solver=solver, penalty=name, loss=loss, C=C, tol=1e-5, passes=20000, **given,
         **weights, **CONSTANTS[constant],
     )  # fmt: skip
     figures = result.certificate
     assert result.converged and figures["gap"] <= 1e-5
     assert figures["dual"] <= best * (1 + 1e-6) and figures["primal"] == pytest.approx(best, rel=1e-5)
     assert objective(result.model, X, y, caps, penalty, constant, loss) == pytest.approx(figures["primal"], rel=1e-12)
+
+
+@pytest.mark.parametrize("penalty", WHOLE)
+def test_second_order_steps_refuse_what_does_not_fall_into_blocks(penalty):
+    with pytest.raises(UsageError, match=f'prox-newton does not serve penalty="{penalty}"; solver="pdprox" does'):
+        sm.train(rows(), solver="prox-newton", penalty=penalty, **PENALTIES[penalty])
 
 
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
@@ -109,10 +117,11 @@ def test_hinge_and_l1_is_the_linear_program_of_highs():
     found = linprog(
         cost, -np.hstack([A, -A, y[:, None], -y[:, None], np.eye(n)]), -np.ones(n), bounds=(0, None), method="highs"
     )
-    result = sm.train((X, y), penalty="l1", C=0.7, tol=1e-6, passes=20000)
-    assert result.model.header["solver"] == "pdprox" and result.converged
-    assert result.certificate["primal"] == pytest.approx(found.fun, rel=1e-6)
-    np.testing.assert_allclose(result.model.coef_[0], found.x[:d] - found.x[d : 2 * d], atol=1e-3)
+    for solver in ("pdprox", "prox-newton"):
+        result = sm.train((X, y), solver=solver, penalty="l1", C=0.7, tol=1e-6, passes=20000)
+        assert result.converged
+        assert result.certificate["primal"] == pytest.approx(found.fun, rel=1e-6)
+        np.testing.assert_allclose(result.model.coef_[0], found.x[:d] - found.x[d : 2 * d], atol=1e-3)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
@@ -139,9 +148,10 @@ def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss
     options = {**penalty, "l1_ratio": 0.8, "loss": loss, "C": 0.4}
     for constant in ("penalised", "none"):
         result = sm.train(
-            (as_form(X, form), y), tol=1e-7, passes=5000, sample_weight=WEIGHTS, **options, **CONSTANTS[constant]
-        )
-        assert result.model.header["solver"] == "sdca" and result.converged
+            (as_form(X, form), y), solver="sdca", tol=1e-7, passes=5000, sample_weight=WEIGHTS, **options,
+            **CONSTANTS[constant],
+        )  # fmt: skip
+        assert result.converged
         caps = 0.4 * WEIGHTS
         there = caps > 0
         best, w, b = conic.solve(

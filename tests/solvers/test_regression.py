@@ -25,6 +25,9 @@ LOSSES = {
 CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
 PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
+SOLVED = [("pdprox", *pair) for pair in PAIRS] + [
+    ("prox-newton", *pair) for pair in PAIRS if pair[0] not in ("l2norm", "linf", "exclusive")
+]
 random = np.random.default_rng(4)
 N, D = 40, 6
 X = random.standard_normal((N, D))
@@ -66,12 +69,12 @@ def objective(model, penalty, loss, constant, weights, C):
     return make_penalty(penalty.split()[0], Given(**given)).value(parts) + C * float(weights @ losses)
 
 
-@pytest.mark.parametrize("penalty, loss, constant, weighted, form", PAIRS)
-def test_every_pair_is_solved_to_what_the_interior_point_method_finds(penalty, loss, constant, weighted, form):
+@pytest.mark.parametrize("solver, penalty, loss, constant, weighted, form", SOLVED)
+def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, penalty, loss, constant, weighted, form):
     weights = WEIGHTS if weighted else np.ones(N)
     best, _, _ = optimum(penalty, loss, constant, weights, 0.3)
     result = sm.train(
-        (as_form(X, form), Y), solver="pdprox", penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-5, passes=20000,
+        (as_form(X, form), Y), solver=solver, penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-5, passes=20000,
         sample_weight=weights, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
     )  # fmt: skip
     figures = result.certificate
@@ -103,8 +106,9 @@ def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
 def test_auto_takes_the_one_that_suits():
     wide = random.standard_normal((20, 30))
     taken = {
-        "pdprox": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
-        "sdca": [(wide, Y[:20], {}), (wide, Y[:20], {"penalty": "elasticnet", "bias": 0}), (X, Y, {"norm": 1.5})],
+        "prox-newton": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
+        "pdprox": [(X, Y, {"penalty": "linf"}), (wide, Y[:20], {"penalty": "exclusive", "groups": np.arange(30)})],
+        "sdca": [(wide, Y[:20], {}), (X, Y, {"norm": 1.5})],
     }
     for solver, cases in taken.items():
         for rows, y, options in cases:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.rounding import TERM, mean_rounding, norm_rounding
-from streammargin.specs.penalties.base import Penalty
+from streammargin.specs.penalties.base import Penalty, Pieces
 
 
 class Sums(NamedTuple):
@@ -115,6 +115,16 @@ class Objective(ABC):
         """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j) for v (d+1,), a new array."""
         moved = self.penalty.prox(self.penalised(v), self.penalised(steps))
         return np.append(moved, v[-1]) if self.free else moved
+
+    def pieces(self, width: int) -> tuple[np.ndarray, Pieces] | None:
+        """R of w (width,) block by block, once it is in this order; a constant that is free is the last block."""
+        found = self.penalty.pieces(width - self.free)
+        if found is None or not self.free:
+            return found
+        order, pieces = found
+        return np.append(order, width - 1), Pieces(
+            np.append(pieces.starts, width), np.append(pieces.thresholds, 0.0), np.append(pieces.ridges, 0.0)
+        )
 
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums) of the largest part of alpha that fits a constant that is not penalised.

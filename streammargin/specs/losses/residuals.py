@@ -51,6 +51,14 @@ class Residual(NamedTuple):
         shrunk = max(abs(moved) - self.epsilon / curvature, 0.0)
         return min(shrunk, self.high * cap) if moved > 0.0 else max(-shrunk, self.low * cap)
 
+    def slope(self, alpha, L, cap):
+        if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.epsilon > 0.0):
+            return 0.0
+        return 1.0 / (L + self.g / cap)
+
+    def curvature_bound(self):
+        return 1.0 / self.g if self.g > 0.0 else math.inf
+
     def primal(self, u, cap):
         beyond = abs(u) - self.epsilon
         if beyond <= 0.0:

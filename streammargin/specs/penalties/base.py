@@ -27,6 +27,17 @@ class Maker(NamedTuple):
     takes: tuple[str, ...] = ()
 
 
+class Pieces(NamedTuple):
+    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + ridges_b / 2 ||w_b||_2^2.
+
+    Block b are the columns from starts[b] to starts[b + 1], all (B,) but starts (B+1,).
+    """
+
+    starts: np.ndarray
+    thresholds: np.ndarray
+    ridges: np.ndarray
+
+
 class Penalty(ABC):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
 
@@ -90,6 +101,10 @@ class Penalty(ABC):
         """The largest steps (m,) that `prox` can take of all no larger than these; default: one for all columns."""
         return np.full(steps.shape, steps.min(initial=math.inf))
 
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        """The penalty of `size` weights block by block, once they are in this order (size,); None where it is none."""
+        return None
+
     @abstractmethod
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j), a new array; steps (m,) > 0 as of `even`."""
@@ -116,6 +131,11 @@ class Square(Penalty):
 
     def bound(self, gain: float, gauge: float, rounding: float) -> float:
         return gain - 0.5 * gauge * gauge * (1.0 + rounding)
+
+
+def single(size: int, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
+    """`pieces` of a penalty that is a sum over columns."""
+    return np.arange(size), Pieces(np.arange(size + 1), np.full(size, threshold), np.full(size, ridge))
 
 
 def shrink(v: np.ndarray, by: float | np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.specs.norms import Shrunk, lp_norm
-from streammargin.specs.penalties.base import Given, Maker, Penalty, Square, shrink
+from streammargin.specs.penalties.base import Given, Maker, Penalty, Pieces, Square, shrink, single
 from streammargin.specs.penalties.norms import L1
 
 HALF = 0.5  # the l1_ratio where none is given
@@ -47,6 +47,9 @@ class ElasticNet(Square):
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return shrink(v, steps * self.r) / (1.0 + steps * (1.0 - self.r))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return single(size, self.r, 1.0 - self.r)
 
 
 def _make(given: Given) -> Penalty:

@@ -15,7 +15,7 @@ import numpy as np
 
 from streammargin.specs.norms import Grouped as KernelGroups
 from streammargin.specs.norms import lp_norm
-from streammargin.specs.penalties.base import Given, Maker, Norm, Penalty, Square
+from streammargin.specs.penalties.base import Given, Maker, Norm, Penalty, Pieces, Square
 
 
 class Groups:
@@ -66,6 +66,12 @@ class Groups:
         """The columns (m,) sorted by group, and by falling `sizes` within one."""
         return np.lexsort((-sizes, self.of))
 
+    def pieces(self, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
+        """`Penalty.pieces` of this threshold, times the root of a group's size, and this ridge."""
+        return np.argsort(self.of, kind="stable"), Pieces(
+            self.starts, threshold * self.roots, np.full(self.count, ridge)
+        )
+
 
 class Grouped(Penalty):
     """Columns of one group take one step."""
@@ -91,6 +97,9 @@ class GroupLasso(Grouped, Norm):
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return self.groups.shrunk(v, self.groups.smallest(steps))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return self.groups.pieces(1.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +138,9 @@ class GroupNet(Grouped, Square):
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return self.groups.shrunk(v, self.groups.smallest(steps) * self.r) / (1.0 + steps * (1.0 - self.r))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return self.groups.pieces(self.r, 1.0 - self.r)
 
 
 @dataclass(frozen=True, eq=False)

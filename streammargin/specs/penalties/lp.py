@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streammargin.specs.norms import lp_norm, make_norm, mirror, rough_norm
-from streammargin.specs.penalties.base import Maker, Square
+from streammargin.specs.penalties.base import Maker, Pieces, Square, single
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ class LpSquare(Square):
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         assert self.proximal, "no closed form"
         return v / (1.0 + steps)
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return single(size, 0.0, 1.0) if self.p == 2.0 else None
 
 
 PENALTIES = {

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.specs.norms import lp_norm
-from streammargin.specs.penalties.base import Maker, Norm, shrink
+from streammargin.specs.penalties.base import Maker, Norm, Pieces, shrink, single
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class L1(Norm):
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
         return shrink(v, steps)
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return single(size, 1.0, 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,218 @@
+"""Second-order steps under penalties with kinks: proximal Newton, semismooth on the proximal-point form of the dual.
+
+Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and Toh 2018 for the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.errors import DataError, UsageError
+from streammargin.kernels import pdprox as dual_sums
+from streammargin.kernels import prox_newton as kernel
+from streammargin.kernels.quadratic import minimise_quadratic
+from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.constant import constant_alone
+from streammargin.solvers.objectives.base import Candidate, Sums
+from streammargin.solvers.pdprox import TOO_FAR
+from streammargin.solvers.rounding import blur
+from streammargin.solvers.state import Array, Layout, Number, Room
+from streammargin.specs.blocks import Block
+from streammargin.specs.penalties.base import Penalty
+from streammargin.specs.penalties.lp import LpSquare
+from streammargin.specs.rows import numbered_from
+
+SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
+SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps
+QUICK, MOST = 3, 40  # steps that tell that the softness may fall faster; and so many that they lead nowhere
+DAMPING, LEAST_DAMPING = 1e-3, 1e-14  # what is added to the curvature of a column, relative to that of all its rows
+ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
+ROUNDING = 1e-13  # of the function's value, relative
+PART, ROUNDS = 1e-3, 200  # how exactly, and in how many rounds at most, the quadratic problem is solved
+
+
+class Method(Solver):
+    """State: weights w (K, d+1), centres and duals (K, n), curvature H (K, d+1, d+1), damping and softness (K,).
+
+    For centres c and duals a_i, the proximal steps of the losses from there (kernels/prox_newton.py), the function
+
+        F(w) = R(w) + sum_i M_i(w),
+        M_i(w) = max over feasible a of dual_i(a) - a u_i - softness (a - c_i)^2 / (2 cap_i)
+
+    has A^T a as the slope of its smooth part, downwards, and A^T diag(slope_i) A as a matrix of its generalised
+    Hessian. Each read yields both at w, and certifies w and a; between reads the quadratic model plus R is minimised.
+    A step that made F larger is shortened at the next read. Once the certificate says that w is near the minimum of F,
+    a becomes the centre, and the softness falls. Smooth losses have softness 0: F is the objective.
+
+    The first read is at w = 0, with the constant that is best then where it is not penalised: its duals are those that
+    are best there, and where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
+    """
+
+    name = "prox-newton"
+    summary = "proximal Newton steps"
+    numeric = True
+    requires = ("step", "primal", "dual", "slope", "curvature_bound")
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.hard:
+            raise UsageError("prox-newton needs a finite C; for the hard margin, C = inf, use `solver=auto`")
+        if problem.p != 2.0:
+            raise UsageError(f"prox-newton knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
+
+    def serves(self, penalty: Penalty, free: bool) -> bool:
+        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # of lp the norm is looked at by itself
+
+    def layout(self, problem: Problem) -> Layout:
+        K, n, width = problem.count, problem.rows, problem.features + 1
+        sides = 2 if problem.objective.free else 1
+        smooth = _smooth(problem)
+        return {
+            **best_layout(problem),
+            "w": Array((K, width)),
+            "before": Array((K, width)),
+            "way": Array((K, width)),
+            "centres": Array((K, 0 if smooth else n)),
+            "alpha": Array((K, n)),
+            "pull": Array((K, sides, width)),
+            "H": Array((K, width, width)),
+            "scale": Array((K, width)),
+            "sums": Array((K, kernel.SUMS)),
+            "duals": Array((K, sides, dual_sums.DUAL_SUMS)),
+            "wrong": Array((problem.trials,), np.int64),
+            "softness": Array((K,), fill=0.0 if smooth else SOFTNESS),
+            "damping": Array((K,), fill=DAMPING),
+            "height": Array((K,)),
+            "fall": Array((K,)),
+            "steps": Array((K,), np.int64),
+            "seen": Number(0),
+            "chunks": Number(0),
+            "the matrix of a step, and another of the columns that are not 0": Room(8 * width * (2 * width + 16)),
+        }
+
+    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        state.numbers.update(seen=0, chunks=0)
+        for name in ("pull", "H", "sums", "duals", "wrong"):
+            state.arrays[name][:] = 0
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a, steepest = state.arrays, 0.0
+        softness = a["softness"]
+        if state.numbers["pass"] == 1:
+            if state.numbers["seen"] == 0 and problem.objective.free and not problem.targets.size and block.bias:
+                for k in range(problem.count):
+                    a["w"][k, -1] = constant_alone(problem, k) / block.bias
+            steepest = 1.0 / (float(softness.max()) + 1.0 / problem.loss.curvature_bound())
+            softness = np.zeros(problem.count)
+        for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
+            a["w"][k] = a["best"][k]
+        state.numbers["seen"] += block.rows()
+        state.numbers["chunks"] += math.ceil(block.rows() / kernel.CHUNK)
+        kernel.prox_newton_sums(
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], blur(a["w"]),
+            softness, steepest, a["centres"], a["alpha"], a["pull"], a["H"], a["sums"], a["duals"], a["wrong"],
+        )  # fmt: skip
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+        a, K = state.arrays, problem.count
+        mistakes = int(a["sums"][:, kernel.MISTAKES].sum())
+        if state.numbers["seen"] < problem.rows:  # broken off: it proves nothing
+            return PassReport(np.full(K, math.inf), mistakes, best_figures(problem, state))
+        found: list[Candidate | None] = [None] * K
+        dual, thetas = np.full(K, -math.inf), np.zeros_like(a["w"])
+        for k in active:
+            losses, missed, rounding = a["sums"][k, : kernel.GAP].tolist()
+            found[k] = problem.objective.weighed(a["w"][k], losses, rounding, missed)
+            thetas[k], sums = feasible(problem, a["pull"][k], a["duals"][k], kernel.CHUNK + state.numbers["chunks"])
+            dual[k] = problem.objective.bounds(thetas[k], sums)[0]
+        keep_bounds(state, dual, np.full(K, math.inf))
+        keep_weights(problem, state, a["w"].copy(), found)
+        for k in active:
+            self._go_on(problem, state, k, found[k].primal - dual[k], thetas[k])
+        figures = best_figures(problem, state)
+        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
+        return PassReport(estimate, mistakes, figures, a["wrong"].copy() if problem.per_trial > 1 else None)
+
+    def _go_on(self, problem: Problem, state: State, k: int, apart: float, theta: np.ndarray) -> None:
+        """The next weights of problem k, or the next centres; apart: of its objective and the bound of its duals."""
+        a = state.arrays
+        gap = float(a["sums"][k, kernel.GAP])
+        if state.numbers["pass"] == 1:
+            a["scale"][k] = np.diagonal(a["H"][k])
+            if not (
+                np.isfinite(theta).all() and np.isfinite(a["H"][k]).all() and (a["scale"][k] > 0.0)[theta != 0.0].all()
+            ):
+                raise DataError(TOO_FAR)
+            self._step(problem, state, k, theta)
+            a["steps"][k] = 0  # of another function: whether it was too long cannot be told
+            return
+        moved = float(a["duals"][k, :, dual_sums.MOVED].sum())
+        height = problem.objective.regulariser(a["w"][k]) + float(a["sums"][k, kernel.LOSSES]) - gap - 0.5 * moved
+        blurred = ROUNDING * abs(height)
+        if a["steps"][k] > 0:
+            above = height - a["height"][k]
+            if above > ENOUGH * a["fall"][k] + blurred:
+                part = min(max(-0.5 * a["fall"][k] / (above - a["fall"][k]), 0.1), 0.5)
+                a["way"][k] *= part
+                a["fall"][k] *= part
+                a["w"][k] = a["before"][k] + a["way"][k]
+                a["damping"][k] *= 4.0
+                return
+            a["damping"][k] = max(0.25 * a["damping"][k], LEAST_DAMPING)
+        a["height"][k] = height
+        near = apart - gap < 0.5 * gap or a["steps"][k] >= MOST
+        if a["softness"][k] > 0.0 and near:
+            self._move_centres(state, k)
+        else:
+            self._step(problem, state, k, a["pull"][k].sum(axis=0))
+
+    def _move_centres(self, state: State, k: int) -> None:
+        a = state.arrays
+        a["centres"][k] = a["alpha"][k]
+        a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
+        a["steps"][k] = 0
+
+    def _step(self, problem: Problem, state: State, k: int, down: np.ndarray) -> None:
+        """To the minimum of R and the quadratic model at w, where the smooth part falls along `down` (d+1,)."""
+        a = state.arrays
+        ordered = problem.objective.pieces(down.size)
+        assert ordered is not None
+        order, pieces = ordered
+        H = a["H"][k]
+        diagonal = np.diagonal(H) + a["damping"][k] * a["scale"][k].max()
+        H += np.triu(H, 1).T
+        np.fill_diagonal(H, diagonal)
+        v = a["w"][k, order]
+        if (np.diff(order) < 0).any():
+            H = H[np.ix_(order, order)]
+        minimise_quadratic(H, -down[order], pieces, v, PART, ROUNDS)
+        a["before"][k] = a["w"][k]
+        a["w"][k, order] = v
+        a["way"][k] = a["w"][k] - a["before"][k]
+        grown = problem.objective.regulariser(a["w"][k]) - problem.objective.regulariser(a["before"][k])
+        a["fall"][k] = grown - float(down @ a["way"][k])
+        a["steps"][k] += 1
+
+    def weights(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["w"].copy()
+
+
+def feasible(problem: Problem, pull: np.ndarray, duals: np.ndarray, added: int) -> tuple[np.ndarray, Sums]:
+    """A^T alpha of the part of these duals that fits the constant, and its sums.
+
+    pull (S, d+1), duals (S, DUAL_SUMS); added: numbers that were added up one after the other for an entry of `pull`.
+    """
+    names = (dual_sums.DUAL, dual_sums.ALPHA, dual_sums.SUMMED, dual_sums.PULLED)
+    sides = []
+    for side in duals:
+        dual, alpha, summed, pulled = (float(side[name]) for name in names)
+        sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=added))
+    return problem.objective.balanced(pull, sides)
+
+
+def _smooth(problem: Problem) -> bool:
+    return bool(problem.loss.curvature_bound() <= SMOOTH)

@@ -1,0 +1,55 @@
+"""Second-order steps with kinks in the penalty: few reads at any C, out of core too, and what makes them hard."""
+
+import numpy as np
+import pytest
+from reference.datasets import noisy
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.errors import DataError
+
+X, Y = noisy(3000, 8, seed=4)
+GROUPS = {"penalty": "group", "groups": np.arange(8) // 3}
+MOST = {"hinge": 45, "logistic": 15}  # reads
+
+
+def train(data, **options):
+    return sm.train(data, solver="prox-newton", tol=1e-4, passes=100, **options)
+
+
+@pytest.mark.parametrize("loss", MOST)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_few_reads_at_any_cost(C, loss):
+    for penalty in ({"penalty": "l1"}, GROUPS, {"penalize_bias": False}):
+        source = CountingSource(X, Y, (0, 900, 1000, 3000))
+        result = train(source, loss=loss, C=C, **penalty)
+        assert result.converged and result.certificate["gap"] <= 1e-4
+        assert result.passes <= MOST[loss] and len(source.order) == 3 * result.passes
+
+
+def test_the_first_read_proves_that_all_weights_are_0():
+    for penalty in ({"penalty": "l1"}, GROUPS, {"penalty": "elasticnet"}):
+        for loss in MOST:
+            result = train((X, Y), loss=loss, C=1e-5, **penalty)
+            assert result.converged and result.passes == 1 and not result.model.coef_.any()
+
+
+def test_columns_of_all_sizes_copies_of_columns_and_rows_and_columns_of_0():
+    hard = np.hstack([X * np.geomspace(1e-4, 1e4, 8), X[:, :2], np.zeros((3000, 2))])
+    hard = np.vstack([hard[:300], hard[:300]])
+    for options in ({"loss": "hinge"}, {"loss": "logistic"}, {"loss": "hinge", "bias": 0}):
+        result = sm.train(
+            (hard, np.tile(Y[:300], 2)), solver="prox-newton", penalty="l1", C=1.0, tol=1e-3, passes=400, **options
+        )
+        assert result.converged and not result.model.coef_[0, -2:].any()
+
+
+def test_fewer_rows_than_columns():
+    wide = np.random.default_rng(1).standard_normal((30, 60))
+    result = train((wide, np.where(wide[:, 0] > 0, 1, -1)), penalty="l1", C=10.0)
+    assert result.converged
+
+
+def test_numbers_beyond_the_range_of_squares():
+    with pytest.raises(DataError, match="too far from 1 to compute with"):
+        train((1e180 * X, Y), penalty="l1")

@@ -2,11 +2,12 @@
 
     python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME]
 
-Every solver, dense and CSR rows, two and three classes, several C, in memory and out of core, with --scale and with a
-bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts, between blocks, in a
-checkpoint, before and after a hand-over; a checkpoint may cost half of the time here. The phases that are short, as a
-certificate, are aimed at. It is started again with --resume until it comes to its end. Compared are the weights, the
-header of the model and the log, but for checkpoints, times, memory and bytes read. Exit code 1 where anything differs.
+Every solver, dense and CSR rows, two and three classes, numbers, several C and paths over C, in memory and out of core,
+with --scale and with a bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts,
+between blocks, in a checkpoint, before and after a hand-over; a checkpoint may cost half of the time here. The phases
+that are short, as a certificate, are aimed at. It is started again with --resume until it comes to its end. Compared
+are the weights, the header of the model and the log, but for checkpoints, times, memory and bytes read. Exit code 1
+where anything differs.
 """
 
 import argparse
@@ -39,13 +40,13 @@ PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to 
 
 
 def write_rows(path, sparse, classes):
-    """Rows that hyperplanes separate, and labels; 8 MB, or 2 MB sparse."""
+    """Rows that hyperplanes separate, labels y, and numbers `target`; 8 MB, or 2 MB sparse."""
     rng = np.random.default_rng(classes)
     centers = 2.5 * rng.standard_normal((classes, FEATURES))
     y = rng.integers(0, classes, ROWS)
     X = centers[y] + rng.standard_normal((ROWS, FEATURES))
     with h5py.File(path, "w") as file:
-        file["y"] = y
+        file["y"], file["target"] = y, X @ centers[0] + y
         if not sparse:
             file["X"] = X
             return
@@ -87,6 +88,14 @@ def ways(folder):
     for name, sparse in (("newton", False), ("sdca", True), ("asdca", False), ("pegasos", True)):
         several = ["--C", "0.1,1,10", "--valid", data[sparse, 3]]
         yield [data[sparse, 3], *few, "--solver", name, *several]
+    numbers = ["--y", "target", "--loss"]
+    for name, loss, key in (
+        ("sdca", "absolute_error", (False, 2)), ("asdca", "squared_error", (True, 2)), ("pdprox", "quantile", (True, 3))
+    ):  # fmt: skip
+        yield [data[key], *few, *numbers, loss, "--solver", name]
+    for key, C, more in (((True, 3), "0.001", []), ((False, 2), "3e-7,1e-5", [*numbers, "squared_error"])):
+        path = ["--solver", "pdprox", "--penalty", "l1", "--C-path", "3", "--C", C, "--valid", data[key]]
+        yield [data[key], "--tol", "0.2", "--passes", "120", *path, *more]
 
 
 def least_memory(path, **options):

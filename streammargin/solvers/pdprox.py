@@ -10,6 +10,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import pdprox as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.columns import add_columns
+from streammargin.solvers import column_steps
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
@@ -32,6 +33,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares mu
 SUFFICIENT, NECESSARY, LONG = 0.2, 0.8, 0.36
 PATIENCE = 20  # passes before a restart for the last reason
 SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (section 3.1)
+FURTHER, MISSES = 2.0, 3  # how the reach of the duals grows; steps on columns that fail in a row, then are given up
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 
 
@@ -52,6 +54,10 @@ class Method(Solver):
 
     A first pass at w = 0, with the constant that is best then where it is not penalised, takes the duals that are best
     there: where they are optimal, so is w = 0.
+
+    In memory, and where the penalty is a sum over columns or groups of them, w is first moved by many steps on the few
+    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both; where these
+    steps do not come to their end, the proximal ones go on from there.
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
@@ -89,6 +95,10 @@ class Method(Solver):
     def _schedule(problem: Problem) -> str | None:
         return problem.options.get("schedule")
 
+    def _split(self, problem: Problem) -> column_steps.Split | None:
+        """The penalty as steps on columns take it; None where they are not taken."""
+        return None if problem.options else column_steps.split(problem)
+
     def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         sides = 2 if problem.objective.free else 1
@@ -124,10 +134,13 @@ class Method(Solver):
             "gap": Array((K,), fill=math.inf),
             "step": Array((K,)),
             "ratio": Array((K,)),
+            "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
+            "misses": Array((K,), np.int64),  # of the last ones, that did not come to their end
             "seen": Number(0),
             "constant": Number(0.0),
             "lift tempo": Number(1.0),
             "the weights as they are shown, and vectors of a step": Room(8 * width * (K + 6)),
+            "columns looked at, and what rows answer": Room(column_steps.room(problem) if self._split(problem) else 0),
         }
 
     # prologue: the norms of rows and columns
@@ -141,15 +154,15 @@ class Method(Solver):
         state.numbers["constant"] = float(block.bias)
         if problem.options.get("C_path"):
             if first == 0:
-                self._set_constants(problem, state)
+                for k in range(problem.count):
+                    self._set_constant(problem, state, k)
             self._meet(problem, state, np.arange(problem.count), block, first, a["total"][:, :0])
 
-    def _set_constants(self, problem: Problem, state: State) -> None:
+    def _set_constant(self, problem: Problem, state: State, k: int) -> None:
         """The weights that all begins with: 0, but for a constant that is not penalised."""
         a = state.arrays
         if problem.objective.free and not problem.targets.size and self._schedule(problem) is None:
-            for k in range(problem.count):
-                a["w"][:, k, -1] = a["w_anchor"][k, -1] = constant_alone(problem, k) / state.numbers["constant"]
+            a["w"][:, k, -1] = a["w_anchor"][k, -1] = constant_alone(problem, k) / state.numbers["constant"]
 
     def wakes(self, problem: Problem, state: State) -> float:
         a = state.arrays
@@ -185,7 +198,8 @@ class Method(Solver):
             )
             state.numbers["lift tempo"] = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
             a["ratio"][:] = math.sqrt(_dot(a["tempo"], squares) / mass)  # times ||alpha||, once it is known
-            self._set_constants(problem, state)
+            for k in range(problem.count):
+                self._set_constant(problem, state, k)
         else:  # Theorem 6, with the mean loss in place of the sum
             a["tempo"][:] = state.numbers["lift tempo"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
@@ -209,14 +223,31 @@ class Method(Solver):
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
+        for k in active[a["reach"][active] > 0.0]:
+            self._improve(problem, state, k, block)
         self._meet(problem, state, active, block, first, a["total"])
+
+    def _improve(self, problem: Problem, state: State, k: int, block: Block) -> None:
+        """Steps on the columns that matter, before the rows see w."""
+        a = state.arrays
+        penalty = self._split(problem)
+        if penalty is None:  # a training that went on with less memory, or other options
+            a["misses"][k] = MISSES
+            return
+        w, reached = column_steps.improve(
+            problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
+            state.numbers["pass"],
+        )  # fmt: skip
+        a["w"][:, k] = w
+        a["blur"][:, k] = blur(w[None])
+        a["misses"][k] = 0 if reached else a["misses"][k] + 1
 
     def _meet(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, total: np.ndarray
     ) -> None:
         """Step the duals of the rows by the margins that they have, and add up what certifies both."""
         a = state.arrays
-        lengths = a["step"] * a["ratio"]
+        lengths = np.where(a["reach"] > 0.0, a["reach"], a["step"] * a["ratio"])
         curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
         kernel.pdprox_block(
@@ -307,6 +338,16 @@ class Method(Solver):
             self._first_step(problem, state, k, image, mass)
             before, mass_before = image, mass
             a["gap_anchor"][k] = min(gaps)
+            if self._split(problem) is not None:
+                a["reach"][k], a["alpha"][k] = column_steps.first_reach(problem, k), 0.0
+                self._wait(state, k, image, mass)
+                return
+        elif a["reach"][k] > 0.0:
+            if a["misses"][k] < MISSES:
+                a["reach"][k] *= 1.0 if a["misses"][k] else FURTHER
+                self._wait(state, k, image, mass)
+                return
+            image, mass = before, mass_before = self._start_over(problem, state, k)
         else:
             self._next_step(state, k, image - before, mass - mass_before)
             if self._due(state, k, min(gaps)):
@@ -324,6 +365,22 @@ class Method(Solver):
             tau_lift = a["step"][k] / a["ratio"][k] * state.numbers["lift tempo"]
             a["lift"][LAST, k] = max(0.0, a["lift"][LAST, k] + tau_lift * (2.0 * mass - mass_before - budget))
             a["lift"][MEAN, k] = (a["lift_total"][k] + a["lift"][LAST, k]) / count
+
+    @staticmethod
+    def _wait(state: State, k: int, image: np.ndarray, mass: float) -> None:
+        """The weights move when the rows are at hand; nothing is to be a mean of what was before."""
+        a = state.arrays
+        a["image"][k], a["mass"][k], a["passes"][k] = image, mass, 0
+        for name in ("w_total", "lift_total", "total", "pull_total", "duals_total"):
+            a[name][k] = 0.0
+
+    def _start_over(self, problem: Problem, state: State, k: int) -> tuple[np.ndarray, float]:
+        """Proximal steps from the start: duals that lie far apart are a worse one. The bounds stay that were found."""
+        a = state.arrays
+        a["reach"][k], a["alpha"][k], a["w"][:, k] = 0.0, 0.0, 0.0
+        self._set_constant(problem, state, k)
+        self._wait(state, k, np.zeros_like(a["image"][k]), 0.0)
+        return a["image"][k].copy(), 0.0
 
     def _first_step(self, problem: Problem, state: State, k: int, image: np.ndarray, mass: float) -> None:
         """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""

@@ -1,0 +1,311 @@
+"""Steps on chosen columns, whose rows are few enough to keep: coordinate descent, and Newton steps where w is not 0.
+
+Of a problem with frozen centres alpha, at the margins z = A w (Li, Sun and Toh 2018; Yen et al. 2015):
+
+    f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
+    M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
+
+A is a matrix of signed columns: `starts` (m+1,), `rows` and `values` of what is stored. Group g has the columns
+first[g] .. first[g+1]. What rows answer stands in `margins` z, `duals` a and `slopes` -da/dz (n,); `caps` (n,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.kernels import overloads  # noqa: F401
+from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
+from streammargin.specs.blocks import Block, DenseBlock
+
+TRIES = 30  # of a shorter step
+BACK = 0.4  # the part of a Newton step that is tried next
+LEAST = 1e-3  # of the largest curvature that a column may have, where no row of it bends
+
+
+@kernel
+def dense_chosen(X, bias, labels, k, place, starts, rows, values):
+    """As `chosen` says; starts holds where each column goes on, and moves there."""
+    d = X.shape[1]
+    for i in range(X.shape[0]):
+        if not labels.cap(k, i) > 0.0:
+            continue
+        sign = labels.sign(k, i)
+        for j in range(d + 1):
+            value = X[i, j] if j < d else bias
+            if place[j] >= 0 and value != 0.0:
+                if rows.size > 0:
+                    rows[starts[place[j]]] = i
+                    values[starts[place[j]]] = sign * value
+                starts[place[j]] += 1
+
+
+@kernel
+def sparse_chosen(data, indices, indptr, bias, labels, k, place, starts, rows, values):
+    """The same of sparse rows."""
+    last = place[place.size - 1]
+    for i in range(indptr.size - 1):
+        if not labels.cap(k, i) > 0.0:
+            continue
+        sign = labels.sign(k, i)
+        for e in range(indptr[i], indptr[i + 1]):
+            p = place[indices[e]]
+            if p >= 0:
+                if rows.size > 0:
+                    rows[starts[p]] = i
+                    values[starts[p]] = sign * data[e]
+                starts[p] += 1
+        if last >= 0 and bias != 0.0:
+            if rows.size > 0:
+                rows[starts[last]] = i
+                values[starts[last]] = sign * bias
+            starts[last] += 1
+
+
+def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(starts, rows, values) of the columns that have a place 0 .. count - 1, of d + 1; the others have -1.
+
+    The rows are those of the block, from 0; those that problem k does not know are left out.
+    """
+    sizes, rows, values = np.zeros(count, np.int64), np.empty(0, np.int32), np.empty(0)
+    for _ in range(2):  # how many there are, and what they are
+        if isinstance(block, DenseBlock):
+            dense_chosen(block.X, block.bias, labels, k, place, sizes, rows, values)
+        else:
+            sparse_chosen(block.data, block.indices, block.indptr, block.bias, labels, k, place, sizes, rows, values)
+        if rows.size == 0:
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            rows, values, sizes = np.empty(starts[-1], np.int32), np.empty(starts[-1]), starts[:-1].copy()
+            if rows.size == 0:
+                break
+    return starts, rows, values
+
+
+@register_jitable
+def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
+    """The dual of row i and its slope, at its margin; returns M_i."""
+    a = loss.step(alpha[i], margins[i], softness, caps[i])
+    duals[i] = a
+    slopes[i] = loss.slope(a, softness, caps[i])
+    return loss.dual(a, caps[i]) - a * margins[i] - 0.5 * softness * (a - alpha[i]) * (a - alpha[i])
+
+
+@kernel
+def meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes):
+    """Margins of w, and what the rows answer; returns sum_i M_i."""
+    margins[:] = 0.0
+    for j in range(w.size):
+        if w[j] != 0.0:
+            for e in range(starts[j], starts[j + 1]):
+                margins[rows[e]] += values[e] * w[j]
+    total = 0.0
+    for i in range(margins.size):
+        if caps[i] > 0.0:
+            total += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    return total
+
+
+@register_jitable
+def length(w, low, high):
+    """||w_g||_2 of the columns low .. high."""
+    total = 0.0
+    for j in range(low, high):
+        total += w[j] * w[j]
+    return np.sqrt(total)
+
+
+@kernel
+def penalty(first, roots, squares, ridge, centre, w):
+    """What f has beside the rows."""
+    total = 0.0
+    for g in range(roots.size):
+        total += roots[g] * length(w, first[g], first[g + 1])
+    for j in range(w.size):
+        total += 0.5 * (squares[j] * w[j] * w[j] + ridge * (w[j] - centre[j]) * (w[j] - centre[j]))
+    return total
+
+
+@kernel
+def sweep(
+    loss, softness, most, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w, margins,
+    duals, slopes,
+):  # fmt: skip
+    """A proximal step on each group in this order, with the curvature that it has, and a larger one until f falls.
+
+    most: what a slope may be at most. Returns the sum of the violations that were met, and the entries visited.
+    """
+    widest = 0
+    for g in range(roots.size):
+        widest = max(widest, first[g + 1] - first[g])
+    gradient, moved, change = np.empty(widest), np.empty(widest), np.empty(widest)
+    total, visits = 0.0, 0
+    for g in order:
+        low, high = first[g], first[g + 1]
+        root, size = roots[g], length(w, low, high)
+        bend, largest, violation = 0.0, 0.0, 0.0
+        for j in range(low, high):
+            pulled, curved, square = 0.0, 0.0, 0.0
+            for e in range(starts[j], starts[j + 1]):
+                x = values[e]
+                pulled += x * duals[rows[e]]
+                curved += x * x * slopes[rows[e]]
+                square += x * x
+            visits += starts[j + 1] - starts[j]
+            gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - pulled
+            bend = max(bend, curved + squares[j] + ridge)
+            largest = max(largest, square)
+            along = gradient[j - low] + (root * w[j] / size if size > 0.0 else 0.0)
+            violation += along * along
+        violation = np.sqrt(violation)
+        if size == 0.0:
+            violation -= root
+        if not violation > 0.0 or largest == 0.0:
+            continue
+        total += violation
+        bend = max(bend, LEAST * most * largest)
+        change[: high - low] = 0.0
+        for _ in range(TRIES):
+            reached = 0.0
+            for j in range(low, high):
+                moved[j - low] = w[j] - gradient[j - low] / bend
+                reached += moved[j - low] * moved[j - low]
+            factor = max(0.0, 1.0 - root / (bend * np.sqrt(reached))) if reached > 0.0 else 0.0
+            before, after, square = 0.0, 0.0, 0.0
+            for j in range(low, high):
+                step = factor * moved[j - low] - w[j]
+                by = step - change[j - low]
+                change[j - low] = step
+                if by != 0.0:
+                    for e in range(starts[j], starts[j + 1]):
+                        i = rows[e]
+                        margins[i] += values[e] * by
+                        respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+                    visits += starts[j + 1] - starts[j]
+            for j in range(low, high):
+                step = change[j - low]
+                pulled = 0.0
+                for e in range(starts[j], starts[j + 1]):
+                    pulled += values[e] * duals[rows[e]]
+                new = w[j] + step
+                before += gradient[j - low] * step
+                after += (squares[j] * new + ridge * (new - centre[j]) - pulled) * step
+                square += step * step
+            if after - before <= 1.0001 * bend * square:  # f falls: it is convex along the step
+                break
+            bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
+        for j in range(low, high):
+            w[j] += change[j - low]
+    return total, visits
+
+
+@kernel
+def newton(
+    loss, softness, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, w, margins, duals, slopes,
+    tolerance, most,
+):  # fmt: skip
+    """A Newton step where w is not 0, by at most so many conjugate gradients; columns that would change sign become 0.
+
+    Returns the norm of the gradient there, whether f fell, and the entries visited.
+    """
+    width = w.size
+    sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
+    face, count, room = np.empty(width, np.int64), 0, 0
+    for g in range(roots.size):
+        sizes[g] = length(w, first[g], first[g + 1])
+        if sizes[g] > 0.0 or roots[g] == 0.0:
+            for j in range(first[g], first[g + 1]):
+                face[count], group[count] = j, g
+                room += starts[j + 1] - starts[j]
+                count += 1
+    from_, on, bent = np.empty(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
+    down, diagonal = np.empty(count), np.empty(count)
+    kept = 0
+    for q in range(count):
+        j, g = face[q], group[q]
+        from_[q] = kept
+        pulled, curved = 0.0, 0.0
+        for e in range(starts[j], starts[j + 1]):
+            i = rows[e]
+            pulled += values[e] * duals[i]
+            if slopes[i] > 0.0:
+                on[kept], bent[kept] = i, np.sqrt(slopes[i]) * values[e]
+                curved += bent[kept] * bent[kept]
+                kept += 1
+        pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
+        down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
+        diagonal[q] = curved + squares[j] + ridge
+        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:
+            diagonal[q] += pressed * (1.0 - (w[j] / sizes[g]) ** 2)
+    from_[count] = kept
+    slope = np.sqrt(np.sum(down * down))
+    if not slope > 0.0:
+        return 0.0, False, room
+    least = 1e-9 * diagonal.max() + 1e-300  # of the curvature, where columns are the same
+    diagonal += least
+    p, r = np.zeros(count), down.copy()
+    y = r / diagonal
+    s, product = y.copy(), np.empty(count)
+    scaled, image, inner = np.sum(r * y), np.zeros(margins.size), np.zeros(roots.size)
+    visits = room
+    for _ in range(most):
+        image[:] = 0.0
+        inner[:] = 0.0
+        for q in range(count):
+            for e in range(from_[q], from_[q + 1]):
+                image[on[e]] += bent[e] * s[q]
+            inner[group[q]] += w[face[q]] * s[q]
+        for q in range(count):
+            j, g = face[q], group[q]
+            total = (squares[j] + ridge + least) * s[q]
+            for e in range(from_[q], from_[q + 1]):
+                total += bent[e] * image[on[e]]
+            if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:
+                total += roots[g] / sizes[g] * (s[q] - w[j] * inner[g] / sizes[g] ** 2)
+            product[q] = total
+        visits += 2 * kept
+        curved = np.sum(s * product)
+        if not curved > 0.0:
+            break
+        p += scaled / curved * s
+        r -= scaled / curved * product
+        if np.sum(r * r) <= (tolerance * slope) ** 2:
+            break
+        y = r / diagonal
+        ahead = np.sum(r * y)
+        s = y + ahead / scaled * s
+        scaled = ahead
+    value = penalty(first, roots, squares, ridge, centre, w)
+    for i in range(margins.size):
+        if caps[i] > 0.0:
+            value += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    old, share = w.copy(), 1.0
+    for _ in range(TRIES):
+        for q in range(count):
+            j, g = face[q], group[q]
+            w[j] = old[j] + share * p[q]
+            if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
+                w[j] = 0.0
+        new = meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+        visits += room
+        if new + penalty(first, roots, squares, ridge, centre, w) < value:
+            return slope, True, visits
+        share *= BACK
+    w[:] = old
+    meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+    return slope, False, visits
+
+
+def warm(sample: Sample) -> None:
+    d = 2
+    starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, -1]), d)
+    n, one = sample.block.rows(), np.ones(d)
+    first, w = np.arange(d + 1), np.zeros(d)
+    for loss in sample.losses("slope"):
+        state = (np.zeros(n), np.zeros(n), np.zeros(n))
+        problem = (np.ones(n), np.zeros(n), starts, rows, values)
+        rest = (first, one, one, 0.0, w.copy())
+        meet(loss, 1.0, *problem, w, *state)
+        sweep(loss, 1.0, 1.0, *problem, *rest, np.arange(d), w, *state)
+        newton(loss, 1.0, *problem, *rest, w, *state, 0.1, 2)
+    penalty(*rest, w)

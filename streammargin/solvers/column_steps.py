@@ -1,0 +1,114 @@
+"""Many steps on the few columns that matter, between two reads of all: what sparse weights make cheap.
+
+The augmented Lagrangian of the dual (Li, Sun and Toh 2018; of the hinge and l1: Yen et al. 2015): for centres alpha and
+a step `reach` of the duals, w is what minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
+reach), and alpha moves to the a where that is attained. The larger reach, the fewer such moves; of a smooth loss it is
+infinite, and one would do. Of the columns those are looked at whose weight is not 0 or whose A^T alpha is near to where
+it would not be.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.kernels import column_steps as kernel
+from streammargin.kernels.order import permutation
+from streammargin.solvers.base import Problem
+from streammargin.specs.blocks import Block
+
+NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
+ENOUGH = 0.1  # of the first violation: what is left when the steps end
+ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
+GRADIENTS, INEXACT = 100, 0.05  # conjugate gradients of a Newton step at most, and the residual at which they end
+STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
+BYTES = 2 * (8 + 4)  # of a value stored, and again where the rows bend
+
+
+class Split(NamedTuple):
+    """R(w) = sum_g roots_g ||w_g||_2 + square/2 ||w||_2^2; of (m,): the group of each column, from 0."""
+
+    of: np.ndarray
+    roots: np.ndarray
+    square: float
+
+
+def split(problem: Problem) -> Split | None:
+    """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind.
+
+    So it is where the rows are not at hand, are numbers, or would not fit beside their columns.
+    """
+    if problem.penalty is None or problem.targets.size or not problem.resident or not hasattr(problem.loss, "slope"):
+        return None
+    if room(problem) > problem.budget // 2:
+        return None
+    found = problem.penalty.pieces(problem.features + (not problem.free))
+    if found is None or not found[1].thresholds.all():
+        return None
+    order, pieces = found
+    of = np.empty(order.size, np.int64)
+    of[order] = np.repeat(np.arange(pieces.thresholds.size), np.diff(pieces.starts))
+    roots, square = pieces.thresholds, float(pieces.ridges[0])
+    if problem.free:
+        of, roots = np.append(of, roots.size), np.append(roots, 0.0)
+    return Split(of, roots, square)
+
+
+def room(problem: Problem) -> int:
+    """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
+    entries = (problem.entries or problem.rows * problem.features) + problem.rows
+    return BYTES * entries + 8 * (7 * problem.rows + 16 * (problem.features + 1))
+
+
+def improve(
+    problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
+    reach: float, number: int,
+) -> tuple[np.ndarray, bool]:  # fmt: skip
+    """Weights (d+1,) that come near to the minimum, from w, and whether they came as near as they should.
+
+    image: A^T alpha (d+1,); number: of the pass, for the order in which groups are visited.
+    """
+    count = penalty.roots.size
+    pulled = np.sqrt(np.bincount(penalty.of, image**2, count))
+    wanted = (pulled >= NEAR * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
+    columns = np.flatnonzero(wanted[penalty.of])
+    columns = columns[np.argsort(penalty.of[columns], kind="stable")]
+    groups, sizes = np.unique(penalty.of[columns], return_counts=True)
+    place = np.full(w.size, -1)
+    place[columns] = np.arange(columns.size)
+    matrix = kernel.chosen(block, problem.labels, k, place, columns.size)
+    caps = problem.caps[k, problem.codes] * (problem.codes >= 0)
+    if problem.weights.size:
+        caps = np.where(problem.weights > 0.0, caps * problem.weights, 0.0)
+    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
+    most = reach if softness > 0.0 else smooth * float(caps.max())
+    chosen = w[columns]
+    lengths = float(np.sum(chosen**2)), float(np.sum(alpha**2))
+    ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
+    squares = np.where(penalty.roots[penalty.of[columns]] > 0.0, penalty.square, 0.0)
+    rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
+    rows = (caps, alpha, *matrix)
+    state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
+    kernel.meet(problem.loss, softness, *rows, chosen, *state)
+    first, reached = 0.0, False
+    for turn in range(ROUNDS):
+        order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
+        violation, _ = kernel.sweep(problem.loss, softness, most, *rows, *rest, order, chosen, *state)
+        first = first or violation
+        reached = violation <= ENOUGH * first and turn > 0
+        if reached:
+            break
+        for _ in range(NEWTON):
+            slope, fell, _ = kernel.newton(problem.loss, softness, *rows, *rest, chosen, *state, INEXACT, GRADIENTS)
+            if not fell or slope < 0.5 * ENOUGH * first:
+                break
+    w = np.zeros(w.size)
+    w[columns] = chosen
+    return w, reached
+
+
+def first_reach(problem: Problem, k: int) -> float:
+    """The step of the duals that a training begins with."""
+    return math.inf if math.isfinite(problem.loss.curvature_bound()) else float(problem.costs[k])

@@ -1,0 +1,86 @@
+"""Steps on chosen columns against the same functions in NumPy, and against the conditions of the optimum."""
+
+import numpy as np
+import pytest
+from reference.datasets import as_form, noisy
+
+from streammargin.kernels import column_steps as kernel
+from streammargin.specs.blocks import CSRBlock, DenseBlock
+from streammargin.specs.losses import make_loss
+from streammargin.specs.rows import Labels
+
+FIRST, ROOTS = np.array([0, 1, 3, 6]), np.array([0.8, 1.1, 0.0])
+SOFTNESS, RIDGE = 0.7, 0.05
+
+
+def problem(form="csr", loss="hinge"):
+    """(loss, softness, caps, alpha, starts, rows, values) of the columns 4, 0, 3, 1, 5 and the constant, and A."""
+    X, y = noisy(60, 7)
+    codes = (y > 0).astype(np.int16)
+    codes[3] = -1
+    labels = Labels(codes, np.array([1]), np.array([[0.5, 2.0]]), np.empty(0), np.empty(0))
+    block = DenseBlock(np.ascontiguousarray(X, np.float64), 0.5)
+    if form == "csr":
+        S = as_form(X, "csr", np.float64)
+        block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 7, 0.5)
+    place = np.full(8, -1)
+    place[[4, 0, 3, 1, 5, 7]] = np.arange(6)
+    columns = kernel.chosen(block, labels, 0, place, 6)
+    A = np.where(codes == 1, 1.0, -1.0)[:, None] * np.column_stack([X, np.full(60, 0.5)])[:, [4, 0, 3, 1, 5, 7]]
+    A[3] = 0.0
+    caps = np.where(codes == 1, 2.0, np.where(codes == 0, 0.5, 0.0))
+    alpha = caps * np.random.default_rng(1).random(60)
+    return (make_loss(loss), SOFTNESS, caps, alpha, *columns), A
+
+
+def rest(w):
+    return FIRST, ROOTS, np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.0]), RIDGE, w.copy()
+
+
+def value(given, A, penalty, w):
+    """f(w), row by row."""
+    loss, softness, caps, alpha = given[:4]
+    first, roots, squares, ridge, centre = penalty
+    total = sum(root * np.linalg.norm(w[first[g] : first[g + 1]]) for g, root in enumerate(roots))
+    total += 0.5 * np.sum(squares * w**2) + 0.5 * ridge * np.sum((w - centre) ** 2)
+    for i in np.flatnonzero(caps):
+        u = A[i] @ w
+        a = loss.step(alpha[i], u, softness, caps[i])
+        total += loss.dual(a, caps[i]) - a * u - 0.5 * softness * (a - alpha[i]) ** 2
+    return total
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_columns_are_those_of_the_rows_with_their_signs(form):
+    (*_, starts, rows, values), A = problem(form)
+    for j in range(6):
+        column = np.zeros(60)
+        column[rows[starts[j] : starts[j + 1]]] = values[starts[j] : starts[j + 1]]
+        np.testing.assert_allclose(column, A[:, j], rtol=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_steps_fall_to_where_no_group_can_move(loss):
+    given, A = problem(loss=loss)
+    w = np.array([0.5, -1.0, 0.0, 0.0, 0.2, 0.1])
+    penalty = rest(w)
+    state = np.zeros(60), np.zeros(60), np.zeros(60)
+    kernel.meet(*given, w, *state)
+    values = [value(given, A, penalty, w)]
+    for _ in range(40):
+        kernel.sweep(*given[:2], 10.0, *given[2:], *penalty, np.arange(3), w, *state)
+        values.append(value(given, A, penalty, w))
+        _, fell, _ = kernel.newton(*given, *penalty, w, *state, 1e-10, 50)
+        values.append(value(given, A, penalty, w))
+        assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * values[-1]
+    assert np.all(np.diff(values) <= 1e-12 * values[0]) and values[-1] < 0.95 * values[0]
+    np.testing.assert_allclose(state[0], A @ w, atol=1e-9)
+    first, roots, squares, ridge, centre = penalty
+    gradient = squares * w + ridge * (w - centre) - A.T @ np.where(given[2] > 0.0, state[1], 0.0)
+    for g, root in enumerate(roots):
+        here = slice(first[g], first[g + 1])
+        size = np.linalg.norm(w[here])
+        if size > 0.0:
+            np.testing.assert_allclose(gradient[here], -root * w[here] / size, atol=1e-6)
+        else:
+            assert np.linalg.norm(gradient[here]) <= root * (1.0 + 1e-9)

@@ -123,7 +123,7 @@ def census(
             order = [str(value) for value in order]
             number = {value: place for place, value in enumerate(order)}
         kind = chunk.dtype if kind is None else np.result_type(kind, chunk.dtype)
-        values, inverse = np.unique(chunk, return_inverse=True)
+        values, inverse = distinct(chunk)
         for value in values.tolist():
             if value not in number:
                 number[value] = len(order)
@@ -151,6 +151,16 @@ def census(
     for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
         codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
     return unsorted[place], codes, counts[place]
+
+
+def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values in rising order, and which of them each label (m,) is. Two numbers, the usual case, need no sort."""
+    if labels.size and labels.dtype.kind in "biuf":
+        low, high = labels.min(), labels.max()
+        above = labels == high
+        if low < high and np.count_nonzero(above) + np.count_nonzero(labels == low) == labels.size:
+            return np.array([low, high]), above.astype(np.int64)
+    return np.unique(labels, return_inverse=True)
 
 
 def shifted(origin: Origin, start: int) -> Origin:

@@ -30,13 +30,14 @@ CHUNK = 512  # rows whose share of H is added together
 
 @kernel
 def newton_sums(
-    block, numbers, labels, loss, problems, trials, softness, w, blur, alpha, keep, margins, products, keys, image, H,
-    sums, wrong,
+    block, numbers, labels, loss, problems, trials, softness, w, blur, norms, alpha, keep, margins, products, keys,
+    image, H, sums, wrong,
 ):  # fmt: skip
     """Adds what the rows of the block say of the weights w, which are frozen.
 
     problems  numbers k of the problems looked at; trials: values of C, problem k belongs to k // (K // trials)
     softness  (K,); w (K, d+1); blur (K,) eps times the norms of w
+    norms     (n,) norms of the rows, 0 until first needed; or (0,): they are not kept
     alpha     (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
     margins   (K, n) out: a_i.w; products (K, n) out: by how much that changed; either may be (K, 0)
     keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
@@ -48,67 +49,104 @@ def newton_sums(
     rows = block.rows()
     per_trial = w.shape[0] // trials
     scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
-    picked = np.empty(CHUNK, np.int64)
-    factors = np.empty(CHUNK)
-    sizes = np.empty(CHUNK)
+    score, size_of = np.empty(CHUNK), np.empty(CHUNK)
+    there, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
+    caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    a, slopes = np.empty(CHUNK), np.empty(CHUNK)
+    pulling, free = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     few = np.zeros((TOGETHER, w.shape[1]))
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
         for i in range(start, stop):
-            sizes[i - start] = row_norm(block, i, 2.0)
+            row = numbers.row(i)
+            size = norms[row] if norms.size > 0 else 0.0
+            if not size > 0.0:
+                size = np.sqrt(block.sum_powers(i, 2.0))  # row_norm, and most of the time all of it
+                if not (size > 0.0 and np.isfinite(size)):
+                    size = row_norm(block, i, 2.0)
+                if norms.size > 0:
+                    norms[row] = size
+            size_of[i - start] = size
         for k in problems:
+            # scores first, losses of all rows of the chunk at once, and rows added last: none waits for another, and
+            # lists are written in any case and counted where wanted, as a branch would often be guessed wrongly
             w_k = w[k]
-            image_k = image[k]
-            primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-            count = 0
+            for i in range(start, stop):
+                block.prefetch_row(i + 2)
+                score[i - start] = block.exact_dot(i, w_k)
+            m = mistakes = 0
             for i in range(start, stop):
                 row = numbers.row(i)
                 cap = labels.cap(k, row)
-                if not cap > 0.0:
-                    continue
-                block.prefetch_row(i + 2)
-                u = labels.margin(k, row, block.exact_dot(i, w_k))
-                if products.shape[1] > 0:
-                    products[k, row] = u - margins[k, row]
-                if margins.shape[1] > 0:
-                    margins[k, row] = u
-                L = softness[k] / cap
-                a = loss.step(alpha[k, row] if alpha.shape[1] > 0 else 0.0, u, L, cap)
-                size = sizes[i - start]
-                value = loss.primal(u, cap)
-                primal += value
-                slipped += loss_rounding(loss, u, margin_rounding(block.entries(i) + 1, size, blur[k]), cap, value)
-                share = loss.dual(a, cap)
-                dual += share
-                summed += abs(share) + 2.0 * abs(a)
-                pulled += abs(a) * size
-                gap += loss.gap(a, u, cap)
-                if labels.wrong(k, row, u):
-                    sums[k, MISTAKES] += 1.0
-                if a != 0.0:
-                    block.add(i, labels.sign(k, row) * a, image_k)
-                if keep:
-                    alpha[k, row] = a
-                slope = loss.slope(a, L, cap)
-                if keys.size > 0:
-                    away = loss.distance(u)
-                    key = away / (1.0 + away) + (0.0 if slope > 0.0 else 1.0)
-                    keys[row] = min(keys[row], key) if k != problems[0] else key
-                if slope > 0.0:
-                    picked[count] = i
-                    factors[count] = slope
-                    count += 1
+                u = labels.margin(k, row, score[i - start])
+                there[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
+                if alpha.shape[1] > 0:
+                    centres[m] = alpha[k, row]
+                sizes[m] = size_of[i - start]
+                off[m] = margin_rounding(block.entries(i) + 1, size_of[i - start], blur[k])
+                if cap > 0.0:
+                    m += 1
+                    mistakes += labels.wrong(k, row, u)
+                    if products.shape[1] > 0:
+                        products[k, row] = u - margins[k, row]
+                    if margins.shape[1] > 0:
+                        margins[k, row] = u
+            primal, dual, gap, summed, pulled, slipped = chunk_terms(
+                loss, softness[k], caps[:m], margin[:m], centres[:m], sizes[:m], off[:m], a[:m], slopes[:m]
+            )
             sums[k, PRIMAL], sums[k, CARRY] = carried_sum(sums[k, PRIMAL], sums[k, CARRY], primal)
             sums[k, DUAL], sums[k, CARRY + 1] = carried_sum(sums[k, DUAL], sums[k, CARRY + 1], dual)
             sums[k, GAP] += gap
+            sums[k, MISTAKES] += mistakes
             sums[k, SUMMED] += summed
             sums[k, PULLED] += pulled
             sums[k, ROUNDING] += slipped
+            if keep:
+                for r in range(m):
+                    alpha[k, numbers.row(there[r])] = a[r]
+            if keys.size > 0:
+                for r in range(m):
+                    row = numbers.row(there[r])
+                    away = loss.distance(margin[r])
+                    key = away / (1.0 + away) + (0.0 if slopes[r] > 0.0 else 1.0)
+                    keys[row] = min(keys[row], key) if k != problems[0] else key
+            pulls = count = 0
+            for r in range(m):
+                i, pull, slope = there[r], signs[r] * a[r], slopes[r]
+                pulling[pulls], a[pulls] = i, pull
+                pulls += pull != 0.0
+                free[count], slopes[count] = i, slope
+                count += slope > 0.0
             sums[k, FREE] += count
+            block.add_rows(pulling[:pulls], a[:pulls], image[k])
             if H.shape[0] > 0:
-                block.add_gram(picked[:count], factors[:count], few, H[k])
+                block.add_gram(free[:count], slopes[:count], few, H[k])
         if per_trial > 1:
             count_wrong(block, numbers, labels, start, stop, w, scores, wrong)
+
+
+@kernel(wide_sums=True)
+def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
+    """a_i and their slopes, out, of the rows of a chunk, and its sums PRIMAL, DUAL, GAP, SUMMED, PULLED, ROUNDING.
+
+    sizes: norms of the rows; off: how far rounding may have moved the margins; all (m,).
+    """
+    primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(caps.size):
+        cap, u = caps[r], margins[r]
+        L = softness / cap
+        new = loss.step(centres[r], u, L, cap)
+        value = loss.primal(u, cap)
+        share = loss.dual(new, cap)
+        primal += value
+        slipped += loss_rounding(loss, u, off[r], cap, value)
+        dual += share
+        summed += abs(share) + 2.0 * abs(new)
+        pulled += abs(new) * sizes[r]
+        gap += loss.gap(new, u, cap)
+        a[r] = new
+        slopes[r] = loss.slope(new, L, cap)
+    return primal, dual, gap, summed, pulled, slipped
 
 
 @register_jitable
@@ -129,6 +167,32 @@ def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
                         best = k
                 if not labels.own(best, row):
                     wrong[trial] += 1
+
+
+@kernel
+def newton_model(block, numbers, labels, loss, k, softness, alpha, margins, image, H):
+    """The image (d+1,) and the matrix H (d+1, d+1) of problem k, added to, from the margins of its weights.
+
+    alpha, margins (n,); as newton_sums adds them, without what a certificate needs beside them.
+    """
+    pulling, pulls = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    free, slopes = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    few = np.zeros((TOGETHER, image.size))
+    for start in range(0, block.rows(), CHUNK):
+        added = count = 0
+        for i in range(start, min(start + CHUNK, block.rows())):
+            row = numbers.row(i)
+            cap = labels.cap(k, row)
+            if cap > 0.0:
+                L = softness / cap
+                a = loss.step(alpha[row], margins[row], L, cap)
+                slope = loss.slope(a, L, cap)
+                pulling[added], pulls[added] = i, labels.sign(k, row) * a
+                added += a != 0.0
+                free[count], slopes[count] = i, slope
+                count += slope > 0.0
+        block.add_rows(pulling[:added], pulls[:added], image)
+        block.add_gram(free[:count], slopes[:count], few, H)
 
 
 @kernel
@@ -155,14 +219,31 @@ def subtract_image(block, numbers, labels, k, alpha, offset):
 @kernel
 def slope_along(labels, loss, k, softness, alpha, margins, products, t):
     """First and second derivative of sum_i M_i at the margins + t products, along the products; all (n,)."""
+    caps, centres, margin, along = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     first, second = 0.0, 0.0
-    for i in range(margins.size):
-        cap = labels.cap(k, i)
-        if cap > 0.0:
-            L = softness / cap
-            a = loss.step(alpha[i] if alpha.size > 0 else 0.0, margins[i] + t * products[i], L, cap)
-            first -= a * products[i]
-            second += loss.slope(a, L, cap) * products[i] * products[i]
+    for start in range(0, margins.size, CHUNK):
+        m = 0
+        for i in range(start, min(start + CHUNK, margins.size)):
+            cap = labels.cap(k, i)
+            caps[m], margin[m], along[m] = cap, margins[i] + t * products[i], products[i]
+            if alpha.size > 0:
+                centres[m] = alpha[i]
+            m += cap > 0.0
+        slope, bend = chunk_slope(loss, softness, caps[:m], margin[:m], centres[:m], along[:m])
+        first += slope
+        second += bend
+    return first, second
+
+
+@kernel(wide_sums=True)
+def chunk_slope(loss, softness, caps, margins, centres, along):
+    """First and second derivative of sum_i M_i at these margins, along `along`, over the rows of a chunk; all (m,)."""
+    first, second = 0.0, 0.0
+    for r in range(caps.size):
+        L = softness / caps[r]
+        a = loss.step(centres[r], margins[r], L, caps[r])
+        first -= a * along[r]
+        second += loss.slope(a, L, caps[r]) * along[r] * along[r]
     return first, second
 
 
@@ -173,6 +254,15 @@ def move_centres(labels, loss, k, softness, alpha, margins):
         cap = labels.cap(k, i)
         if cap > 0.0:
             alpha[i] = loss.step(alpha[i], margins[i], softness / cap, cap)
+
+
+@kernel
+def middle_centres(labels, loss, k, part, alpha):
+    """alpha_i (n,) <- the middle of what duals of problem k may be, times `part`."""
+    for i in range(alpha.size):
+        cap = labels.cap(k, i)
+        if cap > 0.0:
+            alpha[i] = 0.5 * part * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
 
 
 @kernel
@@ -228,11 +318,14 @@ def warm(sample: Sample) -> None:
     pair = np.zeros((1, 2))
     for loss in sample.losses("slope"):
         newton_sums(
-            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), pair, False, pair.copy(),
-            pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)), counts(),
+            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), pair, False,
+            pair.copy(), pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
+            counts(),
         )  # fmt: skip
+        newton_model(block, numbers, labels, loss, 0, 1.0, pair[0], pair[0], weights()[0], np.zeros((3, 3)))
         slope_along(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
+        middle_centres(labels, loss, 0, 1.0, pair[0].copy())
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])
     subtract_image(block, numbers, labels, 0, pair[0], weights()[0])
     newton_direction(np.zeros((3, 3)), np.ones(3), 0.0)

@@ -59,6 +59,11 @@ def _overload_add_outer_products(rows, t, H, first):
     return blocks.add_outer_products
 
 
+@overload(blocks.add_multiples, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_add_multiples(X, rows, factors, w):
+    return blocks.add_multiples
+
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 

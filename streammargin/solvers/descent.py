@@ -13,7 +13,7 @@ from streammargin.specs.blocks import Block
 from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
-FLAT = 1e-3  # the search ends where the slope is this part of what it was
+FLAT = 0.03  # the search ends where the slope is this part of what it was: the next step has a way of its own
 TRIALS = 60
 STEPS = 80  # of a problem that is solved to the end
 
@@ -50,17 +50,17 @@ def search(slope: float, slope_at: Callable[[float], tuple[float, float]], limit
 
 def descend(
     parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, k: int, loss: Any, softness: float, alpha: np.ndarray,
-    margins: np.ndarray, products: np.ndarray, w: np.ndarray, gradient: np.ndarray, H: np.ndarray,
+    margins: np.ndarray, products: np.ndarray, w: np.ndarray, gradient: np.ndarray, image: np.ndarray, H: np.ndarray,
 ) -> None:  # fmt: skip
     """One Newton step of problem k, as long as takes it to the lowest point on its way; w (d+1,) is moved.
 
-    alpha, margins (n,) are those of w; products (n,) is written.
+    alpha, margins (n,) and A^T a `image` (d+1,) are those of w; products (n,) is written.
     """
     p = direction(H, gradient)
     for numbers, block in parts:
         kernel.signed_products(block, numbers, labels, k, p, products)
     # the derivative of 1/2 ||w||^2 and of what is linear, at w
-    along = float(gradient @ p) - kernel.slope_along(labels, loss, k, softness, alpha, margins, products, 0.0)[0]
+    along = float((gradient + image) @ p)
     square = float(p @ p)
 
     def slope_at(t: float) -> tuple[float, float]:
@@ -83,14 +83,14 @@ def solve(
     margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)
     image, H, totals = np.zeros((1, size)), np.zeros((1, size, size)), np.zeros((1, kernel.SUMS))
     first, none, keys, wrong = np.array([0]), margins[:, :0], np.empty(0, np.float32), np.zeros(1, np.int64)
-    no_blur = np.zeros(1)  # nothing is certified here
+    no_blur, norms = np.zeros(1), np.ones(alpha.size)  # nothing is certified here
     for step in range(STEPS):
         for sums in (image, H, totals):
             sums[:] = 0.0
         for numbers, block in parts:
             kernel.newton_sums(
-                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], no_blur, alpha[None], False,
-                margins, none, keys, image, H, totals, wrong,
+                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], no_blur, norms, alpha[None],
+                False, margins, none, keys, image, H, totals, wrong,
             )  # fmt: skip
         gradient = w - offset - image[0]
         away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]
@@ -102,7 +102,7 @@ def solve(
         if done:
             return step
         if away >= 0.5 * gap:
-            descend(parts, labels, 0, loss, softness, alpha, margins[0], products, w, gradient, H[0])
+            descend(parts, labels, 0, loss, softness, alpha, margins[0], products, w, gradient, image[0], H[0])
     return STEPS
 
 

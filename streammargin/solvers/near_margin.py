@@ -92,7 +92,7 @@ class NearMargin(CertifiedBySweep):
             none = np.zeros((problem.count, 0))
             kernel.newton_sums(
                 block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"],
-                a["w"], blur(a["w"]), a["alpha"], True, none, none, a["key"], a["image"], np.zeros((0, 1, 1)),
+                a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none, a["key"], a["image"], np.zeros((0, 1, 1)),
                 a["totals"], a["wrong"],
             )  # fmt: skip
         numbers["seen"] += block.rows()

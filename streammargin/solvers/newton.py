@@ -17,14 +17,16 @@ from streammargin.solvers.descent import descend, direction, search
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
+from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out, takes_all
 from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
 SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
-# coordinate ascent starts it: so many passes, and up to so many while that is about to get there by itself
-START, START_MOST, START_NEAR = 6, 20, 10.0
+# coordinate ascent starts it: so many passes where no sample can, and up to so many while that is about to get there by
+# itself, its estimate being at most so many times the tolerance after one pass, after two, three, and from then on
+START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
 COLUMNS = 200  # with more of them a step costs as much as more such passes
 QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
@@ -79,10 +81,14 @@ class Method(CertifiedBySweep):
         own = self._own_layout(problem)
         size = layout_bytes(own)
         layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) - size))}
+        if problem.resident and not _smooth(problem) and samples(problem):
+            layout["sample"] = Room(sample_bytes(problem))
         if _keeps(problem):
             before = NEAR_MARGIN.layout(problem)
             return {**before, "then": Room(max(0, layout_bytes(layout) - layout_bytes(before)))}
-        return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout))} if _starts(problem) else layout
+        if _starts(problem):
+            return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout))}
+        return layout
 
     def layout_now(self, problem: Problem, state: State) -> Layout:
         if state.numbers["phase"] == "steps":
@@ -95,6 +101,7 @@ class Method(CertifiedBySweep):
         return {
             "alpha": Array((K, 0 if _smooth(problem) else n)),
             "margins": Array((K, n)),
+            "norms": Array((n if problem.resident else 0,)),
             "products": Array((1 if problem.resident else K, n)),
             "w": Array((K, width)),
             "image": Array((K, width)),
@@ -113,6 +120,7 @@ class Method(CertifiedBySweep):
             "looked": Array((K,), bool),
             **self.certificates(problem, np.dtype(np.float64)),
             "phase": Number("steps"),
+            "sampling": Number(False),
             "stuck": Number(0),
             "seen": Number(0),
         }
@@ -122,7 +130,9 @@ class Method(CertifiedBySweep):
             return START_METHOD.start(problem)
         if _keeps(problem):
             return NEAR_MARGIN.start(problem)
-        return self._set_out(problem)
+        state = self._set_out(problem)
+        state.numbers["sampling"] = problem.resident and not _smooth(problem)
+        return state
 
     def _set_out(self, problem: Problem) -> State:
         return new_state(self._own_layout(problem))
@@ -147,6 +157,8 @@ class Method(CertifiedBySweep):
             method, problem = _other(problem, state)
             method.run_block(problem, state, active, block, first)
             return
+        if state.numbers["sampling"]:
+            self._set_out_from_sample(problem, state, active, block)
         if problem.resident:
             for k in active:
                 if state.arrays["looked"][k]:
@@ -164,8 +176,8 @@ class Method(CertifiedBySweep):
         products = a["products"][:, :0] if problem.resident else a["products"]
         kernel.newton_sums(
             block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            blur(a["w"]), a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"], a["totals"],
-            a["wrong"],
+            blur(a["w"]), a["norms"], a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"],
+            a["totals"], a["wrong"],
         )  # fmt: skip
         a["looked"][active] = True
 
@@ -173,14 +185,16 @@ class Method(CertifiedBySweep):
         """One Newton step of problem k, as long as takes it to the lowest point on its way."""
         a = state.arrays
         if a["moved"][k]:
-            state.numbers["seen"] = 0
-            self._look(problem, state, np.array([k]), block, 0)
-            state.numbers["seen"] = 0
+            a["image"][k], a["H"][k] = 0.0, 0.0
+            kernel.newton_model(
+                block, numbered_from(0), problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k],
+                a["margins"][k], a["image"][k], a["H"][k],
+            )  # fmt: skip
             a["moved"][k] = False
         gradient = a["w"][k] - a["image"][k]
         descend(
             [(numbered_from(0), block)], problem.labels, k, problem.loss, a["softness"][k], a["alpha"][k],
-            a["margins"][k], a["products"][0], a["w"][k], gradient, a["H"][k],
+            a["margins"][k], a["products"][0], a["w"][k], gradient, a["image"][k], a["H"][k],
         )  # fmt: skip
         a["steps"][k] += 1
 
@@ -223,8 +237,8 @@ class Method(CertifiedBySweep):
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
-            near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
-            state.numbers["started"] = bool(number >= START * more and not near)
+            near = estimate <= START_NEAR[min(number, 4) - 1] * problem.tol and number < START_MOST * more
+            state.numbers["started"] = bool((samples(problem) or number >= START * more) and not near)
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
@@ -269,13 +283,24 @@ class Method(CertifiedBySweep):
             after.arrays["w"][:], after.arrays["softness"][:] = before["w"], before["softness"]
         state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
 
+    def _set_out_from_sample(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
+        a = state.arrays
+        rows, labels = sample(problem, block)
+        for k in active:
+            found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k])
+            a["softness"][k] *= found
+        state.numbers["sampling"] = False
+
     def _leave_start(self, problem: Problem, state: State) -> None:
         """From here on second-order steps, from the duals and the weights so far."""
         before, number = state.arrays, state.numbers["pass"]
         after = self._set_out(problem)
-        after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
         for name in best_layout(problem):
             after.arrays[name][:] = before[name]
+        if samples(problem):
+            state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number, "sampling": True}
+            return
+        after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
         for k in range(problem.count):
             # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
             largest, cap = float(before["alpha"][k].max(initial=0.0)), float(problem.caps[k].max())
@@ -338,7 +363,7 @@ def _smooth(problem: Problem) -> bool:
 
 
 def _starts(problem: Problem) -> bool:
-    return problem.resident and not _smooth(problem)
+    return problem.resident and not _smooth(problem) and not takes_all(problem)
 
 
 def _keeps(problem: Problem) -> bool:

@@ -67,6 +67,22 @@ def add_outer_products(rows, t, H, first):
                     )
 
 
+def add_multiples(X, rows, factors, w):
+    """w[j] += sum_r factors_r X[i, j] over the rows i listed, four of them together."""
+    d = X.shape[1]
+    w = w[:d]
+    fours = rows.size >> 2
+    for r in range(0, 4 * fours, 4):
+        x0, x1, x2, x3 = X[rows[r]], X[rows[r + 1]], X[rows[r + 2]], X[rows[r + 3]]
+        f0, f1, f2, f3 = factors[r], factors[r + 1], factors[r + 2], factors[r + 3]
+        for j in range(w.size):
+            w[j] += (f0 * x0[j] + f1 * x1[j]) + (f2 * x2[j] + f3 * x3[j])
+    for r in range(4 * fours, rows.size):
+        x = X[rows[r]]
+        for j in range(w.size):
+            w[j] += factors[r] * x[j]
+
+
 class DenseBlock(NamedTuple):
     """Rows of a C-contiguous array X, shape (m, d), float32 or float64, writable (never written)."""
 
@@ -98,6 +114,12 @@ class DenseBlock(NamedTuple):
         for j in range(x.size):
             w[j] += t * x[j]
         w[x.size] += t * w.dtype.type(self.bias)
+
+    def add_rows(self, rows, factors, w):
+        """w += sum_r factors_r x_i over the rows i listed."""
+        add_multiples(self.X, rows, factors, w)
+        for r in range(rows.size):
+            w[self.X.shape[1]] += factors[r] * self.bias
 
     def sum_powers(self, i, q):
         """sum_j |x_ij|^q, in float64."""
@@ -258,6 +280,13 @@ class CSRBlock(NamedTuple):
         for k in range(data.size):
             w[indices[k]] += t * data[k]
         w[self.width] += t * w.dtype.type(self.bias)
+
+    def add_rows(self, rows, factors, w):
+        """w += sum_r factors_r x_i over the rows i listed."""
+        for r in range(rows.size):
+            if r + 2 < rows.size:
+                self.prefetch_row(rows[r + 2])
+            self.add(rows[r], factors[r], w)
 
     def sum_powers(self, i, q):
         """sum_j |x_ij|^q, in float64."""

@@ -69,7 +69,8 @@ def run():
         "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
-        "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M"}),
+        "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
+        "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
         "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
         "prox-newton of classes": (

@@ -1,0 +1,58 @@
+"""Second-order steps in memory set out from a sample of the rows: what it holds, and what it saves."""
+
+import numpy as np
+import pytest
+from reference.training import binary
+
+import streammargin as sm
+from streammargin.solvers import newton, sample_start
+
+
+def overlapping(rows, features=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features))
+    return X, np.where(X @ rng.standard_normal(features) + 2 * rng.standard_normal(rows) > 0, 1, -1)
+
+
+def train(X, y, **options):
+    return sm.train((X, y), **{"solver": "newton", "tol": 1e-3, "passes": 100, "bias": 0, **options})
+
+
+@pytest.mark.parametrize("rows, size", [(3000, 187), (500, 125), (150, 150)])
+def test_a_sample_has_one_row_of_each_stretch_and_weighs_as_much_as_all(rows, size, monkeypatch):
+    seen = []
+
+    def keep(problem, block, labels, *rest):
+        seen.append((problem, block, labels))
+        return sample_start.set_out(problem, block, labels, *rest)
+
+    monkeypatch.setattr(newton, "set_out", keep)
+    X, y = overlapping(rows)
+    weights = np.ones(rows)
+    weights[::7] = 0.0
+    train(X, y, sample_weight=weights)
+    problem, block, labels = seen[0]
+    assert block.rows() == size
+    taken = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in block.X])
+    assert np.array_equal(taken // (rows // size), np.arange(size))
+    assert np.array_equal(labels.codes, problem.codes[taken])
+    assert labels.weights @ (weights[taken] > 0) == pytest.approx(weights.sum())
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+def test_it_saves_passes(C, monkeypatch):
+    X, y = overlapping(4000, 10)
+    passes = {}
+    for enough in (True, False):
+        monkeypatch.setattr(newton, "samples", lambda problem, enough=enough: enough)
+        result = train(X, y, C=C)
+        problem, w = binary(X, y, C=C), result.model.coef_[0]
+        assert result.converged and result.certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
+        passes[enough] = result.passes
+    assert passes[True] < 0.8 * passes[False]
+
+
+def test_so_few_rows_that_all_are_taken_end_with_the_first_step():
+    X, y = overlapping(100, 10)
+    result = train(X, y)
+    assert result.converged and result.passes <= 4

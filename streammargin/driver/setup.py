@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -138,21 +138,6 @@ def check_numbers(targets: np.ndarray, name: str) -> None:
             f"{name}: the largest of its labels, {largest:g}, is too far from 1 to compute with; multiply all of "
             "them by a constant"
         )
-
-
-def centred(target: Target, targets: np.ndarray) -> Target:
-    """The mean of the numbers of present rows is taken off `targets` (n,), in place: exactly all where they are equal.
-
-    A constant that is not penalised takes it up again, and need not come from far.
-    """
-    first = float(targets[np.argmax(target.codes == 0)])
-    total, count = 0.0, 0
-    for start in range(0, len(targets), PIECE):
-        there = targets[start : start + PIECE][target.codes[start : start + PIECE] == 0]
-        total, count = total + float((there - first).sum()), count + len(there)
-    shift = first + total / count
-    np.subtract(targets, shift, out=targets, where=target.codes == 0)
-    return replace(target, shift=shift)
 
 
 def encode(source: Source, target: Target) -> np.ndarray:

@@ -17,6 +17,7 @@ from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
 from streammargin.data.open import opened
+from streammargin.driver.centre import centred
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
@@ -28,7 +29,6 @@ from streammargin.driver.run import Run, run
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import (
     Target,
-    centred,
     check_caps,
     check_numbers,
     check_weights,
@@ -236,7 +236,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         else:
             check_numbers(targets, source.name)
         if free:  # the constant can be any number
-            target = centred(target, targets)
+            target = centred(target, targets, weights, task.loss)
     else:
         target = make_target(source, options.positive, options.classes)
     present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)

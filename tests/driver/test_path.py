@@ -26,7 +26,7 @@ def train(count=5, **options):
     {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5, "scale": "std"},
     {"rows": (X, np.arange(120) % 3), "valid": (X[:30], np.arange(30) % 3)},
     {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error"},
-    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "bias": 0, "C": 10.0},
+    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "C": 10.0},
 ])  # fmt: skip
 def test_every_value_is_solved_as_if_it_stood_alone(options):
     result = train(**options)

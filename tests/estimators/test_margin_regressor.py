@@ -20,6 +20,11 @@ EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_we
 STOPS_EARLY = "at the default tolerance both fits stop within 0.1% of one optimum; the tight instance is equal"
 
 
+def stops_early(estimator):
+    """Not so with l1: pdprox takes the same steps with weights as with repeated rows, from the same median."""
+    return estimator.tol == 1e-3 and estimator.penalty != "l1"
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @estimator_checks.parametrize_with_checks(
     [
@@ -27,7 +32,7 @@ STOPS_EARLY = "at the default tolerance both fits stop within 0.1% of one optimu
         sm.MarginRegressor(tol=0, passes=500, C=0.01),
         sm.MarginRegressor(loss="absolute_error", penalty="l1", passes=200),
     ],
-    expected_failed_checks=lambda estimator: dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if estimator.tol == 1e-3 else {},
+    expected_failed_checks=lambda estimator: dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if stops_early(estimator) else {},
     xfail_strict=True,
 )
 def test_scikit_learn_suite(estimator, check):

@@ -27,6 +27,9 @@ class Residual(NamedTuple):
     def of_numbers(self):
         return True
 
+    def level(self):
+        return self.high / (self.high - self.low) if self.g == 0.0 else None
+
     def has_hard_margin(self):
         return True
 

@@ -1,0 +1,77 @@
+"""Numbers are taken from where a constant alone is best, so that one that is not penalised need not come from far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.driver.setup import Target
+
+PIECE = 1 << 16  # numbers that are looked at together
+HALVINGS = 40  # of the range in which a quantile is looked for
+
+
+class _Present:
+    """Numbers (n,) and weights (n,), or (0,) for 1, of the rows that are present, a piece at a time."""
+
+    def __init__(self, targets: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
+        self.targets, self.codes, self.weights = targets, codes, weights
+
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, len(self.targets), PIECE):
+            rows = slice(start, start + PIECE)
+            there = self.codes[rows] == 0
+            numbers = self.targets[rows][there]
+            yield numbers, self.weights[rows][there] if self.weights.size else np.ones(len(numbers))
+
+    def up_to(self, value: float) -> float:
+        """The weight of the numbers that are no larger."""
+        return math.fsum(float(weights[numbers <= value].sum()) for numbers, weights in self.pieces())
+
+    def around(self, value: float) -> tuple[float, float]:
+        """The largest number up to this value and the smallest beyond; -inf and inf where there is none."""
+        below, above = -math.inf, math.inf
+        for numbers, _ in self.pieces():
+            below = max(below, float(numbers.max(initial=-math.inf, where=numbers <= value)))
+            above = min(above, float(numbers.min(initial=math.inf, where=numbers > value)))
+        return below, above
+
+    def mean(self) -> float:
+        """Exact where all are equal."""
+        first = float(self.targets[np.argmax(self.codes == 0)])
+        parts = [(float(weights @ (numbers - first)), float(weights.sum())) for numbers, weights in self.pieces()]
+        total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
+        return first + total / mass
+
+    def quantile(self, level: float) -> float:
+        """The number that more than this share of the weight lies up to; of two, at just so much, their mean."""
+        goal = level * self.up_to(math.inf)
+        low = self.around(-math.inf)[1]
+        if self.up_to(low) > goal:
+            return low
+        high = self.around(math.inf)[0]
+        for _ in range(HALVINGS):  # no more than the goal lies up to `low`
+            middle = 0.5 * low + 0.5 * high
+            if self.up_to(middle) > goal:
+                high = middle
+            else:
+                low = middle
+        before, after = self.around(low)
+        return 0.5 * before + 0.5 * after if self.up_to(low) == goal and after < math.inf else min(after, high)
+
+
+def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any) -> Target:
+    """The constant that is best alone is taken off `targets` (n,), in place, where a loss says which quantile that is.
+
+    Where it does not it is the mean: exactly all where they are equal. A constant that is not penalised takes it up
+    again. weights (n,), or (0,) for 1.
+    """
+    present = _Present(targets, target.codes, weights)
+    level = loss.level() if hasattr(loss, "level") else None
+    shift = present.mean() if level is None else present.quantile(level)
+    np.subtract(targets, shift, out=targets, where=target.codes == 0)
+    return replace(target, shift=shift)

@@ -37,6 +37,8 @@ def solve(data: Any, loss: Any, C: float, tol: float, limit: float) -> tuple[Any
             found.append((max(facts["certified_gap"], TIGHTEST), facts["passes"], pair))
         _chosen[key] = min(found)[2]
     W, facts = _run(data, loss, C, tol, limit, _chosen[key])
+    if not facts["proven"]:  # a tighter one would take as long again
+        raise TimeoutError(f"a gap of {facts['certified_gap']:.2g} after {limit:.3g} s")
     return W, {**facts, "step": _chosen[key][0], "ratio": _chosen[key][1]}
 
 

@@ -31,6 +31,7 @@ class Outcome:
     figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
     midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
     smallest_margin: tol times the mean row norm, of a hard margin.
+    zeros (K, d): which weights are proven to be 0 in every solution.
     C, path: of a path over C, the value that did best, and what was proven at each.
     """
 
@@ -43,6 +44,7 @@ class Outcome:
     valid_errors: np.ndarray | None
     midway: np.ndarray | None = None
     smallest_margin: float | None = None
+    zeros: np.ndarray | None = None
     C: float | None = None
     path: list[dict[str, Any]] | None = None
 

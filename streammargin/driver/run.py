@@ -451,7 +451,8 @@ class Run:
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
-        found = Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked)
+        zeros = self.solver.zeros(self.problem, self.state)
+        found = Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked, zeros)
         return found if self.path is None else self.path.chosen(found)
 
 

@@ -126,10 +126,11 @@ def _newton_step(H, pieces, bounds, slope, v):
 
 
 @kernel
-def minimise_quadratic(H, slope, pieces, v, part, rounds):
+def minimise_quadratic(H, slope, pieces, resting, v, part, rounds):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + sum_b thresholds_b ||v_b|| + ridges_b/2 ||v_b||^2.
 
     H       (d, d) symmetric, positive semidefinite; a column with 0 on the diagonal stays where it is
+    resting (d,) bool: blocks of columns that are all so stay where they are
     slope   (d,) at v0, overwritten; v (d,) v0 at first, overwritten
     part    it ends where no block's slope is above this part of the largest at first, or after so many rounds
 
@@ -138,9 +139,12 @@ def minimise_quadratic(H, slope, pieces, v, part, rounds):
     """
     bounds = np.zeros(pieces.thresholds.size)
     for b in range(bounds.size):  # Gershgorin's
-        for j in range(pieces.starts[b], pieces.starts[b + 1]):
+        low, high = pieces.starts[b], pieces.starts[b + 1]
+        if resting[low:high].all():
+            continue
+        for j in range(low, high):
             total = 0.0
-            for k in range(pieces.starts[b], pieces.starts[b + 1]):
+            for k in range(low, high):
                 total += abs(H[j, k])
             bounds[b] = max(bounds[b], total)
     enough = 0.0
@@ -183,4 +187,4 @@ def minimise_quadratic(H, slope, pieces, v, part, rounds):
 
 def warm(sample: Sample) -> None:
     pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
-    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3), 0.1, 1)
+    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1)

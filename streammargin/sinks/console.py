@@ -214,6 +214,8 @@ class Console:
             self._line(line)
         if len(shown) < len(trials):
             self._line(f"{len(trials) - len(shown)} more values of C stand in the log")
+        if event.get("zeros"):
+            self._line(f"{counted(len(event['zeros']), 'column')} proven to have the weight 0 in every solution")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         passes = counted(event["passes"], "pass")
         if not self._gap and "gap" in event:  # it was certified before a resume; rows of a stream never are

@@ -306,6 +306,10 @@ class Solver(ABC):
         """The weights (K, d+1) float64 that the last exact figures belong to."""
         return state.arrays["best"].astype(np.float64, copy=False)
 
+    def zeros(self, problem: Problem, state: State) -> np.ndarray:
+        """Which weights (K, d) are known to be 0 in every solution; default: none."""
+        return np.zeros((problem.count, problem.features), bool)
+
     def mean_norm(self, problem: Problem, state: State) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
         return 0.0

@@ -18,7 +18,8 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.pdprox import TOO_FAR
-from streammargin.solvers.rounding import blur
+from streammargin.solvers.rounding import blur, norm_rounding
+from streammargin.solvers.screening import proven_zeros
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
@@ -30,7 +31,7 @@ SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps
 QUICK, MOST = 3, 40  # steps that tell that the softness may fall faster; and so many that they lead nowhere
 DAMPING, LEAST_DAMPING = 1e-3, 1e-14  # what is added to the curvature of a column, relative to that of all its rows
 ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
-ROUNDING = 1e-13  # of the function's value, relative
+ROUNDING, BLURRED = 1e-13, 1e-6  # of the function's value, relative; and more than that of sums over rows
 PART, ROUNDS = 1e-3, 200  # how exactly, and in how many rounds at most, the quadratic problem is solved
 
 
@@ -88,6 +89,7 @@ class Method(Solver):
             "height": Array((K,)),
             "fall": Array((K,)),
             "steps": Array((K,), np.int64),
+            "zeros": Array((K, width), bool),
             "seen": Number(0),
             "chunks": Number(0),
             "the matrix of a step, and another of the columns that are not 0": Room(8 * width * (2 * width + 16)),
@@ -124,15 +126,17 @@ class Method(Solver):
             return PassReport(np.full(K, math.inf), mistakes, best_figures(problem, state))
         found: list[Candidate | None] = [None] * K
         dual, thetas = np.full(K, -math.inf), np.zeros_like(a["w"])
+        total: dict[int, Sums] = {}
         for k in active:
             losses, missed, rounding = a["sums"][k, : kernel.GAP].tolist()
             found[k] = problem.objective.weighed(a["w"][k], losses, rounding, missed)
-            thetas[k], sums = feasible(problem, a["pull"][k], a["duals"][k], kernel.CHUNK + state.numbers["chunks"])
-            dual[k] = problem.objective.bounds(thetas[k], sums)[0]
+            thetas[k], total[k] = feasible(problem, a["pull"][k], a["duals"][k], kernel.CHUNK + state.numbers["chunks"])
+            dual[k] = problem.objective.bounds(thetas[k], total[k])[0]
         keep_bounds(state, dual, np.full(K, math.inf))
         keep_weights(problem, state, a["w"].copy(), found)
         for k in active:
             self._go_on(problem, state, k, found[k].primal - dual[k], thetas[k])
+            self._find_zeros(problem, state, k, thetas[k], total[k], float(dual[k]))
         figures = best_figures(problem, state)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         return PassReport(estimate, mistakes, figures, a["wrong"].copy() if problem.per_trial > 1 else None)
@@ -170,6 +174,21 @@ class Method(Solver):
         else:
             self._step(problem, state, k, a["pull"][k].sum(axis=0))
 
+    def _find_zeros(self, problem: Problem, state: State, k: int, theta: np.ndarray, sums: Sums, dual: float) -> None:
+        """Of a loss that bends everywhere; `scale` is what its rows bend by at most, less what the softness takes."""
+        a, penalty = state.arrays, problem.objective.penalty
+        most = problem.loss.curvature_bound()
+        if most == math.inf:
+            return
+        blur = sums.blur * penalty.stretch(theta.size)
+        part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
+        gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
+        bend = a["scale"][k] * (1.0 if _smooth(problem) else 1.0 + SOFTNESS * most)
+        a["zeros"][k] |= proven_zeros(problem, part * theta, blur, gap, bend * (1.0 + BLURRED))
+
+    def zeros(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["zeros"][:, :-1]
+
     def _move_centres(self, state: State, k: int) -> None:
         a = state.arrays
         a["centres"][k] = a["alpha"][k]
@@ -189,7 +208,8 @@ class Method(Solver):
         v = a["w"][k, order]
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
-        minimise_quadratic(H, -down[order], pieces, v, PART, ROUNDS)
+        resting = a["zeros"][k, order] & (v == 0.0)
+        minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS)
         a["before"][k] = a["w"][k]
         a["w"][k, order] = v
         a["way"][k] = a["w"][k] - a["before"][k]

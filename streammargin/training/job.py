@@ -424,6 +424,7 @@ class Job:
             "C": C if len(costs) > 1 or outcome.path else None,
             "trials": outcome.path or (self._trials(certificates) if len(costs) > 1 and outcome.figures else None),
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
+            "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
             "smallest_margin": outcome.smallest_margin, "never_predicted": unpredicted,
         }  # fmt: skip
         history.publish(end)

@@ -73,14 +73,14 @@ def test_the_quadratic_problem_is_solved_to_its_minimum(threshold, ridge, collin
     pieces = Pieces(starts, np.full(5, threshold), np.full(5, ridge))
     pieces.thresholds[-1] = pieces.ridges[-1] = 0.0  # a constant that is free
     before, v = max(minimum(start, H, slope, start, pieces)), start.copy()
-    rounds = quadratic.minimise_quadratic(H, slope.copy(), pieces, v, 1e-8, 300)
+    rounds = quadratic.minimise_quadratic(H, slope.copy(), pieces, np.zeros(10, bool), v, 1e-8, 300)
     assert rounds < 300
     assert max(minimum(v, H, slope, start, pieces)) <= 1e-6 * before
     assert threshold == 0.0 or np.any(v == 0.0)
 
 
-def test_a_column_without_curvature_stays():
-    pieces = Pieces(np.arange(3), np.ones(2), np.zeros(2))
-    v = np.array([3.0, 4.0])
-    quadratic.minimise_quadratic(np.diag([0.0, 2.0]), np.array([0.0, 9.0]), pieces, v, 1e-3, 50)
-    assert v == pytest.approx([3.0, 0.0])
+def test_columns_without_curvature_and_those_at_rest_stay():
+    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
+    v, resting = np.array([3.0, 4.0, 0.0]), np.array([False, False, True])
+    quadratic.minimise_quadratic(np.diag([0.0, 2.0, 1.0]), np.array([0.0, 9.0, 5.0]), pieces, resting, v, 1e-3, 50)
+    assert v == pytest.approx([3.0, 0.0, 0.0])

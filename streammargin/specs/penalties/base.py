@@ -67,6 +67,10 @@ class Penalty(ABC):
         gauge, relative; the bound holds for all that it leaves open.
         """
 
+    def part(self, gauge: float, rounding: float) -> float:
+        """The factor s of `bound`."""
+        return 1.0
+
     def wakes(self, theta: np.ndarray) -> float:
         """The largest factor s with R*(s theta) = 0: up to it no weight leaves 0. 0 where there is none."""
         return 0.0
@@ -117,7 +121,10 @@ class Norm(Penalty):
         return 0.0 if self.gauge(theta) <= 1.0 else math.inf
 
     def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        return max(0.0, gain / max(1.0, gauge * (1.0 + rounding)))
+        return max(0.0, gain * self.part(gauge, rounding))
+
+    def part(self, gauge: float, rounding: float) -> float:
+        return 1.0 / max(1.0, gauge * (1.0 + rounding))
 
     def wakes(self, theta: np.ndarray) -> float:
         return 1.0 / max(self.gauge(theta), TINY)

@@ -56,6 +56,7 @@ class Method(Solver):
     summary = "proximal Newton steps"
     numeric = True
     requires = ("step", "primal", "dual", "slope", "curvature_bound")
+    options = ("C_path",)
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -95,6 +96,25 @@ class Method(Solver):
             "the matrix of a step, and another of the columns that are not 0": Room(8 * width * (2 * width + 16)),
         }
 
+    def prologue_passes(self, problem: Problem) -> int:
+        return 1 if problem.options.get("C_path") else 0
+
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+        self.run_block(problem, state, np.arange(problem.count), block, first)
+
+    def wakes(self, problem: Problem, state: State) -> float:
+        found = [self._feasible(problem, state, k)[0] for k in range(problem.count)]
+        return min(problem.objective.penalty.wakes(problem.objective.penalised(theta)) for theta in found)
+
+    def dearer(self, problem: Problem, state: State, factor: float) -> None:
+        a = state.arrays
+        for name in ("centres", "scale"):
+            a[name] *= factor
+        a["steps"][:] = 0
+        a["zeros"][:] = False
+        a["softness"][:] = 0.0 if _smooth(problem) else SOFTNESS
+        a["best_primal"][:], a["best_dual"][:] = math.inf, -math.inf
+
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
         state.numbers.update(seen=0, chunks=0)
@@ -104,7 +124,7 @@ class Method(Solver):
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a, steepest = state.arrays, 0.0
         softness = a["softness"]
-        if state.numbers["pass"] == 1:
+        if state.numbers["pass"] <= 1:
             if state.numbers["seen"] == 0 and problem.objective.free and not problem.targets.size and block.bias:
                 for k in range(problem.count):
                     a["w"][k, -1] = constant_alone(problem, k) / block.bias
@@ -130,7 +150,7 @@ class Method(Solver):
         for k in active:
             losses, missed, rounding = a["sums"][k, : kernel.GAP].tolist()
             found[k] = problem.objective.weighed(a["w"][k], losses, rounding, missed)
-            thetas[k], total[k] = feasible(problem, a["pull"][k], a["duals"][k], kernel.CHUNK + state.numbers["chunks"])
+            thetas[k], total[k] = self._feasible(problem, state, k)
             dual[k] = problem.objective.bounds(thetas[k], total[k])[0]
         keep_bounds(state, dual, np.full(K, math.inf))
         keep_weights(problem, state, a["w"].copy(), found)
@@ -140,6 +160,17 @@ class Method(Solver):
         figures = best_figures(problem, state)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         return PassReport(estimate, mistakes, figures, a["wrong"].copy() if problem.per_trial > 1 else None)
+
+    @staticmethod
+    def _feasible(problem: Problem, state: State, k: int) -> tuple[np.ndarray, Sums]:
+        """A^T alpha (d+1,) of the part of the duals that fits the constant, and its sums."""
+        names = (dual_sums.DUAL, dual_sums.ALPHA, dual_sums.SUMMED, dual_sums.PULLED)
+        added = kernel.CHUNK + state.numbers["chunks"]  # to an entry of A^T alpha, one after the other
+        sides = []
+        for side in state.arrays["duals"][k]:
+            dual, alpha, summed, pulled = (float(side[name]) for name in names)
+            sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=added))
+        return problem.objective.balanced(state.arrays["pull"][k], sides)
 
     def _go_on(self, problem: Problem, state: State, k: int, apart: float, theta: np.ndarray) -> None:
         """The next weights of problem k, or the next centres; apart: of its objective and the bound of its duals."""
@@ -219,19 +250,6 @@ class Method(Solver):
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()
-
-
-def feasible(problem: Problem, pull: np.ndarray, duals: np.ndarray, added: int) -> tuple[np.ndarray, Sums]:
-    """A^T alpha of the part of these duals that fits the constant, and its sums.
-
-    pull (S, d+1), duals (S, DUAL_SUMS); added: numbers that were added up one after the other for an entry of `pull`.
-    """
-    names = (dual_sums.DUAL, dual_sums.ALPHA, dual_sums.SUMMED, dual_sums.PULLED)
-    sides = []
-    for side in duals:
-        dual, alpha, summed, pulled = (float(side[name]) for name in names)
-        sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=added))
-    return problem.objective.balanced(pull, sides)
 
 
 def _smooth(problem: Problem) -> bool:

@@ -70,7 +70,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
     first = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
     second = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
     assert first[0] > 0 and first[1] == 0
-    assert second == [0, first[0]]
+    assert second[0] == 0 < second[1] <= first[0]  # kernels that others call are cached with these
 
 
 @pytest.mark.parametrize(

@@ -316,7 +316,7 @@ def newton_direction(H, gradient, floor):
 def warm(sample: Sample) -> None:
     block, numbers, labels = sample.rows
     pair = np.zeros((1, 2))
-    for loss in sample.losses("slope"):
+    for loss in sample.losses("distance"):
         newton_sums(
             block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), pair, False,
             pair.copy(), pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),

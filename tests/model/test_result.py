@@ -11,9 +11,9 @@ from conftest import write_h5
 import streammargin as sm
 
 
-def noisy(classes=2):
+def noisy(classes=2, rows=80):
     rng = np.random.default_rng(0)
-    return rng.standard_normal((80, 4)), rng.integers(0, classes, 80)
+    return rng.standard_normal((rows, 4)), rng.integers(0, classes, rows)
 
 
 def test_the_certificate_is_a_frozen_table_of_figures():
@@ -39,7 +39,7 @@ def test_what_did_not_converge_is_told_as_python_spells_it(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
         sm.train(*noisy())
         assert not caplog.records
-        sm.train(*noisy(), passes=1, tol=1e-9)
+        sm.train(*noisy(rows=3000), passes=1, tol=1e-9)
     (record,) = caplog.records
     assert "not converged after 1 pass:" in record.getMessage() and "raise passes or tol" in record.getMessage()
     assert "--" not in record.getMessage()
@@ -96,7 +96,7 @@ def test_a_best_C_at_the_edge_of_the_grid_is_said_to_be_there(caplog):
 )  # fmt: skip
 def test_the_advice_fits(options, named, spared, caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = sm.train(*noisy(), **options)
+        result = sm.train(*noisy(rows=3000), **options)
     assert not result.converged
     (record,) = caplog.records
     text = record.getMessage()
@@ -168,5 +168,5 @@ def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monk
 
 def test_classes_that_are_all_predicted_are_no_news(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = sm.train(*noisy(3), class_weight="balanced")
+        result = sm.train(*noisy(3), class_weight="balanced", tol=1e-6)
     assert result.run_end["never_predicted"] == [] and not caplog.records

@@ -72,6 +72,10 @@ def run():
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
+        "pdprox of groups": (
+            (as_form(X, "csr"), y),
+            {"solver": "pdprox", "penalty": "group", "groups": np.arange(5) // 2, "C": 2.0},
+        ),
         "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
         "prox-newton of classes": (
             (as_form(X, "csr"), np.arange(20) % 3),

@@ -301,7 +301,7 @@ def warm(sample: Sample) -> None:
     starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, -1]), d)
     n, one = sample.block.rows(), np.ones(d)
     first, w = np.arange(d + 1), np.zeros(d)
-    for loss in sample.losses("slope"):
+    for loss in sample.losses("distance"):  # of classes, and none of numbers
         state = (np.zeros(n), np.zeros(n), np.zeros(n))
         problem = (np.ones(n), np.zeros(n), starts, rows, values)
         rest = (first, one, one, 0.0, w.copy())

@@ -322,6 +322,8 @@ def warm(sample: Sample) -> None:
             pair.copy(), pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
             counts(),
         )  # fmt: skip
+        chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
+        chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0])
         newton_model(block, numbers, labels, loss, 0, 1.0, pair[0], pair[0], weights()[0], np.zeros((3, 3)))
         slope_along(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])

@@ -2,9 +2,10 @@
 
 The augmented Lagrangian of the dual (Li, Sun and Toh 2018; of the hinge and l1: Yen et al. 2015): for centres alpha and
 a step `reach` of the duals, w is what minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
-reach), and alpha moves to the a where that is attained. The larger reach, the fewer such moves; of a smooth loss it is
-infinite, and one would do. Of the columns those are looked at whose weight is not 0 or whose A^T alpha is near to where
-it would not be.
+reach), and alpha moves to the a where that is attained. The larger reach, the fewer such moves, and the harder each of
+them: it begins near where the first weights leave 0, grows after moves that were easy, and falls after those that did
+not come to their end. Of a smooth loss it is infinite, and one move would do. Of the columns those are looked at whose
+weight is not 0 or whose A^T alpha is near to where it would not be.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from t
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
 GRADIENTS, INEXACT = 100, 0.05  # conjugate gradients of a Newton step at most, and the residual at which they end
+EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
+BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 BYTES = 2 * (8 + 4)  # of a value stored, and again where the rows bend
 
@@ -65,8 +68,8 @@ def room(problem: Problem) -> int:
 def improve(
     problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
     reach: float, number: int,
-) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """Weights (d+1,) that come near to the minimum, from w, and whether they came as near as they should.
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be, relative to this one.
 
     image: A^T alpha (d+1,); number: of the pass, for the order in which groups are visited.
     """
@@ -92,13 +95,13 @@ def improve(
     rows = (caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     kernel.meet(problem.loss, softness, *rows, chosen, *state)
-    first, reached = 0.0, False
+    first, growth = 0.0, NEARER
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
         violation, _ = kernel.sweep(problem.loss, softness, most, *rows, *rest, order, chosen, *state)
         first = first or violation
-        reached = violation <= ENOUGH * first and turn > 0
-        if reached:
+        if violation <= ENOUGH * first and turn > 0:
+            growth = FURTHER if turn <= EASY else 1.0
             break
         for _ in range(NEWTON):
             slope, fell, _ = kernel.newton(problem.loss, softness, *rows, *rest, chosen, *state, INEXACT, GRADIENTS)
@@ -106,9 +109,11 @@ def improve(
                 break
     w = np.zeros(w.size)
     w[columns] = chosen
-    return w, reached
+    return w, growth
 
 
-def first_reach(problem: Problem, k: int) -> float:
-    """The step of the duals that a training begins with."""
-    return math.inf if math.isfinite(problem.loss.curvature_bound()) else float(problem.costs[k])
+def first_reach(problem: Problem, k: int, wakes: float) -> float:
+    """The step of the duals that a training begins with; wakes: C so many times as large, weights leave 0."""
+    if math.isfinite(problem.loss.curvature_bound()):
+        return math.inf
+    return float(problem.costs[k]) * min(1.0, BEGIN * wakes)

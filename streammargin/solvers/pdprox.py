@@ -33,7 +33,6 @@ LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares mu
 SUFFICIENT, NECESSARY, LONG = 0.2, 0.8, 0.36
 PATIENCE = 20  # passes before a restart for the last reason
 SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (section 3.1)
-FURTHER, MISSES = 2.0, 3  # how the reach of the duals grows; steps on columns that fail in a row, then are given up
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 
 
@@ -56,8 +55,7 @@ class Method(Solver):
     there: where they are optimal, so is w = 0.
 
     In memory, and where the penalty is a sum over columns or groups of them, w is first moved by many steps on the few
-    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both; where these
-    steps do not come to their end, the proximal ones go on from there.
+    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both.
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
@@ -135,7 +133,7 @@ class Method(Solver):
             "step": Array((K,)),
             "ratio": Array((K,)),
             "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
-            "misses": Array((K,), np.int64),  # of the last ones, that did not come to their end
+            "growth": Array((K,)),  # what the next reach is, relative to this one
             "seen": Number(0),
             "constant": Number(0.0),
             "lift tempo": Number(1.0),
@@ -232,15 +230,13 @@ class Method(Solver):
         a = state.arrays
         penalty = self._split(problem)
         if penalty is None:  # a training that went on with less memory, or other options
-            a["misses"][k] = MISSES
             return
-        w, reached = column_steps.improve(
+        w, a["growth"][k] = column_steps.improve(
             problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
             state.numbers["pass"],
         )  # fmt: skip
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
-        a["misses"][k] = 0 if reached else a["misses"][k] + 1
 
     def _meet(
         self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, total: np.ndarray
@@ -339,12 +335,14 @@ class Method(Solver):
             before, mass_before = image, mass
             a["gap_anchor"][k] = min(gaps)
             if self._split(problem) is not None:
-                a["reach"][k], a["alpha"][k] = column_steps.first_reach(problem, k), 0.0
+                theta = self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)[0]
+                wakes = problem.objective.penalty.wakes(problem.objective.penalised(theta))
+                a["reach"][k], a["alpha"][k] = column_steps.first_reach(problem, k, wakes), 0.0
                 self._wait(state, k, image, mass)
                 return
         elif a["reach"][k] > 0.0:
-            if a["misses"][k] < MISSES:
-                a["reach"][k] *= 1.0 if a["misses"][k] else FURTHER
+            if self._split(problem) is not None:
+                a["reach"][k] *= a["growth"][k]
                 self._wait(state, k, image, mass)
                 return
             image, mass = before, mass_before = self._start_over(problem, state, k)

@@ -124,6 +124,21 @@ def test_hinge_and_l1_is_the_linear_program_of_highs():
         np.testing.assert_allclose(result.model.coef_[0], found.x[:d] - found.x[d : 2 * d], atol=1e-3)
 
 
+@pytest.mark.parametrize("penalty", ["l1", "group"])
+def test_a_large_C_and_columns_that_depend_on_each_other(penalty):
+    rng = np.random.default_rng(0)
+    letters = np.eye(4)[rng.integers(4, size=(400, 6))]
+    pairs = [np.einsum("na,nb->nab", letters[:, i], letters[:, j]).reshape(400, -1) for j in range(6) for i in range(j)]
+    X = np.hstack([letters.reshape(400, -1), *pairs])
+    y = np.where(X @ rng.normal(size=X.shape[1]) + rng.normal(scale=2.0, size=400) > 0.0, 1, -1)
+    groups = np.repeat(np.arange(6 + 15), [4] * 6 + [16] * 15)
+    given = {"groups": groups} if penalty == "group" else {}
+    best, _, _ = conic.solve(X, y, np.full(400, 100.0), penalty, "hinge", groups=groups)
+    result = sm.train((as_form(X, "csr"), y), solver="pdprox", penalty=penalty, C=100, tol=1e-4, passes=60, **given)
+    assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
+    assert result.certificate["primal"] == pytest.approx(best, rel=1e-4)
+
+
 @pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
 def test_logistic_is_what_scikit_learn_finds(penalty):
     linear = pytest.importorskip("sklearn.linear_model")

@@ -152,10 +152,13 @@ class DenseBlock(NamedTuple):
     def add_shrunk(self, i, t, theta, w, r, rest):
         """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
         x = self.X[i]
-        d = x.size
-        for j in range(d + 1):
-            theta[j] += t * (x[j] if j < d else self.bias)
-            w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
+        by = 1.0 / rest
+        for j in range(x.size):
+            theta[j] += t * x[j]
+            w[j] = by * (theta[j] - min(max(theta[j], -r), r))
+        j = x.size
+        theta[j] += t * self.bias
+        w[j] = by * (theta[j] - min(max(theta[j], -r), r))
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
@@ -316,11 +319,17 @@ class CSRBlock(NamedTuple):
 
     def add_shrunk(self, i, t, theta, w, r, rest):
         """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
-        start, stop = self.indptr[i], self.indptr[i + 1]
-        for k in range(start, stop + 1):
-            j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
-            theta[j] += t * (self.data[k] if k < stop else self.bias)
-            w[j] = (max(theta[j] - r, 0.0) - max(-theta[j] - r, 0.0)) / rest
+        start = self.indptr[i]
+        data = self.data[start : self.indptr[i + 1]]
+        indices = self.indices[start : self.indptr[i + 1]]
+        by = 1.0 / rest
+        for k in range(data.size):
+            j = indices[k]
+            theta[j] += t * data[k]
+            w[j] = by * (theta[j] - min(max(theta[j], -r), r))
+        j = self.width
+        theta[j] += t * self.bias
+        w[j] = by * (theta[j] - min(max(theta[j], -r), r))
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""

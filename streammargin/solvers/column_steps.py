@@ -67,16 +67,17 @@ def room(problem: Problem) -> int:
 
 def improve(
     problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
-    reach: float, number: int,
+    reach: float, zeros: np.ndarray, number: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be, relative to this one.
 
-    image: A^T alpha (d+1,); number: of the pass, for the order in which groups are visited.
+    image: A^T alpha (d+1,); zeros (d+1,): weights that are known to be 0; number: of the pass, for the order in which
+    groups are visited.
     """
     count = penalty.roots.size
     pulled = np.sqrt(np.bincount(penalty.of, image**2, count))
     wanted = (pulled >= NEAR * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
-    columns = np.flatnonzero(wanted[penalty.of])
+    columns = np.flatnonzero(wanted[penalty.of] & ~zeros)
     columns = columns[np.argsort(penalty.of[columns], kind="stable")]
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
     place = np.full(w.size, -1)

@@ -16,6 +16,7 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.rounding import blur
+from streammargin.solvers.screening import proven_zeros
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
@@ -134,6 +135,7 @@ class Method(Solver):
             "ratio": Array((K,)),
             "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
             "growth": Array((K,)),  # what the next reach is, relative to this one
+            "zeros": Array((K, width), bool),
             "seen": Number(0),
             "constant": Number(0.0),
             "lift tempo": Number(1.0),
@@ -176,14 +178,14 @@ class Method(Solver):
         a["w_anchor"][:] = a["w"][LAST]
         a["gap_anchor"][:] = a["gap"][:] = a["best_primal"][:] = math.inf
         a["best_dual"][:] = -math.inf
+        a["zeros"][:] = False
         for name in ("w_total", "lift_total", "total", "pull_total", "duals_total", "passes"):
             a[name][:] = 0
 
     def _begin(self, problem: Problem, state: State) -> None:
         """After the prologue: what tau is for each column, up to a factor, and the steps of the paper."""
         a = state.arrays
-        mass = float(problem.weights[problem.there(slice(None))].sum()) if problem.weights.size else problem.present
-        squares = np.append(a["columns"][SQUARES], mass * state.numbers["constant"] ** 2)
+        mass, squares = self._squares(problem, state)
         largest = float(a["row_norms"][norms.LARGEST])
         sizes = np.sqrt(squares)
         there = sizes > 0.0
@@ -202,6 +204,12 @@ class Method(Solver):
             a["tempo"][:] = state.numbers["lift tempo"] = 1.0
             a["step"][:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
             a["ratio"][:] = problem.caps.max(axis=1)
+
+    @staticmethod
+    def _squares(problem: Problem, state: State) -> tuple[float, np.ndarray]:
+        """Sum of the weights of the rows, and of that times the squares of each column (d+1,)."""
+        mass = float(problem.weights[problem.there(slice(None))].sum()) if problem.weights.size else problem.present
+        return mass, np.append(state.arrays["columns"][SQUARES], mass * state.numbers["constant"] ** 2)
 
     # passes
 
@@ -233,7 +241,7 @@ class Method(Solver):
             return
         w, a["growth"][k] = column_steps.improve(
             problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
-            state.numbers["pass"],
+            a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
@@ -268,6 +276,7 @@ class Method(Solver):
         keep_bounds(state, duals.max(axis=0), np.full(K, math.inf))
         shown, wrong = self._keep(problem, state, found)
         for k in active:
+            self._find_zeros(problem, state, k, float(duals[LAST, k]))
             gaps = [found[v][k].primal - float(duals[v, k]) for v in (LAST, MEAN)]
             self._advance(problem, state, k, gaps)
         figures = best_figures(problem, state)
@@ -438,6 +447,19 @@ class Method(Solver):
         for name in ("w_total", "lift_total", "total", "pull_total", "duals_total"):
             a[name][k] = 0.0
         return image, mass
+
+    def _find_zeros(self, problem: Problem, state: State, k: int, dual: float) -> None:
+        """Columns that the last duals prove to be 0, of a loss that bends everywhere."""
+        a, most = state.arrays, problem.loss.curvature_bound()
+        if most == math.inf or self._budgets(problem)[k] < math.inf:
+            return
+        theta, sums = self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)
+        gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
+        bend = most * float(problem.caps[k].max()) * self._squares(problem, state)[1]
+        a["zeros"][k] |= proven_zeros(problem, theta, sums, gap, bend)
+
+    def zeros(self, problem: Problem, state: State) -> np.ndarray:
+        return state.arrays["zeros"][:, :-1]
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"][LAST].copy()

@@ -18,7 +18,7 @@ from streammargin.solvers.best import best_figures, best_layout, keep_bounds, ke
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.pdprox import TOO_FAR
-from streammargin.solvers.rounding import blur, norm_rounding
+from streammargin.solvers.rounding import blur
 from streammargin.solvers.screening import proven_zeros
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
@@ -31,7 +31,7 @@ SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps
 QUICK, MOST = 3, 40  # steps that tell that the softness may fall faster; and so many that they lead nowhere
 DAMPING, LEAST_DAMPING = 1e-3, 1e-14  # what is added to the curvature of a column, relative to that of all its rows
 ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
-ROUNDING, BLURRED = 1e-13, 1e-6  # of the function's value, relative; and more than that of sums over rows
+ROUNDING = 1e-13  # of the function's value, relative
 PART, ROUNDS = 1e-3, 200  # how exactly, and in how many rounds at most, the quadratic problem is solved
 
 
@@ -207,15 +207,11 @@ class Method(Solver):
 
     def _find_zeros(self, problem: Problem, state: State, k: int, theta: np.ndarray, sums: Sums, dual: float) -> None:
         """Of a loss that bends everywhere; `scale` is what its rows bend by at most, less what the softness takes."""
-        a, penalty = state.arrays, problem.objective.penalty
-        most = problem.loss.curvature_bound()
-        if most == math.inf:
-            return
-        blur = sums.blur * penalty.stretch(theta.size)
-        part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
-        gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
-        bend = a["scale"][k] * (1.0 if _smooth(problem) else 1.0 + SOFTNESS * most)
-        a["zeros"][k] |= proven_zeros(problem, part * theta, blur, gap, bend * (1.0 + BLURRED))
+        a, most = state.arrays, problem.loss.curvature_bound()
+        if most < math.inf:
+            gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
+            bend = a["scale"][k] * (1.0 if _smooth(problem) else 1.0 + SOFTNESS * most)
+            a["zeros"][k] |= proven_zeros(problem, theta, sums, gap, bend)
 
     def zeros(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["zeros"][:, :-1]

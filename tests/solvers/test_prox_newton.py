@@ -55,11 +55,12 @@ def test_numbers_beyond_the_range_of_squares():
         train((1e180 * X, Y), penalty="l1")
 
 
+@pytest.mark.parametrize("solver", ["prox-newton", "pdprox"])
 @pytest.mark.parametrize(
     "loss, penalty, C",
     [("logistic", "l1", 0.15), ("squared_hinge", "group", 0.05), ("smooth_hinge", "elasticnet", 0.05)],
 )
-def test_columns_that_are_named_as_0_are_0_in_the_interior_point_solution(loss, penalty, C):
+def test_columns_that_are_named_as_0_are_0_in_the_interior_point_solution(loss, penalty, C, solver):
     conic = pytest.importorskip(
         "reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError
     )
@@ -69,7 +70,7 @@ def test_columns_that_are_named_as_0_are_0_in_the_interior_point_solution(loss, 
     _, w, _ = conic.solve(few, labels, np.full(60, C), penalty, loss, r=ratio, constant=1.0, free=True, **given)
     options = {"loss": loss, "penalty": penalty, "C": C, **given}
     for tol in (1e-1, 1e-3, 1e-9):
-        result = sm.train((few, labels), solver="prox-newton", tol=tol, **options)
+        result = sm.train((few, labels), solver=solver, tol=tol, passes=5000, **options)
         assert result.converged
         zeros = result.run_end["zeros"]
         assert np.all(np.abs(w[zeros]) < 1e-5) and not result.model.coef_[0, zeros].any()

@@ -16,6 +16,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.quadratic import scaled_direction
 from streammargin.kernels.samples import Sample
 from streammargin.specs.blocks import Block, DenseBlock
 
@@ -199,14 +200,88 @@ def sweep(
     return total, visits
 
 
+@register_jitable
+def _factored(starts, rows, values, n, group, added, leaning, down):
+    """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
+    ends = np.zeros(n + 1, np.int64)
+    for e in range(starts[-1]):
+        ends[rows[e] + 1] += 1
+    for i in range(n):
+        ends[i + 1] += ends[i]
+    columns, across = np.empty(starts[-1], np.int32), np.empty(starts[-1])  # row by row
+    for q in range(down.size):
+        for e in range(starts[q], starts[q + 1]):
+            columns[ends[rows[e]]], across[ends[rows[e]]] = q, values[e]
+            ends[rows[e]] += 1
+    H = np.diag(added)
+    start = 0
+    for i in range(n):
+        for e in range(start, ends[i]):
+            line = H[columns[e]]
+            for f in range(e, ends[i]):
+                line[columns[f]] += across[e] * across[f]
+        start = ends[i]
+    for q in range(down.size):
+        for r in range(q, down.size):
+            if group[r] != group[q]:
+                break
+            H[q, r] -= leaning[q] * leaning[r]
+    return scaled_direction(H, -down)
+
+
+@register_jitable
+def _by_gradients(starts, rows, values, n, group, added, leaning, down, tolerance, most):
+    """The solution p (m,) of (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down, and the entries visited.
+
+    By at most so many conjugate gradients, to this tolerance, relative. A (n, m): starts (m+1,), rows and values; group
+    (m,), in order; leaning_g: the part of leaning (m,) that belongs to group g.
+    """
+    m = down.size
+    diagonal = added - leaning * leaning
+    for q in range(m):
+        for e in range(starts[q], starts[q + 1]):
+            diagonal[q] += values[e] * values[e]
+    p, r = np.zeros(m), down.copy()
+    y = r / diagonal
+    s, product = y.copy(), np.empty(m)
+    scaled, image, inner = np.sum(r * y), np.zeros(n), np.zeros(group[-1] + 1)
+    enough, visits = tolerance * tolerance * np.sum(down * down), 0
+    for _ in range(most):
+        image[:] = 0.0
+        inner[:] = 0.0
+        for q in range(m):
+            for e in range(starts[q], starts[q + 1]):
+                image[rows[e]] += values[e] * s[q]
+            inner[group[q]] += leaning[q] * s[q]
+        for q in range(m):
+            total = added[q] * s[q] - leaning[q] * inner[group[q]]
+            for e in range(starts[q], starts[q + 1]):
+                total += values[e] * image[rows[e]]
+            product[q] = total
+        visits += 2 * starts[-1]
+        curved = np.sum(s * product)
+        if not curved > 0.0:
+            break
+        p += scaled / curved * s
+        r -= scaled / curved * product
+        if np.sum(r * r) <= enough:
+            break
+        y = r / diagonal
+        ahead = np.sum(r * y)
+        s = y + ahead / scaled * s
+        scaled = ahead
+    return p, visits
+
+
 @kernel
 def newton(
     loss, softness, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, w, margins, duals, slopes,
-    tolerance, most,
+    few, tolerance, most,
 ):  # fmt: skip
-    """A Newton step where w is not 0, by at most so many conjugate gradients; columns that would change sign become 0.
+    """A Newton step where w is not 0; columns that would change sign become 0.
 
-    Returns the norm of the gradient there, whether f fell, and the entries visited.
+    Its equations are factored for so few columns, and else solved by at most so many conjugate gradients. Returns the
+    norm of the gradient there, whether f fell, and the entries visited.
     """
     width = w.size
     sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
@@ -218,12 +293,11 @@ def newton(
                 face[count], group[count] = j, g
                 room += starts[j + 1] - starts[j]
                 count += 1
-    from_, on, bent = np.empty(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
-    down, diagonal = np.empty(count), np.empty(count)
-    kept = 0
+    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
+    down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
+    most_bent, kept = 0.0, 0
     for q in range(count):
         j, g = face[q], group[q]
-        from_[q] = kept
         pulled, curved = 0.0, 0.0
         for e in range(starts[j], starts[j + 1]):
             i = rows[e]
@@ -232,49 +306,25 @@ def newton(
                 on[kept], bent[kept] = i, np.sqrt(slopes[i]) * values[e]
                 curved += bent[kept] * bent[kept]
                 kept += 1
+        from_[q + 1] = kept
         pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
         down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
-        diagonal[q] = curved + squares[j] + ridge
-        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:
-            diagonal[q] += pressed * (1.0 - (w[j] / sizes[g]) ** 2)
-    from_[count] = kept
+        added[q] = squares[j] + ridge
+        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the length of a group bends as well
+            added[q] += pressed
+            leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
+        most_bent = max(most_bent, curved + added[q])
     slope = np.sqrt(np.sum(down * down))
     if not slope > 0.0:
         return 0.0, False, room
-    least = 1e-9 * diagonal.max() + 1e-300  # of the curvature, where columns are the same
-    diagonal += least
-    p, r = np.zeros(count), down.copy()
-    y = r / diagonal
-    s, product = y.copy(), np.empty(count)
-    scaled, image, inner = np.sum(r * y), np.zeros(margins.size), np.zeros(roots.size)
+    added += 1e-9 * most_bent + 1e-300  # where columns are the same
+    system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
     visits = room
-    for _ in range(most):
-        image[:] = 0.0
-        inner[:] = 0.0
-        for q in range(count):
-            for e in range(from_[q], from_[q + 1]):
-                image[on[e]] += bent[e] * s[q]
-            inner[group[q]] += w[face[q]] * s[q]
-        for q in range(count):
-            j, g = face[q], group[q]
-            total = (squares[j] + ridge + least) * s[q]
-            for e in range(from_[q], from_[q + 1]):
-                total += bent[e] * image[on[e]]
-            if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:
-                total += roots[g] / sizes[g] * (s[q] - w[j] * inner[g] / sizes[g] ** 2)
-            product[q] = total
-        visits += 2 * kept
-        curved = np.sum(s * product)
-        if not curved > 0.0:
-            break
-        p += scaled / curved * s
-        r -= scaled / curved * product
-        if np.sum(r * r) <= (tolerance * slope) ** 2:
-            break
-        y = r / diagonal
-        ahead = np.sum(r * y)
-        s = y + ahead / scaled * s
-        scaled = ahead
+    if count <= few:
+        p = _factored(*system)
+    else:
+        p, more = _by_gradients(*system, tolerance, most)
+        visits += more
     value = penalty(first, roots, squares, ridge, centre, w)
     for i in range(margins.size):
         if caps[i] > 0.0:
@@ -307,5 +357,5 @@ def warm(sample: Sample) -> None:
         rest = (first, one, one, 0.0, w.copy())
         meet(loss, 1.0, *problem, w, *state)
         sweep(loss, 1.0, 1.0, *problem, *rest, np.arange(d), w, *state)
-        newton(loss, 1.0, *problem, *rest, w, *state, 0.1, 2)
+        newton(loss, 1.0, *problem, *rest, w, *state, 1, 0.1, 2)
     penalty(*rest, w)

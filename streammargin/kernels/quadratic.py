@@ -73,6 +73,21 @@ def _sweep(H, pieces, bounds, slope, v, awake):
 
 
 @register_jitable
+def scaled_direction(F, gradient):
+    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; both are overwritten."""
+    m = gradient.size
+    roots = np.empty(m)
+    for r in range(m):
+        roots[r] = math.sqrt(F[r, r]) if F[r, r] > 0.0 else 1.0
+    for r in range(m):
+        gradient[r] /= roots[r] * RIDGE
+        for c in range(r, m):
+            F[r, c] /= roots[r] * roots[c] * RIDGE
+    found, _ = newton_direction(F, gradient, RIDGE)
+    return found / roots
+
+
+@register_jitable
 def _newton_step(H, pieces, bounds, slope, v):
     """The step (d,) to where the function would be smallest if no column came to 0 or left it."""
     columns = np.empty(v.size, np.int64)
@@ -90,7 +105,7 @@ def _newton_step(H, pieces, bounds, slope, v):
     step = np.zeros(v.size)
     if m == 0:
         return step
-    F, down, roots = np.empty((m, m)), np.empty(m), np.empty(m)
+    F, down = np.empty((m, m)), np.empty(m)
     for r in range(m):
         down[r] = slope[columns[r]]
         row = H[columns[r]]
@@ -113,15 +128,9 @@ def _newton_step(H, pieces, bounds, slope, v):
                     for c in range(r, last):
                         F[r, c] -= pull * (value / lengths[b]) * (v[columns[c]] / lengths[b])
         first = last
+    found = scaled_direction(F, down)
     for r in range(m):
-        roots[r] = math.sqrt(F[r, r]) if F[r, r] > 0.0 else 1.0
-    for r in range(m):
-        down[r] /= roots[r] * RIDGE
-        for c in range(r, m):
-            F[r, c] /= roots[r] * roots[c] * RIDGE
-    found, _ = newton_direction(F, down, RIDGE)
-    for r in range(m):
-        step[columns[r]] = found[r] / roots[r]
+        step[columns[r]] = found[r]
     return step
 
 

@@ -23,11 +23,12 @@ from streammargin.specs.blocks import Block
 NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
-GRADIENTS, INEXACT = 100, 0.05  # conjugate gradients of a Newton step at most, and the residual at which they end
+FEW = 1000  # columns of a Newton step whose equations are factored
+GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
 EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
-BYTES = 2 * (8 + 4)  # of a value stored, and again where the rows bend
+BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 
 class Split(NamedTuple):
@@ -62,7 +63,8 @@ def split(problem: Problem) -> Split | None:
 def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
     entries = (problem.entries or problem.rows * problem.features) + problem.rows
-    return BYTES * entries + 8 * (7 * problem.rows + 16 * (problem.features + 1))
+    width = problem.features + 1
+    return BYTES * entries + 8 * (7 * problem.rows + 16 * width + min(FEW, width) ** 2)
 
 
 def improve(
@@ -105,7 +107,9 @@ def improve(
             growth = FURTHER if turn <= EASY else 1.0
             break
         for _ in range(NEWTON):
-            slope, fell, _ = kernel.newton(problem.loss, softness, *rows, *rest, chosen, *state, INEXACT, GRADIENTS)
+            slope, fell, _ = kernel.newton(
+                problem.loss, softness, *rows, *rest, chosen, *state, FEW, INEXACT, GRADIENTS
+            )
             if not fell or slope < 0.5 * ENOUGH * first:
                 break
     w = np.zeros(w.size)

@@ -59,8 +59,9 @@ def test_columns_are_those_of_the_rows_with_their_signs(form):
         np.testing.assert_allclose(column, A[:, j], rtol=1e-7)
 
 
+@pytest.mark.parametrize("few", [0, 6], ids=["gradients", "factored"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
-def test_steps_fall_to_where_no_group_can_move(loss):
+def test_steps_fall_to_where_no_group_can_move(loss, few):
     given, A = problem(loss=loss)
     w = np.array([0.5, -1.0, 0.0, 0.0, 0.2, 0.1])
     penalty = rest(w)
@@ -70,7 +71,7 @@ def test_steps_fall_to_where_no_group_can_move(loss):
     for _ in range(40):
         kernel.sweep(*given[:2], 10.0, *given[2:], *penalty, np.arange(3), w, *state)
         values.append(value(given, A, penalty, w))
-        _, fell, _ = kernel.newton(*given, *penalty, w, *state, 1e-10, 50)
+        _, fell, _ = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))
         assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * values[-1]
     assert np.all(np.diff(values) <= 1e-12 * values[0]) and values[-1] < 0.95 * values[0]

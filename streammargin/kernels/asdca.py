@@ -9,26 +9,35 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
 from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES
+from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
 
 # columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
 # the values read since that was last summed
 GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 
 
+@register_jitable
+def next_gamma(gamma):
+    """The positive root of x^2 = (1 - x) gamma^2."""
+    return 0.5 * gamma * (math.sqrt(gamma * gamma + 4.0) - gamma)
+
+
 @kernel
 def asdca_block(
-    block, numbers, labels, loss, norm, order, group, problems, steps, refresh, alpha, momentum, curvature, theta,
-    drift, pace, figures,
+    block, numbers, labels, loss, norm, order, group, problems, steps, refresh, alpha, momentum, sleep, curvature,
+    theta, drift, pace, figures,
 ):  # fmt: skip
-    """One visit of every row of the block, for every problem listed.
+    """One visit of every row of the block that is awake, for every problem listed.
 
-    block, numbers, labels, order, group, problems, curvature: as in `sdca_block`
+    block, numbers, labels, order, group, problems, sleep, curvature: as in `sdca_block`; a row that sleeps takes its
+    step too, one that moves nothing
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum
@@ -37,25 +46,33 @@ def asdca_block(
     """
     rows = block.rows()
     q = norm.q
-    for position in range(order.size):
-        start = order[position] * group
-        stop = min(start + group, rows)
+    together = groups_together(group, problems.size)
+    awake = np.empty(together * group, np.int64)
+    for first in range(0, order.size, together):
         for k in problems:
             theta_k = theta[k]
             drift_k = drift[k]
             alpha_k = alpha[k]
             momentum_k = momentum[k]
+            sleep_k = sleep[k]
             n = steps[k]
             gamma = pace[k, GAMMA]
             last = pace[k, LAST]
             square = pace[k, SQUARE]
+            groups = order[first : first + together]
+            found, asleep = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
+            for _ in range(asleep):
+                last = gamma
+                gamma = next_gamma(gamma)
+            for place in range(min(FETCHED, found)):
+                block.prefetch_row(awake[place])
             gap = 0.0
-            for i in range(start, stop):
+            for place in range(found):
+                if place + FETCHED < found:
+                    block.prefetch_row(awake[place + FETCHED])
+                i = awake[place]
                 row = numbers.row(i)
                 cap = labels.cap(k, row)
-                if not cap > 0.0:
-                    continue
-                block.prefetch_row(i + 2)
                 share = gamma * gamma
                 if q != 2.0:
                     pace[k, READ] += block.entries(i)
@@ -89,8 +106,11 @@ def asdca_block(
                         # along the row the square grows like that of p = 2, until it is summed again
                         moved = n * gamma * change
                         square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
+                    sleep_k[row] = 0
+                elif loss.settled(old, cap):
+                    sleep_k[row] = longer(sleep_k[row])
                 last = gamma
-                gamma = 0.5 * gamma * (math.sqrt(share + 4.0) - gamma)
+                gamma = next_gamma(gamma)
             pace[k, GAMMA] = gamma
             pace[k, LAST] = last
             pace[k, SQUARE] = square
@@ -101,6 +121,6 @@ def warm(sample: Sample) -> None:
     for loss, norm, dtype in sample.dual_steps():
         alpha, momentum = np.zeros((2, 1, 2), dtype)
         asdca_block(
-            *sample.rows, loss, norm, ONE, 2, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros(2), weights(dtype),
-            weights(dtype), np.ones((1, PACE)), np.zeros((1, FIGURES)),
+            *sample.rows, loss, norm, ONE, 2, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros((1, 2), np.uint8),
+            np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros((1, FIGURES)),
         )  # fmt: skip

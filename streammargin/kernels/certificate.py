@@ -10,6 +10,7 @@ from streammargin.kernels.careful import carried_sum, loss_rounding, margin_roun
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.row_norms import row_norm
 from streammargin.kernels.samples import Sample, counts, weights
+from streammargin.kernels.sleep import AWAKE
 
 # columns of the sums, one row per problem; those from CARRY on belong to the first three
 PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, ROUNDING, CARRY = range(11)
@@ -80,7 +81,7 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
                     sums[k, PULLED] += abs(a) * size
                     block.add(i, labels.sign(k, row) * a, theta[k])
                 # it sleeps at a bound: whether a step would leave that does not depend on the curvature
-                if sleeps and sleep[k, row] > 15 and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
+                if sleeps and sleep[k, row] > AWAKE and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
                     sleep[k, row] = 0
         if per_trial > 1:
             for trial in range(trials):

@@ -8,11 +8,11 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
+from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
 from streammargin.specs.norms import Grouped, Shrunk
 
 # columns of the running figures of a pass, one row per problem
 GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
-LONGEST_SLEEP = 8
 
 
 @kernel
@@ -32,25 +32,25 @@ def sdca_block(
     figures   (K, FIGURES), added to
     """
     rows = block.rows()
-    for position in range(order.size):
-        start = order[position] * group
-        stop = min(start + group, rows)
+    together = groups_together(group, problems.size)
+    awake = np.empty(together * group, np.int64)
+    for first in range(0, order.size, together):
         for k in problems:
             theta_k = theta[k]
             powers_k = powers[k]
             alpha_k = alpha[k]
             sleep_k = sleep[k]
+            groups = order[first : first + together]
+            found, _ = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
+            for place in range(min(FETCHED, found)):
+                block.prefetch_row(awake[place])
             gap = 0.0
-            for i in range(start, stop):
+            for place in range(found):
+                if place + FETCHED < found:
+                    block.prefetch_row(awake[place + FETCHED])
+                i = awake[place]
                 row = numbers.row(i)
-                state = sleep_k[row]
-                if state > 15:  # upper half: passes left to sleep, lower half: how long it slept last
-                    sleep_k[row] = state - 16
-                    continue
                 cap = labels.cap(k, row)
-                if not cap > 0.0:
-                    continue
-                block.prefetch_row(i + 2)
                 old = np.float64(alpha_k[row])
                 u = labels.margin(k, row, norm.now(block, i, theta_k, powers_k, power_sum[k]))
                 if np.isfinite(cap):
@@ -70,8 +70,7 @@ def sdca_block(
                     figures[k, UPDATES] += 1.0
                     sleep_k[row] = 0
                 elif loss.settled(new, cap):
-                    deeper = min(state + 1, LONGEST_SLEEP)
-                    sleep_k[row] = deeper + 16 * (deeper - 1)
+                    sleep_k[row] = longer(sleep_k[row])
             figures[k, GAP] += gap
 
 

@@ -33,7 +33,7 @@ SHORTEST = 4  # passes: the first ones after a restart say little
 
 
 class Method(DualAscent):
-    """State: the mirror sequence alpha and its momentum (K, n), their images theta and drift (K, d+1).
+    """State: the mirror sequence alpha, its momentum and sleep counters (K, n), the images theta and drift (K, d+1).
 
     What is certified, and answered, is the averaged sequence alpha + last^2 momentum.
     """
@@ -47,6 +47,7 @@ class Method(DualAscent):
         return {
             "alpha": Array((K, n), dtype),
             "momentum": Array((K, n), dtype),
+            "sleep": Array((K, n), np.uint8),
             "curvature": Array((n,)),
             "theta": Array((K, width), dtype),
             "drift": Array((K, width), dtype),
@@ -76,7 +77,8 @@ class Method(DualAscent):
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
             block, numbers, problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],
-            refresh, a["alpha"], a["momentum"], a["curvature"], a["theta"], a["drift"], a["pace"], figures,
+            refresh, a["alpha"], a["momentum"], a["sleep"], a["curvature"], a["theta"], a["drift"], a["pace"],
+            figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -125,6 +127,7 @@ class Method(DualAscent):
         a = state.arrays
         a["theta"][k] = self._image(state, k)
         self._average(problem, state, k, 1.0)
+        a["sleep"][k] = 0  # duals that rested at a bound have left it
         a["momentum"][k] = 0.0
         a["drift"][k] = 0.0
         self._set_off(state, k)
@@ -156,7 +159,7 @@ class Method(DualAscent):
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         # of the averaged sequence, during a certificate
-        return state.arrays["alpha"], np.zeros((problem.count, 0), np.uint8)
+        return state.arrays["alpha"], state.arrays["sleep"]
 
     def rebuilt(self, problem: Problem, state: State, k: int, theta: np.ndarray) -> None:
         a = state.arrays

@@ -28,8 +28,8 @@ def candidates(problem: Problem) -> list[str]:
     if problem.hard and problem.p < 2.0:
         return ["asdca"]
     if not problem.hard and problem.p == 2.0 and _few_columns(problem):
-        return ["newton", "sdca"]
-    return ["sdca"]
+        return ["newton", "ascent", "sdca"]
+    return ["sdca"] if problem.hard else ["ascent", "sdca"]
 
 
 def reason(problem: Problem, name: str) -> str:
@@ -41,6 +41,7 @@ def reason(problem: Problem, name: str) -> str:
         return f"{name} for {size}: few columns: second-order steps take few reads at any C, with kinks in the penalty"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
+        "ascent": "one row at a time, as its steps cost least",
         "asdca": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",

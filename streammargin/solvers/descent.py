@@ -24,8 +24,7 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     The gradient itself, downhill, where rounding left no way down.
     """
     found, _ = kernel.newton_direction(H, gradient, PIVOT)
-    downhill = np.isfinite(found).all() and found @ gradient < 0.0
-    return found if downhill else -gradient
+    return found if -math.inf < found @ gradient < 0.0 else -gradient  # nor where that is no number
 
 
 def search(slope: float, slope_at: Callable[[float], tuple[float, float]], limit: float = math.inf) -> float:
@@ -84,25 +83,26 @@ def solve(
     image, H, totals = np.zeros((1, size)), np.zeros((1, size, size)), np.zeros((1, kernel.SUMS))
     first, none, keys, wrong = np.array([0]), margins[:, :0], np.empty(0, np.float32), np.zeros(1, np.int64)
     no_blur, norms = np.zeros(1), np.ones(alpha.size)  # nothing is certified here
+    soft, all_w, all_alpha = np.array([softness]), w[None], alpha[None]
     for step in range(STEPS):
         for sums in (image, H, totals):
             sums[:] = 0.0
         for numbers, block in parts:
             kernel.newton_sums(
-                block, numbers, labels, loss, first, 1, np.array([softness]), w[None], no_blur, norms, alpha[None],
-                False, margins, none, keys, image, H, totals, wrong,
+                block, numbers, labels, loss, first, 1, soft, all_w, no_blur, norms, all_alpha, False, margins, none,
+                keys, image, H, totals, wrong,
             )  # fmt: skip
         gradient = w - offset - image[0]
         away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]
         primal = totals[0, kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
         done = gap + away <= max(enough, part * abs(primal))
         if done or away < 0.5 * gap:
-            kernel.move_centres(labels, loss, 0, softness, alpha, margins[0])
-            softness /= 4.0
+            kernel.move_centres(labels, loss, 0, soft[0], alpha, margins[0])
+            soft /= 4.0
         if done:
             return step
         if away >= 0.5 * gap:
-            descend(parts, labels, 0, loss, softness, alpha, margins[0], products, w, gradient, image[0], H[0])
+            descend(parts, labels, 0, loss, soft[0], alpha, margins[0], products, w, gradient, image[0], H[0])
     return STEPS
 
 

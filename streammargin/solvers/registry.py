@@ -16,6 +16,7 @@ AUTO = "auto"  # stands for the solvers that `solvers/auto.py` names for a probl
 SOLVERS = {
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
     "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
+    "ascent": "sdca, and in memory asdca from where that takes fewer passes; finite C; stops by the duality gap",
     "newton": "second-order steps, a few reads at any C; finite C, norm 2, few columns; stops by the duality gap",
     "prox-newton": "second-order steps; finite C, l1, elastic net or groups, few columns; stops by the duality gap",
     "pdprox": "primal-dual proximal steps, one read each; finite C, any penalty; stops by the duality gap",
@@ -36,7 +37,7 @@ SOLVERS = {
 
 def names() -> dict[str, str]:
     """What may be asked for, `auto` among it, and a line on each."""
-    suits = "the one that suits C, penalty and multiclass: newton, sdca, pdprox, active-set, asdca, dual-momentum"
+    suits = "the one that suits C, penalty and multiclass: newton, ascent, pdprox, active-set, asdca, dual-momentum"
     return {AUTO: suits, **SOLVERS}
 
 

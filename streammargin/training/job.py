@@ -335,7 +335,7 @@ class Job:
     def run_start(self) -> dict[str, Any]:
         """The event before the first pass."""
         source, plan = self.source, self.plan
-        kept = self.method.layout(self.problem).get("rows kept")
+        kept = None if plan.resident else self.method.layout(self.problem).get("rows kept")
         return {
             "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__, "params": self.params(),
             "data": {

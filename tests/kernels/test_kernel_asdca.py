@@ -32,10 +32,17 @@ class ThreeSequences:
         before = self.alpha.copy()
         L = self.n * self.gamma * curvature(self.A[i], self.q)
         self.alpha[i] = self.step(i, before[i], u, L)
+        self.move(before)
+        return u
+
+    def rest(self):
+        """A step that moves no dual."""
+        self.move(self.alpha)
+
+    def move(self, before):
         self.v = self.z + self.n * self.gamma * (self.alpha - before)
         self.gamma = (np.sqrt(self.gamma**4 + 4 * self.gamma**2) - self.gamma**2) / 2
         self.z = (1 - self.gamma) * self.v + self.gamma * self.alpha
-        return u
 
 
 def loss_step(problem):
@@ -50,8 +57,8 @@ def loss_step(problem):
     return step
 
 
-def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.float64, passes=1):
-    """The averaged duals, theta of z, and the figures after these visits."""
+def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.float64, sleep=None):
+    """The averaged duals, theta of z, and the figures after these visits; all at once where some rows sleep."""
     block = ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS)
     n = len(X)
     alpha, momentum = np.zeros((1, n)), np.zeros((1, n))
@@ -60,11 +67,11 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
     pace, figures = np.zeros((1, kernel.PACE)), np.zeros((1, kernel.FIGURES))
     pace[0, kernel.GAMMA] = 1 / present
     figures[0, kernel.MIN_MARGIN] = np.inf
-    for _ in range(passes):
+    for visits in np.split(order, order.size) if sleep is None else [order]:
         kernel.asdca_block(
             block, numbered_from(0), Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
-            loss, norm, order, 1, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum, np.zeros(n), theta,
-            drift, pace, figures,
+            loss, norm, visits, 1, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
+            np.zeros((1, n), np.uint8) if sleep is None else sleep, np.zeros(n), theta, drift, pace, figures,
         )  # fmt: skip
     last, gamma = pace[0, kernel.LAST], pace[0, kernel.GAMMA]
     return {
@@ -117,6 +124,29 @@ def check_classes(form, dtype, loss, norm, C):
     assert seen["figures"][kernel.MIN_MARGIN] == pytest.approx(min(visits), rel=1e-9)
     assert seen["figures"][kernel.MISTAKES] == np.count_nonzero(np.array(visits) <= 0)
     assert np.all(seen["v"] >= -1e-12)
+
+
+def test_rows_that_sleep_take_steps_that_move_nothing():
+    X, labels = noisy(ROWS, FEATURES)
+    X = X[X.any(axis=1)]
+    codes, n = ((labels + 1) // 2).astype(np.int16)[: len(X)], len(X)
+    problem = binary(X, codes == 1, loss="hinge", C=0.7, norm=2, bias=BIAS)
+    twin = ThreeSequences(problem.A, problem.q, loss_step(problem), n)
+    sleep = np.zeros((1, n), np.uint8)
+    sleep[0, [3, 8, 21]] = 16 + 2, 32 + 2, 48 + 3
+    order = np.random.default_rng(1).permutation(n)
+    none, caps = np.empty(0), np.full((1, 2), 0.7)
+    seen = run(X, "csr", make_loss("hinge"), make_norm(2.0), order, codes, caps, none, none, sleep=sleep)
+    for _ in range(3):
+        twin.rest()
+    for i in order[~np.isin(order, [3, 8, 21])]:
+        twin.visit(i)
+    for name in ("v", "z", "alpha"):
+        np.testing.assert_allclose(seen[name], getattr(twin, name), rtol=1e-9, atol=1e-11)
+    assert seen["pace"][kernel.GAMMA] == pytest.approx(twin.gamma, rel=1e-12)
+    assert sleep[0, [3, 8, 21]].tolist() == [2, 16 + 2, 32 + 3]
+    at_rest = np.isin(seen["alpha"], [0.0, 0.7]) & ~np.isin(np.arange(n), [3, 8, 21])
+    assert np.all(at_rest[sleep[0] == 1]) and np.all(sleep[0][~at_rest & (sleep[0] < 2)] == 0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])

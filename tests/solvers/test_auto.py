@@ -18,9 +18,9 @@ from streammargin.specs.penalties.norms import L1, LInf
     [
         ({}, ["active-set", "asdca"]),
         ({"p": 1.5}, ["asdca"]),
-        ({"caps": np.ones((1, 2))}, ["newton", "sdca"]),
-        ({"caps": np.ones((1, 2)), "features": 10_000}, ["sdca"]),
-        ({"caps": np.ones((1, 2)), "p": 1.5}, ["sdca"]),
+        ({"caps": np.ones((1, 2))}, ["newton", "ascent", "sdca"]),
+        ({"caps": np.ones((1, 2)), "features": 10_000}, ["ascent", "sdca"]),
+        ({"caps": np.ones((1, 2)), "p": 1.5}, ["ascent", "sdca"]),
         ({"joint": True}, ["dual-momentum"]),
         ({"targets": np.ones(60)}, ["sdca"]),
         ({"targets": np.ones(60), "p": 1.5}, ["asdca"]),

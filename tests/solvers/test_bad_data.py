@@ -14,7 +14,7 @@ from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
 from streammargin.solvers.registry import names
 
-HARD = sorted(set(names()) - {"newton", "pdprox", "pegasos", "prox-newton"})  # which need a finite C
+HARD = sorted(set(names()) - {"ascent", "newton", "pdprox", "pegasos", "prox-newton"})  # which need a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
 FORMS = ["dense", "csr"]
 
@@ -145,7 +145,7 @@ def test_what_is_refused_before_anything_is_learned(solver):
     for norm in (1.0, 0.5, 2.5, np.nan, np.inf, "dense"):
         with pytest.raises(UsageError, match=r"norm must be a number in \(1, 2\]"):
             sm.train((X, y), solver=solver, C=C, norm=norm)
-    if solver not in (*ANY_NORM, "auto"):
+    if solver not in (*ANY_NORM, "ascent", "auto"):
         with pytest.raises(UsageError, match="norm"):
             sm.train((X, y), solver=solver, C=C, norm=1.5)
     with pytest.raises(DataError, match="its only row has the label"):
@@ -155,7 +155,7 @@ def test_what_is_refused_before_anything_is_learned(solver):
     if solver not in ("dual-momentum", "gd", "normalized-gd"):  # their loss is one of exponential tail
         for loss in ("logistic", "exponential"):
             own = ["asdca"] if solver == "auto" else [solver]  # what auto takes last
-            if solver in ("newton", "pdprox", "prox-newton") and loss == "logistic":
+            if solver in ("ascent", "newton", "pdprox", "prox-newton") and loss == "logistic":
                 continue  # they serve it
             with pytest.raises(UsageError) as raised:
                 sm.train((X, y), solver=solver, C=C, loss=loss)

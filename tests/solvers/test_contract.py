@@ -20,10 +20,10 @@ from streammargin.solvers.base import Solver
 from streammargin.solvers.registry import names
 from streammargin.specs.blocks import values_of
 
-SOFT = ("pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
+SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
 # what makes a solver take another way: (name, data, options)
 WAYS = [(name, kind, {"C": math.inf}) for name in names() if name not in SOFT for kind in ("separable", "classes")]
-WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "pegasos", "newton")]
+WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "ascent", "pegasos", "newton")]
 WAYS += [(name, "noisy", {"C": 0.1, "norm": 1.5}) for name in ("sdca", "asdca")]
 WAYS += [(name, "separable", {"norm": 1.5, "average": True}) for name in ("mirror", "perceptron")]
 WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca")]
@@ -191,7 +191,7 @@ def fresh(run):
 
 
 # the plan says in which order these visit rows, and so which way they go; the others make their steps between passes
-ROW_BY_ROW = ("sdca", "asdca", "mirror", "perceptron", "pegasos", "adaptive")
+ROW_BY_ROW = ("ascent", "sdca", "asdca", "mirror", "perceptron", "pegasos", "adaptive")
 
 
 def goes_one_way(way):

@@ -10,7 +10,7 @@ import streammargin as sm
 from streammargin.errors import DataError
 from streammargin.solvers.registry import names
 
-HARD = sorted(set(names()) - {"newton", "pdprox", "pegasos", "prox-newton", "adaptive"})
+HARD = sorted(set(names()) - {"ascent", "newton", "pdprox", "pegasos", "prox-newton", "adaptive"})
 
 
 def apart(n=20, seed=0):

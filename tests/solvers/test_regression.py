@@ -108,7 +108,7 @@ def test_auto_takes_the_one_that_suits():
     taken = {
         "prox-newton": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
         "pdprox": [(X, Y, {"penalty": "linf"}), (wide, Y[:20], {"penalty": "exclusive", "groups": np.arange(30)})],
-        "sdca": [(wide, Y[:20], {}), (X, Y, {"norm": 1.5})],
+        "ascent": [(wide, Y[:20], {}), (X, Y, {"norm": 1.5})],
     }
     for solver, cases in taken.items():
         for rows, y, options in cases:

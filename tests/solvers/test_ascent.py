@@ -1,0 +1,63 @@
+"""Coordinate ascent that goes on with momentum: when it does, and that what it proves is true on both sides of that."""
+
+import numpy as np
+import pytest
+from reference.datasets import noisy
+from reference.optimum import solve
+from reference.training import binary, check_certificate
+
+import streammargin as sm
+from streammargin.solvers.ascent import LOOK, passes_left
+
+SLOW = {"C": 100.0, "bias": 0, "tol": 1e-6, "passes": 5000}
+
+
+def train(solver="ascent", data=None, **options):
+    return sm.train(noisy(60, 40) if data is None else data, solver=solver, **{**SLOW, **options})
+
+
+def estimates(result):
+    return [event["estimate"] for event in result.history if event["event"] == "pass_end"]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("norm", [2, 1.5])
+def test_the_optimum_is_found_with_momentum(loss, norm):
+    X, y = noisy()
+    problem = binary(X, y, loss=loss, norm=norm, C=SLOW["C"])
+    result = train(data=(X, y), loss=loss, norm=norm)
+    assert result.passes > LOOK and estimates(result) != estimates(train("sdca", (X, y), loss=loss, norm=norm))
+    check_certificate(result, problem, solve(problem, loss), result.model.coef_[0], SLOW["tol"])
+
+
+def test_it_is_sdca_until_that_would_take_long():
+    plain, ours = estimates(train("sdca")), estimates(train())
+    assert ours[:LOOK] == plain[:LOOK] and ours[LOOK] != plain[LOOK]
+    assert len(ours) < 0.7 * len(plain)
+
+
+def test_it_stays_sdca_where_that_is_nearly_there():
+    quick = {"C": 0.1, "tol": 1e-4}
+    plain, ours = train("sdca", **quick), train(**quick)
+    assert ours.converged and plain.model.coef_.tobytes() == ours.model.coef_.tobytes()
+
+
+def test_a_training_that_was_stopped_goes_on_over_the_change(tmp_path):
+    calls = iter(range(LOOK + 5))
+    options = {"checkpoint": str(tmp_path), "passes": LOOK + 12}
+    stopped = train(**options, should_stop=lambda: None if next(calls, None) is not None else "signal")
+    assert stopped.resumable and stopped.passes > LOOK
+    whole, resumed = train(passes=LOOK + 12), train(**options, resume=True)
+    assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    assert estimates(resumed) == estimates(whole)
+
+
+def test_a_hard_margin_is_for_others():
+    with pytest.raises(sm.UsageError, match="ascent needs a finite C"):
+        train(C=np.inf)
+
+
+def test_passes_left():
+    assert passes_left(1e-1, 1e-2, 8, 1e-3) == pytest.approx(8)
+    assert passes_left(1e-2, 1e-3, 8, 1e-3) == 0.0
+    assert passes_left(0.5, 0.6, 8, 1e-3) == passes_left(0.6, 0.5, 8, 0.0) == np.inf

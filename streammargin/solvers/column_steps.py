@@ -4,8 +4,8 @@ The augmented Lagrangian of the dual (Li, Sun and Toh 2018; of the hinge and l1:
 a step `reach` of the duals, w is what minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
 reach), and alpha moves to the a where that is attained. The larger reach, the fewer such moves, and the harder each of
 them: it begins near where the first weights leave 0, grows after moves that were easy, and falls after those that did
-not come to their end. Of a smooth loss it is infinite, and one move would do. Of the columns those are looked at whose
-weight is not 0 or whose A^T alpha is near to where it would not be.
+not come to their end. Of a smooth loss it is infinite at first, and one move may do. Of the columns those are looked at
+whose weight is not 0 or whose A^T alpha is near to where it would not be.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def improve(
     problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
     reach: float, zeros: np.ndarray, number: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be, relative to this one.
+    """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be.
 
     image: A^T alpha (d+1,); zeros (d+1,): weights that are known to be 0; number: of the pass, for the order in which
     groups are visited.
@@ -98,13 +98,13 @@ def improve(
     rows = (caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     kernel.meet(problem.loss, softness, *rows, chosen, *state)
-    first, growth = 0.0, NEARER
+    first, following = 0.0, NEARER * most
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
         violation, _ = kernel.sweep(problem.loss, softness, most, *rows, *rest, order, chosen, *state)
         first = first or violation
         if violation <= ENOUGH * first and turn > 0:
-            growth = FURTHER if turn <= EASY else 1.0
+            following = FURTHER * reach if turn <= EASY else reach
             break
         for _ in range(NEWTON):
             slope, fell, _ = kernel.newton(
@@ -114,7 +114,7 @@ def improve(
                 break
     w = np.zeros(w.size)
     w[columns] = chosen
-    return w, growth
+    return w, following
 
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:

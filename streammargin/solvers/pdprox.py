@@ -134,7 +134,7 @@ class Method(Solver):
             "step": Array((K,)),
             "ratio": Array((K,)),
             "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
-            "growth": Array((K,)),  # what the next reach is, relative to this one
+            "next_reach": Array((K,)),
             "zeros": Array((K, width), bool),
             "seen": Number(0),
             "constant": Number(0.0),
@@ -239,7 +239,7 @@ class Method(Solver):
         penalty = self._split(problem)
         if penalty is None:  # a training that went on with less memory, or other options
             return
-        w, a["growth"][k] = column_steps.improve(
+        w, a["next_reach"][k] = column_steps.improve(
             problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
             a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
@@ -351,7 +351,7 @@ class Method(Solver):
                 return
         elif a["reach"][k] > 0.0:
             if self._split(problem) is not None:
-                a["reach"][k] *= a["growth"][k]
+                a["reach"][k] = a["next_reach"][k]
                 self._wait(state, k, image, mass)
                 return
             image, mass = before, mass_before = self._start_over(problem, state, k)

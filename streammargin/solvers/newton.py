@@ -265,7 +265,10 @@ class Method(CertifiedBySweep):
         if a["softness"][k] > 0.0 and away < 0.5 * total[kernel.GAP] and dual >= a["height"][k]:
             a["height"][k] = dual
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k])
-            a["softness"][k] /= 4.0 if a["steps"][k] <= QUICK else 2.0
+            if a["steps"][k] <= QUICK:
+                a["softness"][k] /= 4.0
+            elif problem.resident:  # a step out of core is a read, and steps of a softer problem are fewer
+                a["softness"][k] /= 2.0
             a["moved"][k], a["steps"][k] = True, 0
 
     def _take_all_rows(self, problem: Problem, state: State) -> None:

@@ -129,12 +129,13 @@ def penalty(first, roots, squares, ridge, centre, w):
 
 @kernel
 def sweep(
-    loss, softness, most, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w, margins,
-    duals, slopes,
+    loss, softness, most, frozen, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w,
+    margins, duals, slopes,
 ):  # fmt: skip
     """A proximal step on each group in this order, with the curvature that it has, and a larger one until f falls.
 
     most: what a slope may be at most. Returns the sum of the violations that were met, and the entries visited.
+    frozen: the rows answer as the slopes say, which stay, and so do the margins: of the quadratic model of f.
     """
     widest = 0
     for g in range(roots.size):
@@ -180,9 +181,14 @@ def sweep(
                 if by != 0.0:
                     for e in range(starts[j], starts[j + 1]):
                         i = rows[e]
-                        margins[i] += values[e] * by
-                        respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+                        if frozen:
+                            duals[i] -= slopes[i] * values[e] * by
+                        else:
+                            margins[i] += values[e] * by
+                            respond(loss, softness, i, caps, alpha, margins, duals, slopes)
                     visits += starts[j + 1] - starts[j]
+            if frozen and high - low == 1:  # f is a parabola there
+                break
             for j in range(low, high):
                 step = change[j - low]
                 pulled = 0.0
@@ -356,6 +362,6 @@ def warm(sample: Sample) -> None:
         problem = (np.ones(n), np.zeros(n), starts, rows, values)
         rest = (first, one, one, 0.0, w.copy())
         meet(loss, 1.0, *problem, w, *state)
-        sweep(loss, 1.0, 1.0, *problem, *rest, np.arange(d), w, *state)
+        sweep(loss, 1.0, 1.0, False, *problem, *rest, np.arange(d), w, *state)
         newton(loss, 1.0, *problem, *rest, w, *state, 1, 0.1, 2)
     penalty(*rest, w)

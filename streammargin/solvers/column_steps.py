@@ -11,7 +11,7 @@ whose weight is not 0 or whose A^T alpha is near to where it would not be.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from streammargin.specs.blocks import Block
 NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
+SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
 FEW = 1000  # columns of a Newton step whose equations are factored
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
 EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
@@ -101,7 +102,10 @@ def improve(
     first, following = 0.0, NEARER * most
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
-        violation, _ = kernel.sweep(problem.loss, softness, most, *rows, *rest, order, chosen, *state)
+        if softness > 0.0:
+            violation, _ = kernel.sweep(problem.loss, softness, most, False, *rows, *rest, order, chosen, *state)
+        else:
+            violation = _sweep_model(problem.loss, most, rows, rest, order, chosen, state)
         first = first or violation
         if violation <= ENOUGH * first and turn > 0:
             following = FURTHER * reach if turn <= EASY else reach
@@ -115,6 +119,35 @@ def improve(
     w = np.zeros(w.size)
     w[columns] = chosen
     return w, following
+
+
+def _sweep_model(
+    loss: Any, most: float, rows: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple
+) -> float:
+    """Sweeps over the quadratic model of a smooth loss, whose rows are dear to ask, and a step towards where they end.
+
+    Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). Returns the violations
+    that the first one met.
+    """
+    before = w.copy()
+    height = kernel.meet(loss, 0.0, *rows, w, *state) + kernel.penalty(*rest, w)
+    first, _ = kernel.sweep(loss, 0.0, most, True, *rows, *rest, order, w, *state)
+    order = order[np.add.reduceat(w != 0.0, rest[0][:-1])[order] > 0]
+    begun = 0.0
+    for _ in range(SWEEPS):
+        violation, _ = kernel.sweep(loss, 0.0, most, True, *rows, *rest, order, w, *state)
+        begun = begun or violation
+        if violation <= SWEPT * begun:
+            break
+    way, share = w - before, 1.0
+    for _ in range(kernel.TRIES):
+        w[:] = before + share * way
+        if kernel.meet(loss, 0.0, *rows, w, *state) + kernel.penalty(*rest, w) < height:
+            return first
+        share *= kernel.BACK
+    w[:] = before
+    kernel.meet(loss, 0.0, *rows, w, *state)
+    return first
 
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:

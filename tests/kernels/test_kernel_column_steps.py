@@ -50,6 +50,19 @@ def value(given, A, penalty, w):
     return total
 
 
+def at_optimum(penalty, w, pulled):
+    """Asserts that no group can move; pulled: A^T of what the rows answer."""
+    first, roots, squares, ridge, centre = penalty
+    gradient = squares * w + ridge * (w - centre) - pulled
+    for g, root in enumerate(roots):
+        here = slice(first[g], first[g + 1])
+        size = np.linalg.norm(w[here])
+        if size > 0.0:
+            np.testing.assert_allclose(gradient[here], -root * w[here] / size, atol=1e-6)
+        else:
+            assert np.linalg.norm(gradient[here]) <= root * (1.0 + 1e-9)
+
+
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_columns_are_those_of_the_rows_with_their_signs(form):
     (*_, starts, rows, values), A = problem(form)
@@ -69,19 +82,27 @@ def test_steps_fall_to_where_no_group_can_move(loss, few):
     kernel.meet(*given, w, *state)
     values = [value(given, A, penalty, w)]
     for _ in range(40):
-        kernel.sweep(*given[:2], 10.0, *given[2:], *penalty, np.arange(3), w, *state)
+        kernel.sweep(*given[:2], 10.0, False, *given[2:], *penalty, np.arange(3), w, *state)
         values.append(value(given, A, penalty, w))
         _, fell, _ = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))
         assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * values[-1]
     assert np.all(np.diff(values) <= 1e-12 * values[0]) and values[-1] < 0.95 * values[0]
     np.testing.assert_allclose(state[0], A @ w, atol=1e-9)
-    first, roots, squares, ridge, centre = penalty
-    gradient = squares * w + ridge * (w - centre) - A.T @ np.where(given[2] > 0.0, state[1], 0.0)
-    for g, root in enumerate(roots):
-        here = slice(first[g], first[g + 1])
-        size = np.linalg.norm(w[here])
-        if size > 0.0:
-            np.testing.assert_allclose(gradient[here], -root * w[here] / size, atol=1e-6)
-        else:
-            assert np.linalg.norm(gradient[here]) <= root * (1.0 + 1e-9)
+    at_optimum(penalty, w, A.T @ np.where(given[2] > 0.0, state[1], 0.0))
+
+
+def test_sweeps_of_a_frozen_model_come_to_its_minimum():
+    """What rows answer is linear in the step, and the conditions of the optimum hold for that."""
+    given, A = problem(loss="logistic")
+    w = np.array([0.5, -1.0, 0.0, 0.0, 0.2, 0.1])
+    before, penalty, state = w.copy(), rest(w), (np.zeros(60), np.zeros(60), np.zeros(60))
+    kernel.meet(*given, w, *state)
+    margins, duals, slopes = (part.copy() for part in state)
+    for _ in range(400):
+        kernel.sweep(*given[:2], 10.0, True, *given[2:], *penalty, np.arange(3), w, *state)
+    np.testing.assert_array_equal(state[0], margins)
+    np.testing.assert_array_equal(state[2], slopes)
+    answers = np.where(given[2] > 0.0, duals - slopes * (A @ (w - before)), 0.0)
+    np.testing.assert_allclose(np.where(given[2] > 0.0, state[1], 0.0), answers, atol=1e-9)
+    at_optimum(penalty, w, A.T @ answers)

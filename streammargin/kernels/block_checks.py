@@ -33,11 +33,24 @@ def first_not_finite(values):
     return -1
 
 
+@register_jitable
+def _in_order(indices, width):
+    """Whether these indices rise from one to the next, from 0 on and below width: without a way out, many at a time."""
+    if indices.size == 0:
+        return True
+    falls = 0
+    for k in range(indices.size - 1):
+        falls += indices[k + 1] <= indices[k]
+    return falls == 0 and indices[0] >= 0 and indices[indices.size - 1] < width
+
+
 @kernel
 def check_sparse(indices, indptr, width):
     """(code, row, index) of the first row whose indices are out of range, repeated or unsorted."""
     unsorted_row = -1
     for i in range(indptr.size - 1):
+        if _in_order(indices[indptr[i] : indptr[i + 1]], width):
+            continue
         previous = np.int64(-1)
         for k in range(indptr[i], indptr[i + 1]):
             j = np.int64(indices[k])

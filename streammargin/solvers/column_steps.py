@@ -27,6 +27,7 @@ SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the 
 FEW = 1000  # columns of a Newton step whose equations are factored
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
 EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
+SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
@@ -99,7 +100,7 @@ def improve(
     rows = (caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     kernel.meet(problem.loss, softness, *rows, chosen, *state)
-    first, following = 0.0, NEARER * most
+    first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
         if softness > 0.0:
@@ -108,7 +109,7 @@ def improve(
             violation = _sweep_model(problem.loss, most, rows, rest, order, chosen, state)
         first = first or violation
         if violation <= ENOUGH * first and turn > 0:
-            following = FURTHER * reach if turn <= EASY else reach
+            following = FURTHER * reach if turn <= EASY and reach < LARGEST else reach
             break
         for _ in range(NEWTON):
             slope, fell, _ = kernel.newton(

@@ -132,6 +132,7 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
     sizes: norms of the rows; off: how far rounding may have moved the margins; all (m,).
     """
     primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    bend = loss.curvature_bound()
     for r in range(caps.size):
         cap, u = caps[r], margins[r]
         L = softness / cap
@@ -139,11 +140,14 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
         value = loss.primal(u, cap)
         share = loss.dual(new, cap)
         primal += value
-        slipped += loss_rounding(loss, u, off[r], cap, value)
         dual += share
         summed += abs(share) + 2.0 * abs(new)
         pulled += abs(new) * sizes[r]
-        gap += loss.gap(new, u, cap)
+        if softness > 0.0:
+            slipped += loss_rounding(loss, u, off[r], cap, value)
+            gap += loss.gap(new, u, cap)
+        else:  # a_i is minus the derivative, so that there is no gap, and the rest is dear where losses are
+            slipped += off[r] * (new + 0.5 * bend * cap * off[r])
         a[r] = new
         slopes[r] = loss.slope(new, L, cap)
     return primal, dual, gap, summed, pulled, slipped

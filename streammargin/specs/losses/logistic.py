@@ -43,7 +43,7 @@ class Logistic(NamedTuple):
             low = max(low, 0.0)
         z = math.log(old / (1.0 - old)) if 0.0 < old < 1.0 else -u
         z = min(max(z, low), high)
-        for _ in range(50):
+        for _ in range(50 if kappa > 0.0 else 0):  # at 0, z = -u is the root
             a = 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
             value = z + u + kappa * (a - old)
             new = min(max(z - value / (1.0 + kappa * a * (1.0 - a)), low), high)

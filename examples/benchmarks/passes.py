@@ -26,7 +26,7 @@ KINDS = {
     "dense": {"features": 256, "noise": 0.05},
     "csr": {"features": 262144, "sparse": True, "nonzeros": 64, "noise": 0.05},
 }
-OPTIONS = {"C": 0.1, "bias": 0, "passes": 1, "tol": 1e-9}
+OPTIONS = {"solver": "sdca", "C": 0.1, "bias": 0, "passes": 1, "tol": 1e-9}
 MEMORY = "256M"
 
 

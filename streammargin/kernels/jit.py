@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numba
 from numba.core import caching, config, event, types
+from numba.core.runtime import rtsys
 
 logger = logging.getLogger("streammargin")
 _warned = False
@@ -131,7 +132,10 @@ class _Cache(caching.FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            # Numba would import all that compiling needs first, which takes longer than the rest of a short training;
+            # compiled code needs the runtime alone
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         except Exception as error:  # likewise; it is compiled and written again
             logger.info("a cached kernel of %s cannot be read (%s)", self._name, error)
             return None

@@ -1,5 +1,6 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,8 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many commands compiles the package to bytecode anew
 
 
 def write_h5(path, X, y=None, **columns):

@@ -26,6 +26,8 @@ from streammargin.specs.blocks import TOGETHER, add_outer_products
 PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
 CHUNK = 512  # rows whose share of H is added together
+FLAT = 0.03  # a search ends where the slope is this part of what it was: the next step has a way of its own
+TRIALS = 60
 
 
 @kernel
@@ -221,6 +223,30 @@ def subtract_image(block, numbers, labels, k, alpha, offset):
 
 
 @kernel
+def lowest(labels, loss, k, softness, alpha, margins, products, along, square, slope, limit):
+    """The t in (0, limit) where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
+
+    The M_i are at the margins + t products, both (n,), of problem k. Newton's method from t = 1, kept in the interval
+    that still holds the minimum.
+    """
+    low, high, t = 0.0, limit, min(1.0, 0.5 * limit)
+    for _ in range(TRIALS):
+        first, second = slope_along(labels, loss, k, softness, alpha, margins, products, t)
+        first += along + t * square
+        second += square
+        if abs(first) <= FLAT * abs(slope):
+            break
+        if first < 0.0:
+            low = t
+        else:
+            high = t
+        t = t - first / second if second > 0.0 else np.inf
+        if not low < t < high:
+            t = 0.5 * (low + high) if high < np.inf else 4.0 * low
+    return t
+
+
+@kernel
 def slope_along(labels, loss, k, softness, alpha, margins, products, t):
     """First and second derivative of sum_i M_i at the margins + t products, along the products; all (n,)."""
     caps, centres, margin, along = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
@@ -302,7 +328,9 @@ def newton_direction(H, gradient, floor):
                 row[k] /= root
         if high < size:
             add_outer_products(H[low:high], -1.0, H, high)
-    direction = -gradient
+    direction = np.empty(size)
+    for i in range(size):  # Numba's own -gradient would import much of Numba with every start
+        direction[i] = -gradient[i]
     for i in range(size):
         row = H[i, i:]
         direction[i] /= row[0]
@@ -329,7 +357,7 @@ def warm(sample: Sample) -> None:
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
         chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0])
         newton_model(block, numbers, labels, loss, 0, 1.0, pair[0], pair[0], weights()[0], np.zeros((3, 3)))
-        slope_along(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0)
+        lowest(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 0.0, 1.0, -1.0, np.inf)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
         middle_centres(labels, loss, 0, 1.0, pair[0].copy())
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])

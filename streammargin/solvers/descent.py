@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,6 @@ from streammargin.specs.blocks import Block
 from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
-FLAT = 0.03  # the search ends where the slope is this part of what it was: the next step has a way of its own
-TRIALS = 60
 STEPS = 80  # of a problem that is solved to the end
 
 
@@ -25,26 +23,6 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """
     found, _ = kernel.newton_direction(H, gradient, PIVOT)
     return found if -math.inf < found @ gradient < 0.0 else -gradient  # nor where that is no number
-
-
-def search(slope: float, slope_at: Callable[[float], tuple[float, float]], limit: float = math.inf) -> float:
-    """The t in (0, limit) where a convex function has its minimum, roughly, from the derivatives slope_at(t).
-
-    slope < 0 is that at 0. Newton's method from t = 1, kept in the interval that still holds the minimum.
-    """
-    low, high, t = 0.0, limit, min(1.0, 0.5 * limit)
-    for _ in range(TRIALS):
-        first, second = slope_at(t)
-        if abs(first) <= FLAT * abs(slope):
-            break
-        if first < 0.0:
-            low = t
-        else:
-            high = t
-        t = t - first / second if second > 0.0 else math.inf
-        if not low < t < high:
-            t = 0.5 * (low + high) if high < math.inf else 4.0 * low
-    return t
 
 
 def descend(
@@ -58,15 +36,10 @@ def descend(
     p = direction(H, gradient)
     for numbers, block in parts:
         kernel.signed_products(block, numbers, labels, k, p, products)
-    # the derivative of 1/2 ||w||^2 and of what is linear, at w
-    along = float((gradient + image) @ p)
-    square = float(p @ p)
-
-    def slope_at(t: float) -> tuple[float, float]:
-        slope, bend = kernel.slope_along(labels, loss, k, softness, alpha, margins, products, t)
-        return along + t * square + slope, square + bend
-
-    w += search(float(gradient @ p), slope_at) * p
+    along = float((gradient + image) @ p)  # the derivative of 1/2 ||w||^2 and of what is linear, at w
+    w += p * kernel.lowest(
+        labels, loss, k, softness, alpha, margins, products, along, float(p @ p), float(gradient @ p), math.inf
+    )
 
 
 def solve(

@@ -13,7 +13,7 @@ from streammargin.solvers import asdca, sdca
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import descend, direction, search
+from streammargin.solvers.descent import descend, direction
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
@@ -205,16 +205,12 @@ class Method(CertifiedBySweep):
         gradient = w - a["image"][k]
         slope = float(gradient @ way)
         if slope > OVERSHOT * a["slope"][k] and not a["moved"][k]:
-            margins, products = a["margins"][k], a["products"][k]
-            along, square = -float(w @ way), float(way @ way)
-
-            def slope_back(t: float) -> tuple[float, float]:
-                first, bend = kernel.slope_along(
-                    problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], margins, products, -t
-                )
-                return along + t * square - first, square + bend
-
-            t = search(-slope, slope_back, 1.0)
+            products = a["products"][k]
+            np.negative(products, out=products)  # the way back; the next read writes them anew
+            t = kernel.lowest(
+                problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k], products,
+                -float(w @ way), float(way @ way), -slope, 1.0,
+            )  # fmt: skip
             w -= t * way
             way[:] = 0.0
             return

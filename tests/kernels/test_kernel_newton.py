@@ -9,7 +9,7 @@ from reference.training import binary
 from streammargin.data.arrays import ArraySource
 from streammargin.kernels import newton as steps
 from streammargin.kernels.jit import kernel
-from streammargin.solvers.descent import FLAT, direction, raise_bound, search
+from streammargin.solvers.descent import direction, raise_bound
 from streammargin.specs.losses import make_loss
 from streammargin.specs.rows import Labels, numbered_from
 
@@ -142,16 +142,27 @@ def test_the_gram_matrix_of_many_rows_and_columns(form):
     assert pytest.approx(expected, rel=1e-12, abs=1e-12) == H
 
 
-def test_the_search_finds_the_minimum_of_a_convex_function():
-    for minimum in (1e-5, 0.3, 1.0, 40.0):
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_the_search_finds_the_lowest_point_of_a_way(loss):
+    s = Setting(loss, softness=soft(loss))
+    s.look()
+    centres = s.alpha[0, s.there]
+    downhill = -newton.gradient(s.problem, s.w[0], centres, s.softness)
+    for length in (1e-4, 1.0, 300.0):  # of a way; Newton's method alone would run away from some
+        p = downhill * length / np.linalg.norm(downhill)
+        products = np.zeros(40)
+        steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
-        def slope_at(t, minimum=minimum):  # of sqrt(1 + (t - m)^2): Newton's method alone would run away
-            length = np.hypot(1.0, t - minimum)
-            return (t - minimum) / length, length**-3
+        def search(limit, p=p, products=products):
+            return steps.lowest(
+                s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p,
+                limit,
+            )  # fmt: skip
 
-        start = slope_at(0.0)[0]
-        assert slope_at(search(start, slope_at))[0] == pytest.approx(0.0, abs=FLAT * abs(start))
-        assert 0 < search(start, slope_at, 0.5) <= 0.5
+        t = search(np.inf)
+        end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
+        assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
+        assert 0 < search(0.5 * t) <= 0.5 * t
 
 
 def test_the_bound_is_the_best_of_a_segment():

@@ -18,7 +18,7 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.quadratic import scaled_direction
 from streammargin.kernels.samples import Sample
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import Block, DenseBlock, values_of
 
 TRIES = 30  # of a shorter step
 BACK = 0.4  # the part of a Newton step that is tried next
@@ -27,41 +27,44 @@ LEAST = 1e-3  # of the largest curvature that a column may have, where no row of
 
 @kernel
 def dense_chosen(X, bias, labels, k, place, starts, rows, values):
-    """As `chosen` says; starts holds where each column goes on, and moves there."""
-    d = X.shape[1]
+    """As `chosen` says; starts holds where each column goes on, and moves there. The last place is of none."""
+    d, last = X.shape[1], starts.size - 1
     for i in range(X.shape[0]):
         if not labels.cap(k, i) > 0.0:
             continue
         sign = labels.sign(k, i)
         for j in range(d + 1):
             value = X[i, j] if j < d else bias
-            if place[j] >= 0 and value != 0.0:
+            if place[j] < last and value != 0.0:
+                at = starts[place[j]]
+                starts[place[j]] = at + 1
                 if rows.size > 0:
-                    rows[starts[place[j]]] = i
-                    values[starts[place[j]]] = sign * value
-                starts[place[j]] += 1
+                    rows[at] = i
+                    values[at] = sign * value
 
 
 @kernel
 def sparse_chosen(data, indices, indptr, bias, labels, k, place, starts, rows, values):
-    """The same of sparse rows."""
-    last = place[place.size - 1]
+    """The same of sparse rows: what has no place is written to the last one over and over, as branches cost more."""
+    last = starts.size - 1
     for i in range(indptr.size - 1):
         if not labels.cap(k, i) > 0.0:
             continue
         sign = labels.sign(k, i)
         for e in range(indptr[i], indptr[i + 1]):
             p = place[indices[e]]
-            if p >= 0:
-                if rows.size > 0:
-                    rows[starts[p]] = i
-                    values[starts[p]] = sign * data[e]
-                starts[p] += 1
-        if last >= 0 and bias != 0.0:
+            at = starts[p]
+            starts[p] = at + (p < last)
             if rows.size > 0:
-                rows[starts[last]] = i
-                values[starts[last]] = sign * bias
-            starts[last] += 1
+                rows[at] = i
+                values[at] = sign * data[e]
+        p = place[place.size - 1]
+        if p < last and bias != 0.0:
+            at = starts[p]
+            starts[p] = at + 1
+            if rows.size > 0:
+                rows[at] = i
+                values[at] = sign * bias
 
 
 def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -69,18 +72,18 @@ def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple
 
     The rows are those of the block, from 0; those that problem k does not know are left out.
     """
-    sizes, rows, values = np.zeros(count, np.int64), np.empty(0, np.int32), np.empty(0)
+    place = np.where(place < 0, count, place).astype(np.int32)
+    starts, rows, values = np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, values_of(block).dtype)
     for _ in range(2):  # how many there are, and what they are
+        at = starts.copy()
         if isinstance(block, DenseBlock):
-            dense_chosen(block.X, block.bias, labels, k, place, sizes, rows, values)
+            dense_chosen(block.X, block.bias, labels, k, place, at, rows, values)
         else:
-            sparse_chosen(block.data, block.indices, block.indptr, block.bias, labels, k, place, sizes, rows, values)
+            sparse_chosen(block.data, block.indices, block.indptr, block.bias, labels, k, place, at, rows, values)
         if rows.size == 0:
-            starts = np.concatenate([[0], np.cumsum(sizes)])
-            rows, values, sizes = np.empty(starts[-1], np.int32), np.empty(starts[-1]), starts[:-1].copy()
-            if rows.size == 0:
-                break
-    return starts, rows, values
+            starts = np.append(0, np.cumsum(at[:-1]))
+            rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values.dtype)
+    return starts, rows[:-1], values[:-1]
 
 
 @register_jitable
@@ -93,9 +96,12 @@ def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
 
 
 @kernel
-def meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes):
+def meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes):
     """Margins of w, and what the rows answer; returns sum_i M_i."""
-    margins[:] = 0.0
+    if targets.size > 0:
+        margins[:] = -targets
+    else:
+        margins[:] = 0.0
     for j in range(w.size):
         if w[j] != 0.0:
             for e in range(starts[j], starts[j + 1]):
@@ -127,45 +133,65 @@ def penalty(first, roots, squares, ridge, centre, w):
     return total
 
 
+@register_jitable
+def _bend(low, high, starts, rows, values, slopes, least):
+    """The largest curvature of the columns low .. high, and of each at least this times the sum of its squares."""
+    bend = 0.0
+    for j in range(low, high):
+        curved, square = 0.0, 0.0
+        for e in range(starts[j], starts[j + 1]):
+            x = values[e]
+            curved += x * x * slopes[rows[e]]
+            square += x * x
+        bend = max(bend, curved, least * square)
+    return bend
+
+
 @kernel
 def sweep(
-    loss, softness, most, frozen, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w,
+    loss, softness, most, bends, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w,
     margins, duals, slopes,
 ):  # fmt: skip
     """A proximal step on each group in this order, with the curvature that it has, and a larger one until f falls.
 
-    most: what a slope may be at most. Returns the sum of the violations that were met, and the entries visited.
-    frozen: the rows answer as the slopes say, which stay, and so do the margins: of the quadratic model of f.
+    most: what a slope may be at most. Returns the sum of the violations that were met, and the largest one as a part of
+    its root, of groups that have one.
+    bends (groups,): the rows answer as the slopes say, which stay, and so do the margins: of the quadratic model of f,
+    whose curvatures are kept here; below 0: not known yet. (0,): the rows answer for themselves.
     """
-    widest = 0
+    widest, frozen = 0, bends.size > 0
     for g in range(roots.size):
         widest = max(widest, first[g + 1] - first[g])
     gradient, moved, change = np.empty(widest), np.empty(widest), np.empty(widest)
-    total, visits = 0.0, 0
+    total, worst = 0.0, 0.0
     for g in order:
         low, high = first[g], first[g + 1]
         root, size = roots[g], length(w, low, high)
-        bend, largest, violation = 0.0, 0.0, 0.0
+        own, violation = 0.0, 0.0
         for j in range(low, high):
-            pulled, curved, square = 0.0, 0.0, 0.0
+            pulled = 0.0
             for e in range(starts[j], starts[j + 1]):
-                x = values[e]
-                pulled += x * duals[rows[e]]
-                curved += x * x * slopes[rows[e]]
-                square += x * x
-            visits += starts[j + 1] - starts[j]
+                pulled += values[e] * duals[rows[e]]
             gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - pulled
-            bend = max(bend, curved + squares[j] + ridge)
-            largest = max(largest, square)
+            own = max(own, squares[j] + ridge)
             along = gradient[j - low] + (root * w[j] / size if size > 0.0 else 0.0)
             violation += along * along
         violation = np.sqrt(violation)
         if size == 0.0:
             violation -= root
-        if not violation > 0.0 or largest == 0.0:
+        if not violation > 0.0:
             continue
+        bend = bends[g] if frozen else -1.0
+        if bend < 0.0:
+            bend = _bend(low, high, starts, rows, values, slopes, LEAST * most)
+            if frozen:
+                bends[g] = bend
+        if bend == 0.0:
+            continue
+        bend += own
         total += violation
-        bend = max(bend, LEAST * most * largest)
+        if root > 0.0:
+            worst = max(worst, violation / root)
         change[: high - low] = 0.0
         for _ in range(TRIES):
             reached = 0.0
@@ -186,7 +212,6 @@ def sweep(
                         else:
                             margins[i] += values[e] * by
                             respond(loss, softness, i, caps, alpha, margins, duals, slopes)
-                    visits += starts[j + 1] - starts[j]
             if frozen and high - low == 1:  # f is a parabola there
                 break
             for j in range(low, high):
@@ -203,7 +228,7 @@ def sweep(
             bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
         for j in range(low, high):
             w[j] += change[j - low]
-    return total, visits
+    return total, worst
 
 
 @register_jitable
@@ -237,7 +262,7 @@ def _factored(starts, rows, values, n, group, added, leaning, down):
 
 @register_jitable
 def _by_gradients(starts, rows, values, n, group, added, leaning, down, tolerance, most):
-    """The solution p (m,) of (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down, and the entries visited.
+    """The solution p (m,) of (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down.
 
     By at most so many conjugate gradients, to this tolerance, relative. A (n, m): starts (m+1,), rows and values; group
     (m,), in order; leaning_g: the part of leaning (m,) that belongs to group g.
@@ -251,7 +276,7 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
     y = r / diagonal
     s, product = y.copy(), np.empty(m)
     scaled, image, inner = np.sum(r * y), np.zeros(n), np.zeros(group[-1] + 1)
-    enough, visits = tolerance * tolerance * np.sum(down * down), 0
+    enough = tolerance * tolerance * np.sum(down * down)
     for _ in range(most):
         image[:] = 0.0
         inner[:] = 0.0
@@ -264,7 +289,6 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
             for e in range(starts[q], starts[q + 1]):
                 total += values[e] * image[rows[e]]
             product[q] = total
-        visits += 2 * starts[-1]
         curved = np.sum(s * product)
         if not curved > 0.0:
             break
@@ -276,18 +300,18 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
         ahead = np.sum(r * y)
         s = y + ahead / scaled * s
         scaled = ahead
-    return p, visits
+    return p
 
 
 @kernel
 def newton(
-    loss, softness, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, w, margins, duals, slopes,
-    few, tolerance, most,
+    loss, softness, targets, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, w, margins, duals,
+    slopes, few, tolerance, most,
 ):  # fmt: skip
     """A Newton step where w is not 0; columns that would change sign become 0.
 
     Its equations are factored for so few columns, and else solved by at most so many conjugate gradients. Returns the
-    norm of the gradient there, whether f fell, and the entries visited.
+    norm of the gradient there, whether f fell, and f.
     """
     width = w.size
     sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
@@ -321,20 +345,15 @@ def newton(
             leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
         most_bent = max(most_bent, curved + added[q])
     slope = np.sqrt(np.sum(down * down))
-    if not slope > 0.0:
-        return 0.0, False, room
-    added += 1e-9 * most_bent + 1e-300  # where columns are the same
-    system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
-    visits = room
-    if count <= few:
-        p = _factored(*system)
-    else:
-        p, more = _by_gradients(*system, tolerance, most)
-        visits += more
     value = penalty(first, roots, squares, ridge, centre, w)
     for i in range(margins.size):
         if caps[i] > 0.0:
             value += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    if not slope > 0.0:
+        return 0.0, False, value
+    added += 1e-9 * most_bent + 1e-300  # where columns are the same
+    system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
+    p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
     old, share = w.copy(), 1.0
     for _ in range(TRIES):
         for q in range(count):
@@ -342,26 +361,26 @@ def newton(
             w[j] = old[j] + share * p[q]
             if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
                 w[j] = 0.0
-        new = meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes)
-        visits += room
-        if new + penalty(first, roots, squares, ridge, centre, w) < value:
-            return slope, True, visits
+        new = meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+        new += penalty(first, roots, squares, ridge, centre, w)
+        if new < value:
+            return slope, True, new
         share *= BACK
     w[:] = old
-    meet(loss, softness, caps, alpha, starts, rows, values, w, margins, duals, slopes)
-    return slope, False, visits
+    meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+    return slope, False, value
 
 
 def warm(sample: Sample) -> None:
     d = 2
     starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, -1]), d)
-    n, one = sample.block.rows(), np.ones(d)
+    n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
     first, w = np.arange(d + 1), np.zeros(d)
-    for loss in sample.losses("distance"):  # of classes, and none of numbers
+    for loss in sample.losses("slope"):
         state = (np.zeros(n), np.zeros(n), np.zeros(n))
         problem = (np.ones(n), np.zeros(n), starts, rows, values)
         rest = (first, one, one, 0.0, w.copy())
-        meet(loss, 1.0, *problem, w, *state)
-        sweep(loss, 1.0, 1.0, False, *problem, *rest, np.arange(d), w, *state)
-        newton(loss, 1.0, *problem, *rest, w, *state, 1, 0.1, 2)
+        meet(loss, 1.0, none, *problem, w, *state)
+        sweep(loss, 1.0, 1.0, none, *problem, *rest, np.arange(d), w, *state)
+        newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
     penalty(*rest, w)

@@ -34,28 +34,28 @@ def pdprox_block(
 ):  # fmt: skip
     """alpha_i <- argmax over feasible a of dual_i(a) - a u_i - curvature/2 (a - alpha_i)^2 for every row of the block.
 
-    problems   numbers k of the problems whose duals move; w: (2, K, d+1) weights, the duals see the first ones; the
-               others are only looked at; lift (2, K): what is added to their margins, for the losses; blur (2, K): eps
+    problems   numbers k of the problems whose duals move; w: (V, K, d+1) weights, the duals see the first ones; the
+               others are only looked at; lift (V, K): what is added to their margins, for the losses; blur (V, K): eps
                times their norms
     curvature  (K,), one over the step of the duals; 0: the duals that are best for the margins as they are
     twice      alpha makes the step, and what is pulled is another from there (the paper's Algorithm 1)
     alpha      (K, n); total (K, n), or (K, 0): the duals are added to it
     pull       (K, S, d+1), added to: sum_i alpha_i a_i; with S = 2 the duals that pull the constant column down have a
                sum of their own, the second
-    losses     (2, K, LOSS_SUMS) of both weights, duals (K, S, DUAL_SUMS), added to; ALPHA: sum of |alpha_i|; MOVED: of
+    losses     (V, K, LOSS_SUMS) of all weights, duals (K, S, DUAL_SUMS), added to; ALPHA: sum of |alpha_i|; MOVED: of
                squared changes
-    wrong      (2, trials), added to: rows whose class is not the one with the largest score, of several classes
+    wrong      (V, trials), added to: rows whose class is not the one with the largest score, of several classes
     """
-    K = w.shape[1]
+    V, K = w.shape[:2]
     per_trial = K // trials
-    scores = np.empty((2, K))
+    scores = np.empty((V, K))
     for i in range(block.rows()):
         row = numbers.row(i)
         if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
         size = row_norm(block, i, 2.0)
-        for v in range(2):
+        for v in range(V):
             for k in range(K):
                 scores[v, k] = block.exact_dot(i, w[v, k])
                 cap = labels.cap(k, row)

@@ -21,8 +21,10 @@ from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block
 
 NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
+FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
+LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
 SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
 FEW = 1000  # columns of a Newton step whose equations are factored
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
@@ -30,6 +32,8 @@ EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how mu
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
+ROUNDING = 1e-13  # of a value of f, relative
+NONE = np.empty(0)  # no bends: rows answer for themselves
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 
@@ -44,9 +48,9 @@ class Split(NamedTuple):
 def split(problem: Problem) -> Split | None:
     """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind.
 
-    So it is where the rows are not at hand, are numbers, or would not fit beside their columns.
+    So it is where the rows are not at hand, or would not fit beside their columns.
     """
-    if problem.penalty is None or problem.targets.size or not problem.resident or not hasattr(problem.loss, "slope"):
+    if problem.penalty is None or not problem.resident or not hasattr(problem.loss, "slope"):
         return None
     if room(problem) > problem.budget // 2:
         return None
@@ -64,9 +68,13 @@ def split(problem: Problem) -> Split | None:
 
 def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
-    entries = (problem.entries or problem.rows * problem.features) + problem.rows
+    entries = _entries(problem) + problem.rows
     width = problem.features + 1
     return BYTES * entries + 8 * (7 * problem.rows + 16 * width + min(FEW, width) ** 2)
+
+
+def _entries(problem: Problem) -> int:
+    return problem.entries or problem.rows * problem.features
 
 
 def improve(
@@ -80,7 +88,9 @@ def improve(
     """
     count = penalty.roots.size
     pulled = np.sqrt(np.bincount(penalty.of, image**2, count))
-    wanted = (pulled >= NEAR * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
+    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
+    near = FAR if softness == 0.0 and problem.targets.size and not w.any() else NEAR
+    wanted = (pulled >= near * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
     columns = np.flatnonzero(wanted[penalty.of] & ~zeros)
     columns = columns[np.argsort(penalty.of[columns], kind="stable")]
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
@@ -90,7 +100,6 @@ def improve(
     caps = problem.caps[k, problem.codes] * (problem.codes >= 0)
     if problem.weights.size:
         caps = np.where(problem.weights > 0.0, caps * problem.weights, 0.0)
-    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
     most = reach if softness > 0.0 else smooth * float(caps.max())
     chosen = w[columns]
     lengths = float(np.sum(chosen**2)), float(np.sum(alpha**2))
@@ -98,22 +107,26 @@ def improve(
     squares = np.where(penalty.roots[penalty.of[columns]] > 0.0, penalty.square, 0.0)
     rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
     rows = (caps, alpha, *matrix)
+    seen = (problem.targets, *rows)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
-    kernel.meet(problem.loss, softness, *rows, chosen, *state)
+    height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
     first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
-        order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
+        order, slow = permutation(groups.size, problem.seed, number * ROUNDS + turn), True
         if softness > 0.0:
-            violation, _ = kernel.sweep(problem.loss, softness, most, False, *rows, *rest, order, chosen, *state)
+            violation, worst = kernel.sweep(problem.loss, softness, most, NONE, *seen[1:], *rest, order, chosen, *state)
         else:
-            violation = _sweep_model(problem.loss, most, rows, rest, order, chosen, state)
+            violation, worst, height, slow = _sweep_model(problem.loss, most, seen, rest, order, chosen, state, height)
         first = first or violation
-        if violation <= ENOUGH * first and turn > 0:
+        exact = softness == 0.0 and worst <= problem.tol
+        if exact or (violation <= ENOUGH * first and turn > 0):
             following = FURTHER * reach if turn <= EASY and reach < LARGEST else reach
-            break
-        for _ in range(NEWTON):
-            slope, fell, _ = kernel.newton(
-                problem.loss, softness, *rows, *rest, chosen, *state, FEW, INEXACT, GRADIENTS
+            moving = int(np.diff(matrix[0])[chosen != 0.0].sum())
+            if exact or softness > 0.0 or moving > LIGHT * _entries(problem):
+                break
+        for _ in range(NEWTON if slow else 0):
+            slope, fell, height = kernel.newton(
+                problem.loss, softness, *seen, *rest, chosen, *state, FEW, INEXACT, GRADIENTS
             )
             if not fell or slope < 0.5 * ENOUGH * first:
                 break
@@ -123,32 +136,32 @@ def improve(
 
 
 def _sweep_model(
-    loss: Any, most: float, rows: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple
-) -> float:
+    loss: Any, most: float, seen: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple, height: float
+) -> tuple[float, float, float, bool]:
     """Sweeps over the quadratic model of a smooth loss, whose rows are dear to ask, and a step towards where they end.
 
-    Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). Returns the violations
-    that the first one met.
+    Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). height: f at w. Returns
+    the violations that the first one met, as `sweep` does, f where they end, and whether they could do little.
     """
-    before = w.copy()
-    height = kernel.meet(loss, 0.0, *rows, w, *state) + kernel.penalty(*rest, w)
-    first, _ = kernel.sweep(loss, 0.0, most, True, *rows, *rest, order, w, *state)
+    before, bends = w.copy(), np.full(order.size, -1.0)
+    first, worst = kernel.sweep(loss, 0.0, most, bends, *seen[1:], *rest, order, w, *state)
     order = order[np.add.reduceat(w != 0.0, rest[0][:-1])[order] > 0]
-    begun = 0.0
+    violation, begun = math.inf, 0.0
     for _ in range(SWEEPS):
-        violation, _ = kernel.sweep(loss, 0.0, most, True, *rows, *rest, order, w, *state)
+        violation, _ = kernel.sweep(loss, 0.0, most, bends, *seen[1:], *rest, order, w, *state)
         begun = begun or violation
         if violation <= SWEPT * begun:
             break
+    slow = violation > SWEPT * begun
     way, share = w - before, 1.0
     for _ in range(kernel.TRIES):
         w[:] = before + share * way
-        if kernel.meet(loss, 0.0, *rows, w, *state) + kernel.penalty(*rest, w) < height:
-            return first
+        new = kernel.meet(loss, 0.0, *seen, w, *state) + kernel.penalty(*rest, w)
+        if new <= height + ROUNDING * abs(height):
+            return first, worst, new, slow
         share *= kernel.BACK
     w[:] = before
-    kernel.meet(loss, 0.0, *rows, w, *state)
-    return first
+    return first, worst, kernel.meet(loss, 0.0, *seen, w, *state) + kernel.penalty(*rest, w), True
 
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:

@@ -254,10 +254,15 @@ class Method(Solver):
         lengths = np.where(a["reach"] > 0.0, a["reach"], a["step"] * a["ratio"])
         curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
+        same = np.array_equal(a["w"][LAST], a["w"][MEAN]) and np.array_equal(a["lift"][LAST], a["lift"][MEAN])
+        seen = slice(1 if same else 2)
         kernel.pdprox_block(
-            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], a["lift"],
-            a["blur"], curvature, twice, a["alpha"], total, a["pull"], a["losses"], a["duals"], a["wrong"],
+            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"][seen],
+            a["lift"][seen], a["blur"][seen], curvature, twice, a["alpha"], total, a["pull"], a["losses"][seen],
+            a["duals"], a["wrong"][seen],
         )  # fmt: skip
+        if same:
+            a["losses"][MEAN], a["wrong"][MEAN] = a["losses"][LAST], a["wrong"][LAST]
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         a, K = state.arrays, problem.count

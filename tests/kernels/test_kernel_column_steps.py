@@ -11,14 +11,20 @@ from streammargin.specs.rows import Labels
 
 FIRST, ROOTS = np.array([0, 1, 3, 6]), np.array([0.8, 1.1, 0.0])
 SOFTNESS, RIDGE = 0.7, 0.05
+NONE = np.empty(0)  # no bends: rows answer for themselves
 
 
 def problem(form="csr", loss="hinge"):
-    """(loss, softness, caps, alpha, starts, rows, values) of the columns 4, 0, 3, 1, 5 and the constant, and A."""
+    """(loss, softness, targets, caps, alpha, starts, rows, values) of the columns 4, 0, 3, 1, 5 and the constant, A."""
     X, y = noisy(60, 7)
     codes = (y > 0).astype(np.int16)
     codes[3] = -1
-    labels = Labels(codes, np.array([1]), np.array([[0.5, 2.0]]), np.empty(0), np.empty(0))
+    numbers = loss == "squared_error"
+    if numbers:
+        codes[codes == 1] = 0
+    caps, targets = np.array([[2.0 if numbers else 0.5, 2.0]]), np.where(codes == 0, y + 0.5, 0.0)
+    targets = targets if numbers else np.empty(0)
+    labels = Labels(codes, np.array([1 - numbers]), caps, np.empty(0), targets)
     block = DenseBlock(np.ascontiguousarray(X, np.float64), 0.5)
     if form == "csr":
         S = as_form(X, "csr", np.float64)
@@ -26,11 +32,12 @@ def problem(form="csr", loss="hinge"):
     place = np.full(8, -1)
     place[[4, 0, 3, 1, 5, 7]] = np.arange(6)
     columns = kernel.chosen(block, labels, 0, place, 6)
-    A = np.where(codes == 1, 1.0, -1.0)[:, None] * np.column_stack([X, np.full(60, 0.5)])[:, [4, 0, 3, 1, 5, 7]]
+    signs = np.where(codes == labels.positive[0], 1.0, -1.0)
+    A = signs[:, None] * np.column_stack([X, np.full(60, 0.5)])[:, [4, 0, 3, 1, 5, 7]]
     A[3] = 0.0
-    caps = np.where(codes == 1, 2.0, np.where(codes == 0, 0.5, 0.0))
+    caps = np.where(codes == 1, 2.0, np.where(codes == 0, caps[0, 0], 0.0))
     alpha = caps * np.random.default_rng(1).random(60)
-    return (make_loss(loss), SOFTNESS, caps, alpha, *columns), A
+    return (make_loss(loss), SOFTNESS, targets, caps, alpha, *columns), A
 
 
 def rest(w):
@@ -39,12 +46,12 @@ def rest(w):
 
 def value(given, A, penalty, w):
     """f(w), row by row."""
-    loss, softness, caps, alpha = given[:4]
+    loss, softness, targets, caps, alpha = given[:5]
     first, roots, squares, ridge, centre = penalty
     total = sum(root * np.linalg.norm(w[first[g] : first[g + 1]]) for g, root in enumerate(roots))
     total += 0.5 * np.sum(squares * w**2) + 0.5 * ridge * np.sum((w - centre) ** 2)
     for i in np.flatnonzero(caps):
-        u = A[i] @ w
+        u = A[i] @ w - (targets[i] if targets.size else 0.0)
         a = loss.step(alpha[i], u, softness, caps[i])
         total += loss.dual(a, caps[i]) - a * u - 0.5 * softness * (a - alpha[i]) ** 2
     return total
@@ -73,7 +80,7 @@ def test_columns_are_those_of_the_rows_with_their_signs(form):
 
 
 @pytest.mark.parametrize("few", [0, 6], ids=["gradients", "factored"])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared_error"])
 def test_steps_fall_to_where_no_group_can_move(loss, few):
     given, A = problem(loss=loss)
     w = np.array([0.5, -1.0, 0.0, 0.0, 0.2, 0.1])
@@ -82,14 +89,14 @@ def test_steps_fall_to_where_no_group_can_move(loss, few):
     kernel.meet(*given, w, *state)
     values = [value(given, A, penalty, w)]
     for _ in range(40):
-        kernel.sweep(*given[:2], 10.0, False, *given[2:], *penalty, np.arange(3), w, *state)
+        kernel.sweep(*given[:2], 10.0, NONE, *given[3:], *penalty, np.arange(3), w, *state)
         values.append(value(given, A, penalty, w))
         _, fell, _ = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))
-        assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * values[-1]
-    assert np.all(np.diff(values) <= 1e-12 * values[0]) and values[-1] < 0.95 * values[0]
-    np.testing.assert_allclose(state[0], A @ w, atol=1e-9)
-    at_optimum(penalty, w, A.T @ np.where(given[2] > 0.0, state[1], 0.0))
+        assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * abs(values[-1])
+    assert np.all(np.diff(values) <= 1e-12 * abs(values[0])) and values[-1] < 0.95 * values[0]
+    np.testing.assert_allclose(state[0], A @ w - (given[2] if given[2].size else 0.0), atol=1e-9)
+    at_optimum(penalty, w, A.T @ np.where(given[3] > 0.0, state[1], 0.0))
 
 
 def test_sweeps_of_a_frozen_model_come_to_its_minimum():
@@ -99,10 +106,11 @@ def test_sweeps_of_a_frozen_model_come_to_its_minimum():
     before, penalty, state = w.copy(), rest(w), (np.zeros(60), np.zeros(60), np.zeros(60))
     kernel.meet(*given, w, *state)
     margins, duals, slopes = (part.copy() for part in state)
+    bends = np.full(3, -1.0)
     for _ in range(400):
-        kernel.sweep(*given[:2], 10.0, True, *given[2:], *penalty, np.arange(3), w, *state)
+        kernel.sweep(*given[:2], 10.0, bends, *given[3:], *penalty, np.arange(3), w, *state)
     np.testing.assert_array_equal(state[0], margins)
     np.testing.assert_array_equal(state[2], slopes)
-    answers = np.where(given[2] > 0.0, duals - slopes * (A @ (w - before)), 0.0)
-    np.testing.assert_allclose(np.where(given[2] > 0.0, state[1], 0.0), answers, atol=1e-9)
+    answers = np.where(given[3] > 0.0, duals - slopes * (A @ (w - before)), 0.0)
+    np.testing.assert_allclose(np.where(given[3] > 0.0, state[1], 0.0), answers, atol=1e-9)
     at_optimum(penalty, w, A.T @ answers)

@@ -135,7 +135,9 @@ class DualAscent(CertifiedBySweep):
         figures = state.arrays["figures"]  # of the first visit of a row
         room = 0 if problem.resident else self.layout(problem).get("rows kept", NO_ROOM).bytes
         kept = restless.due(state, blocks) if room else ()
-        for again in range(restless.VISITS if room else VISITS if len(blocks) > 1 else 1):
+        if room:
+            restless.wake(state, blocks)
+        for again in range(VISITS if room or len(blocks) > 1 else 1):
             moves = restless.Moves(state, blocks, kept) if room else None  # of the last visit
             seen = figures if again == 0 else np.zeros_like(figures)
             self._take_turns(problem, state, active, blocks, kept, again, seen)
@@ -152,18 +154,36 @@ class DualAscent(CertifiedBySweep):
         ]
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 or kept else 1
-        if kept:  # one order for all pieces: to draw it takes as long as to visit one
-            largest = max((state.kept[name].rows for name in kept), key=lambda piece: piece.rows())
-            mixed, together = self.order_of(problem, state, largest, blocks[0][0], again, 1)
-        aside = np.zeros_like(figures)
+        mixed = self._kept_order(problem, state, kept, blocks[0][0], again, 1) if kept else None
         for turn in range(turns):
             for numbers, block, order, group in visits:
                 now = order[order.size * turn // turns : order.size * (turn + 1) // turns]
                 self.visit_rows(problem, state, active, block, numbers, now, group, figures)
-            for name in kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]:
-                ids, block = state.kept[name]
-                order = mixed[mixed < -(-block.rows() // together)]
-                self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, together, aside)
+            if mixed is not None:
+                names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
+                self._visit_kept(problem, state, active, names, *mixed)
+
+    def _kept_order(
+        self, problem: Problem, state: State, kept: restless.Parts, *seeds: int
+    ) -> tuple[np.ndarray, int]:  # fmt: skip
+        """One order for all pieces of the rows kept: to draw it takes as long as to visit one."""
+        largest = max((state.kept[name].rows for name in kept), key=lambda piece: piece.rows())
+        return self.order_of(problem, state, largest, *seeds)
+
+    def _visit_kept(
+        self, problem: Problem, state: State, active: np.ndarray, kept: restless.Parts, mixed: np.ndarray, group: int
+    ) -> None:
+        aside = np.zeros_like(state.arrays["figures"])
+        for name in kept:
+            ids, block = state.kept[name]
+            order = mixed[mixed < -(-block.rows() // group)]
+            self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, group, aside)
+
+    def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """Visit the rows kept once more, several times, where no block is there to move them again."""
+        kept = sorted(state.kept)
+        for again in range(restless.LAST_ROUNDS if kept else 0):
+            self._visit_kept(problem, state, active, kept, *self._kept_order(problem, state, kept, again, 2))
 
     def _measure(self, problem: Problem, state: State) -> None:
         """The norms of the rows, once: when all were visited, the curvatures are known and stay."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streammargin.kernels.sleep import AWAKE
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Blocks, Problem
 from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
@@ -14,14 +15,10 @@ from streammargin.specs.blocks import nbytes
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
 FULL = 0.875  # of the room is taken by the rows that stay: the rest is for those that come before others can go
-# How often rows that are there together are visited, and how many rows blocks bring, over those kept, before these are
-# visited again. Reads to a gap of 1e-3 with a tenth and a fifth of the bytes for rows kept and buffers, on
-# 400,000 x 200,000 rows of text (256 MB), C = 1, and 50 copies of rcv1 (700 MB), C = 0.02:
-#   none kept               11, 11
-#   three visits             8,  5      4, 4
-#   three, with all blocks   6,  4               in three times the time
-# One visit takes up to four reads more, two up to two.
-VISITS, BROUGHT = 3, 0.75
+# How many rows blocks bring, over those kept, before these are visited again beside them, and how often they are before
+# a certificate: while blocks pass, the weights follow these, and it is the rows kept that the gap is lost on.
+# Before that gap of 1.7e-3 on 400,000 x 200,000 rows of text with a fifth of their bytes kept became 0.9e-3.
+BROUGHT, LAST_ROUNDS = 0.75, 6
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
 Parts = Sequence[str]  # names in state.kept: a piece that is held elsewhere stays in memory beside its next copy
 
@@ -44,6 +41,12 @@ def due(state: State, blocks: Blocks) -> Parts:
     now = brought >= BROUGHT * sum(kept.ids.size for kept in state.kept.values())
     state.numbers["brought"] = 0 if now else brought
     return sorted(state.kept) if now else []
+
+
+def wake(state: State, blocks: Blocks) -> None:
+    """A row whose dual rests at a bound sleeps from visit to visit, but not through a read: reads are few."""
+    for first, block in blocks:
+        state.arrays["sleep"][:, first : first + block.rows()] &= AWAKE
 
 
 class Moves:
@@ -93,10 +96,9 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
 
 def _forget_kept(state: State, blocks: Blocks, made: list[np.ndarray]) -> None:
     """No row is kept twice: those of the blocks that are kept already count as unmoved there."""
+    kept = np.concatenate([np.empty(0, np.int64), *(piece.ids for piece in state.kept.values())])
     for (first, block), moved in zip(blocks, made, strict=False):
-        for kept in state.kept.values():
-            places = kept.ids - first
-            moved[places[(places >= 0) & (places < block.rows())]] = 0.0
+        moved[kept[(kept >= first) & (kept < first + block.rows())] - first] = 0.0
 
 
 def _limit(moved: np.ndarray, each: np.ndarray, room: int) -> float:

@@ -14,6 +14,12 @@ from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
 STEPS = 80  # of a problem that is solved to the end
+SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
+
+
+def smooth(loss: Any) -> bool:
+    """Whether plain Newton steps serve a loss: softness 0."""
+    return bool(loss.curvature_bound() <= SMOOTH)
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -49,7 +55,8 @@ def solve(
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
 
     labels: of these m rows and one problem. alpha (m,), the duals to start from, and w (d+1,) are changed in place.
-    Ends where the gap is below `enough`, or below this part of the primal objective.
+    Ends where the gap is below `enough`, or below this part of the primal objective. Without softness there is no gap
+    but half the square of the gradient, as the objective is 1-strongly convex.
     """
     size = w.size
     margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)

@@ -15,7 +15,7 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import raise_bound, solve
+from streammargin.solvers.descent import raise_bound, smooth, solve
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
 from streammargin.solvers.state import Array, Layout, Number, Room, State
@@ -185,7 +185,8 @@ class NearMargin(CertifiedBySweep):
         labels = Labels(problem.codes[ids], problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
         w, alpha = a["w"][k], a["alpha"][k, ids]
         if state.numbers["pass"] == 1:
-            solve(parts, labels, problem.loss, FIRST_SOFTNESS, alpha, w, np.zeros_like(w), 0.0, FIRST_GAP)
+            first = 0.0 if smooth(problem.loss) else FIRST_SOFTNESS
+            solve(parts, labels, problem.loss, first, alpha, w, np.zeros_like(w), 0.0, FIRST_GAP)
             return
         alpha[~near] *= others / max(1, int((~near).sum()))
         offset = a["image"][k].copy()

@@ -13,7 +13,7 @@ from streammargin.solvers import asdca, sdca
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import descend, direction
+from streammargin.solvers.descent import descend, direction, smooth
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
@@ -22,7 +22,6 @@ from streammargin.solvers.state import Array, Layout, Number, Room, State, layou
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
-SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
 # coordinate ascent starts it: so many passes where no sample can, and up to so many while that is about to get there by
 # itself, its estimate being at most so many times the tolerance after one pass, after two, three, and from then on
@@ -81,7 +80,7 @@ class Method(CertifiedBySweep):
         own = self._own_layout(problem)
         size = layout_bytes(own)
         layout = {**own, "coordinate ascent": Room(max(0, ASCENT.memory(_double(problem)) - size))}
-        if problem.resident and not _smooth(problem) and samples(problem):
+        if problem.resident and samples(problem):
             layout["sample"] = Room(sample_bytes(problem))
         if _keeps(problem):
             before = NEAR_MARGIN.layout(problem)
@@ -99,7 +98,7 @@ class Method(CertifiedBySweep):
     def _own_layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         return {
-            "alpha": Array((K, 0 if _smooth(problem) else n)),
+            "alpha": Array((K, 0 if smooth(problem.loss) else n)),
             "margins": Array((K, n)),
             "norms": Array((n if problem.resident else 0,)),
             "products": Array((1 if problem.resident else K, n)),
@@ -113,7 +112,7 @@ class Method(CertifiedBySweep):
             "gain": Array((K,)),
             "slip": Array((K,)),
             "height": Array((K,)),
-            "softness": Array((K,), fill=0.0 if _smooth(problem) else SOFTNESS),
+            "softness": Array((K,), fill=0.0 if smooth(problem.loss) else SOFTNESS),
             "steps": Array((K,), np.int64),
             "marks": Array((K,), fill=math.inf),
             "moved": Array((K,), bool),
@@ -131,7 +130,7 @@ class Method(CertifiedBySweep):
         if _keeps(problem):
             return NEAR_MARGIN.start(problem)
         state = self._set_out(problem)
-        state.numbers["sampling"] = problem.resident and not _smooth(problem)
+        state.numbers["sampling"] = problem.resident and samples(problem)
         return state
 
     def _set_out(self, problem: Problem) -> State:
@@ -225,7 +224,7 @@ class Method(CertifiedBySweep):
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
             report = NEAR_MARGIN.end_pass(problem, state, active)
-            if _stuck(state, active, READS) or not enough_room(problem):
+            if smooth(problem.loss) or _stuck(state, active, READS) or not enough_room(problem):
                 self._take_all_rows(problem, state)
             return report
         if state.numbers["phase"] == "start":
@@ -241,12 +240,13 @@ class Method(CertifiedBySweep):
             figures = best_figures(problem, state)
             return PassReport(np.array([f.gap for f in figures]), 0, figures)
         keep_sums(problem, state, active)
-        for k in active:
-            self._move_centres(problem, state, k)
-            if not problem.resident:
-                self._step_unseen(problem, state, k)
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
+        for k in active:
+            self._move_centres(problem, state, k)
+            # certified weights stay, as several classes share one count of mistakes
+            if not problem.resident and gaps[k] > problem.tol:
+                self._step_unseen(problem, state, k)
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
         if _stuck(state, active, PATIENCE):
             self._hand_over(problem, state)
@@ -270,16 +270,19 @@ class Method(CertifiedBySweep):
     def _take_all_rows(self, problem: Problem, state: State) -> None:
         """From here on one step a read with the matrix of all rows: those kept say too little of the others.
 
-        Where there is room for few, that is so from the start, and they are the sample that the weights start from.
+        Where there is room for few, or the loss is smooth and near to its quadratic model everywhere, that is so from
+        the start, and they are the sample that the weights start from.
         """
         before, number = state.arrays, state.numbers["pass"]
         state.kept.clear()
         after = self._set_out(problem)
-        for name in ("alpha", "bound", "gain", "slip", *best_layout(problem)):
+        for name in ("bound", "gain", "slip", *best_layout(problem)):
             after.arrays[name][:] = before[name]
-        after.arrays["w"][:] = before["best"]
-        if number == 1:
-            after.arrays["w"][:], after.arrays["softness"][:] = before["w"], before["softness"]
+        after.arrays["w"][:] = before["w" if number == 1 else "best"]
+        if not smooth(problem.loss):
+            after.arrays["alpha"][:] = before["alpha"]
+            if number == 1:
+                after.arrays["softness"][:] = before["softness"]
         state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
 
     def _set_out_from_sample(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
@@ -357,16 +360,12 @@ def _stuck(state: State, active: np.ndarray, patience: int) -> bool:
     return bool(state.numbers["stuck"] >= patience)
 
 
-def _smooth(problem: Problem) -> bool:
-    return problem.loss.curvature_bound() <= SMOOTH
-
-
 def _starts(problem: Problem) -> bool:
-    return problem.resident and not _smooth(problem) and not takes_all(problem)
+    return problem.resident and not smooth(problem.loss) and not takes_all(problem)
 
 
 def _keeps(problem: Problem) -> bool:
-    return not problem.resident and not _smooth(problem) and enough_room(problem, LEAST_SAMPLE)
+    return not problem.resident and enough_room(problem, LEAST_SAMPLE)
 
 
 def _double(problem: Problem) -> Problem:

@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.kernels.newton import middle_centres
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Problem
-from streammargin.solvers.descent import solve
+from streammargin.solvers.descent import smooth, solve
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import Labels, numbered_from
 
@@ -57,13 +57,16 @@ def set_out(problem: Problem, rows: Block, labels: Labels, k: int, w: np.ndarray
 
     Returns what the softness is multiplied with. The centres are in the middle of what the duals may be: those of all
     rows are half as far from there as from an end. Of nearly separable rows at a large C the duals stay far below the
-    caps, and so should the centres and the steps.
+    caps, and so should the centres and the steps. Smooth losses have no centres.
     """
     labels = labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
     whole = rows.rows() == problem.rows
     duals = np.zeros(rows.rows())
     part = 0.5 * problem.tol if whole else GAP
-    solve([(numbered_from(0), rows)], labels, problem.loss, SOFTNESS, duals, w, np.zeros_like(w), 0.0, part)
+    softness = 0.0 if smooth(problem.loss) else SOFTNESS
+    solve([(numbered_from(0), rows)], labels, problem.loss, softness, duals, w, np.zeros_like(w), 0.0, part)
+    if smooth(problem.loss):
+        return 1.0
     caps = np.where(labels.codes >= 0, labels.caps[0, labels.codes] * labels.weights, 0.0)
     reach = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))
     reach = min(reach, 1.0) if reach > 0.0 else 1.0

@@ -434,7 +434,8 @@ class Run:
         """The weights (K, d+1) that were certified last, or the latest ones where nothing was proven."""
         p = self.progress
         if p.proven and p.figures is not None:
-            return np.stack([f.w for f in p.figures])
+            known = [f.w for f in p.figures]
+            return np.stack(known) if len(known) > 1 else known[0][np.newaxis]  # of many columns a copy counts
         return self.solver.weights(self.problem, self.state)
 
     def answer(self, w: np.ndarray) -> LinearAnswer:

@@ -61,9 +61,8 @@ class CertifiedBySweep(Solver):
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays
-        a["frozen"][:] = a["best"]
-        for k in active:
-            a["frozen"][k] = self.frozen(problem, state, k)
+        for k in range(problem.count):
+            a["frozen"][k] = self.frozen(problem, state, k) if k in active else a["best"][k]
         a["blur"] = blur(a["frozen"])
         a["sums"] = sums.new_sums(problem.count)
         for name in ("rebuilt", "wrong"):
@@ -94,7 +93,8 @@ class CertifiedBySweep(Solver):
         if objective.infeasible and self.has_empty_row(problem, state):
             upper[:] = 0.0  # a row of norm 0 has margin 0 under every w
         keep_bounds(state, dual, upper)
-        keep_weights(problem, state, a["frozen"].copy(), found)
+        frozen, a["frozen"] = a["frozen"], np.zeros_like(a["frozen"])  # kept as it is, and room for the next
+        keep_weights(problem, state, frozen, found)
         return best_figures(problem, state), a["wrong"].copy()
 
     def has_empty_row(self, problem: Problem, state: State) -> bool:

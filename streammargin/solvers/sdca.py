@@ -116,7 +116,12 @@ class Method(DualAscent):
         theta = state.arrays["theta"][k]
         if not problem.linear:
             return problem.objective.penalty.mirror(theta)
-        return 0.5 * (theta + state.arrays["trail"][k]) if state.numbers["trailing"] else theta
+        if not state.numbers["trailing"]:
+            return theta
+        mean = state.arrays["trail"][k]  # the next pass writes it anew; of many columns an array of its own costs
+        mean += theta
+        mean *= 0.5
+        return mean
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         return state.arrays["alpha"], state.arrays["sleep"]

@@ -404,14 +404,16 @@ class Job:
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
-        center, factor = (0.0, 1.0) if self.scaling is None else (self.scaling.center, self.scaling.factor)
-        coef = outcome.w[chosen, :-1] * factor
+        coef, shift = outcome.w[chosen, :-1], target.shift
+        if self.scaling is not None:
+            coef = coef * self.scaling.factor
+            shift = shift - (coef * self.scaling.center).sum(axis=1)
         constant = outcome.w[chosen, -1] * self.column
         if outcome.midway is not None:
             constant = outcome.midway[chosen]
         elif self.options.midway:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
-        intercept = constant - (coef * center).sum(axis=1) + target.shift
+        intercept = constant + shift
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,

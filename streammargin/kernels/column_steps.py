@@ -148,18 +148,14 @@ def _bend(low, high, starts, rows, values, slopes, least):
 
 
 @kernel
-def sweep(
-    loss, softness, most, bends, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, order, w,
-    margins, duals, slopes,
-):  # fmt: skip
-    """A proximal step on each group in this order, with the curvature that it has, and a larger one until f falls.
+def sweep(most, bends, starts, rows, values, first, roots, squares, ridge, centre, order, w, duals, slopes):
+    """A proximal step of the quadratic model of f on each group in this order, with a curvature at which it falls.
 
+    The rows answer as the slopes say, which stay. bends (groups,): curvatures that are kept; below 0: not known yet.
     most: what a slope may be at most. Returns the sum of the violations that were met, and the largest one as a part of
     its root, of groups that have one.
-    bends (groups,): the rows answer as the slopes say, which stay, and so do the margins: of the quadratic model of f,
-    whose curvatures are kept here; below 0: not known yet. (0,): the rows answer for themselves.
     """
-    widest, frozen = 0, bends.size > 0
+    widest = 0
     for g in range(roots.size):
         widest = max(widest, first[g + 1] - first[g])
     gradient, moved, change = np.empty(widest), np.empty(widest), np.empty(widest)
@@ -181,14 +177,11 @@ def sweep(
             violation -= root
         if not violation > 0.0:
             continue
-        bend = bends[g] if frozen else -1.0
-        if bend < 0.0:
-            bend = _bend(low, high, starts, rows, values, slopes, LEAST * most)
-            if frozen:
-                bends[g] = bend
-        if bend == 0.0:
+        if bends[g] < 0.0:
+            bends[g] = _bend(low, high, starts, rows, values, slopes, LEAST * most)
+        if bends[g] == 0.0:
             continue
-        bend += own
+        bend = bends[g] + own
         total += violation
         if root > 0.0:
             worst = max(worst, violation / root)
@@ -206,13 +199,8 @@ def sweep(
                 change[j - low] = step
                 if by != 0.0:
                     for e in range(starts[j], starts[j + 1]):
-                        i = rows[e]
-                        if frozen:
-                            duals[i] -= slopes[i] * values[e] * by
-                        else:
-                            margins[i] += values[e] * by
-                            respond(loss, softness, i, caps, alpha, margins, duals, slopes)
-            if frozen and high - low == 1:  # f is a parabola there
+                        duals[rows[e]] -= slopes[rows[e]] * values[e] * by
+            if high - low == 1:  # the model is a parabola there
                 break
             for j in range(low, high):
                 step = change[j - low]
@@ -223,7 +211,7 @@ def sweep(
                 before += gradient[j - low] * step
                 after += (squares[j] * new + ridge * (new - centre[j]) - pulled) * step
                 square += step * step
-            if after - before <= 1.0001 * bend * square:  # f falls: it is convex along the step
+            if after - before <= 1.0001 * bend * square:  # it falls: it is convex along the step
                 break
             bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
         for j in range(low, high):
@@ -381,6 +369,6 @@ def warm(sample: Sample) -> None:
         problem = (np.ones(n), np.zeros(n), starts, rows, values)
         rest = (first, one, one, 0.0, w.copy())
         meet(loss, 1.0, none, *problem, w, *state)
-        sweep(loss, 1.0, 1.0, none, *problem, *rest, np.arange(d), w, *state)
         newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
     penalty(*rest, w)
+    sweep(1.0, -one, starts, rows, values, *rest, np.arange(d), w, *state[1:])

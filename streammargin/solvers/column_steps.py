@@ -23,7 +23,7 @@ from streammargin.specs.blocks import Block
 NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
-ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each
+ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
 SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
 FEW = 1000  # columns of a Newton step whose equations are factored
@@ -33,7 +33,6 @@ SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what round
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 ROUNDING = 1e-13  # of a value of f, relative
-NONE = np.empty(0)  # no bends: rows answer for themselves
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 
@@ -106,17 +105,15 @@ def improve(
     ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
     squares = np.where(penalty.roots[penalty.of[columns]] > 0.0, penalty.square, 0.0)
     rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
-    rows = (caps, alpha, *matrix)
-    seen = (problem.targets, *rows)
+    seen = (problem.targets, caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
     first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
-        order, slow = permutation(groups.size, problem.seed, number * ROUNDS + turn), True
-        if softness > 0.0:
-            violation, worst = kernel.sweep(problem.loss, softness, most, NONE, *seen[1:], *rest, order, chosen, *state)
-        else:
-            violation, worst, height, slow = _sweep_model(problem.loss, most, seen, rest, order, chosen, state, height)
+        order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
+        violation, worst, height, slow = _sweep_model(
+            problem.loss, softness, most, seen, rest, order, chosen, state, height
+        )
         first = first or violation
         exact = softness == 0.0 and worst <= problem.tol
         if exact or (violation <= ENOUGH * first and turn > 0):
@@ -124,7 +121,7 @@ def improve(
             moving = int(np.diff(matrix[0])[chosen != 0.0].sum())
             if exact or softness > 0.0 or moving > LIGHT * _entries(problem):
                 break
-        for _ in range(NEWTON if slow else 0):
+        for _ in range(1 if softness > 0.0 else NEWTON * slow):
             slope, fell, height = kernel.newton(
                 problem.loss, softness, *seen, *rest, chosen, *state, FEW, INEXACT, GRADIENTS
             )
@@ -136,19 +133,21 @@ def improve(
 
 
 def _sweep_model(
-    loss: Any, most: float, seen: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple, height: float
-) -> tuple[float, float, float, bool]:
-    """Sweeps over the quadratic model of a smooth loss, whose rows are dear to ask, and a step towards where they end.
+    loss: Any, softness: float, most: float, seen: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple,
+    height: float,
+) -> tuple[float, float, float, bool]:  # fmt: skip
+    """Sweeps over the quadratic model of f, whose rows are dear to ask, and a step towards where they end.
 
     Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). height: f at w. Returns
     the violations that the first one met, as `sweep` does, f where they end, and whether they could do little.
     """
     before, bends = w.copy(), np.full(order.size, -1.0)
-    first, worst = kernel.sweep(loss, 0.0, most, bends, *seen[1:], *rest, order, w, *state)
+    matrix, answers = seen[3:], state[1:]
+    first, worst = kernel.sweep(most, bends, *matrix, *rest, order, w, *answers)
     order = order[np.add.reduceat(w != 0.0, rest[0][:-1])[order] > 0]
     violation, begun = math.inf, 0.0
-    for _ in range(SWEEPS):
-        violation, _ = kernel.sweep(loss, 0.0, most, bends, *seen[1:], *rest, order, w, *state)
+    for _ in range(1 if softness > 0.0 else SWEEPS):  # rows with kinks soon answer otherwise
+        violation, _ = kernel.sweep(most, bends, *matrix, *rest, order, w, *answers)
         begun = begun or violation
         if violation <= SWEPT * begun:
             break
@@ -156,12 +155,12 @@ def _sweep_model(
     way, share = w - before, 1.0
     for _ in range(kernel.TRIES):
         w[:] = before + share * way
-        new = kernel.meet(loss, 0.0, *seen, w, *state) + kernel.penalty(*rest, w)
+        new = kernel.meet(loss, softness, *seen, w, *state) + kernel.penalty(*rest, w)
         if new <= height + ROUNDING * abs(height):
             return first, worst, new, slow
         share *= kernel.BACK
     w[:] = before
-    return first, worst, kernel.meet(loss, 0.0, *seen, w, *state) + kernel.penalty(*rest, w), True
+    return first, worst, kernel.meet(loss, softness, *seen, w, *state) + kernel.penalty(*rest, w), True
 
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:

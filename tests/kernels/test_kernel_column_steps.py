@@ -5,13 +5,13 @@ import pytest
 from reference.datasets import as_form, noisy
 
 from streammargin.kernels import column_steps as kernel
+from streammargin.solvers.column_steps import _sweep_model as sweep_model
 from streammargin.specs.blocks import CSRBlock, DenseBlock
 from streammargin.specs.losses import make_loss
 from streammargin.specs.rows import Labels
 
 FIRST, ROOTS = np.array([0, 1, 3, 6]), np.array([0.8, 1.1, 0.0])
 SOFTNESS, RIDGE = 0.7, 0.05
-NONE = np.empty(0)  # no bends: rows answer for themselves
 
 
 def problem(form="csr", loss="hinge"):
@@ -86,12 +86,13 @@ def test_steps_fall_to_where_no_group_can_move(loss, few):
     w = np.array([0.5, -1.0, 0.0, 0.0, 0.2, 0.1])
     penalty = rest(w)
     state = np.zeros(60), np.zeros(60), np.zeros(60)
-    kernel.meet(*given, w, *state)
+    height = kernel.meet(*given, w, *state) + kernel.penalty(*penalty, w)
     values = [value(given, A, penalty, w)]
+    assert height == pytest.approx(values[0], rel=1e-12)
     for _ in range(40):
-        kernel.sweep(*given[:2], 10.0, NONE, *given[3:], *penalty, np.arange(3), w, *state)
+        _, _, height, _ = sweep_model(*given[:2], 10.0, given[2:], penalty, np.arange(3), w, state, height)
         values.append(value(given, A, penalty, w))
-        _, fell, _ = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
+        _, fell, height = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))
         assert fell == (values[-1] < values[-2]) or abs(values[-1] - values[-2]) < 1e-12 * abs(values[-1])
     assert np.all(np.diff(values) <= 1e-12 * abs(values[0])) and values[-1] < 0.95 * values[0]
@@ -108,7 +109,7 @@ def test_sweeps_of_a_frozen_model_come_to_its_minimum():
     margins, duals, slopes = (part.copy() for part in state)
     bends = np.full(3, -1.0)
     for _ in range(400):
-        kernel.sweep(*given[:2], 10.0, bends, *given[3:], *penalty, np.arange(3), w, *state)
+        kernel.sweep(10.0, bends, *given[5:], *penalty, np.arange(3), w, *state[1:])
     np.testing.assert_array_equal(state[0], margins)
     np.testing.assert_array_equal(state[2], slopes)
     answers = np.where(given[3] > 0.0, duals - slopes * (A @ (w - before)), 0.0)

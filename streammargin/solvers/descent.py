@@ -34,18 +34,19 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 def descend(
     parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, k: int, loss: Any, softness: float, alpha: np.ndarray,
     margins: np.ndarray, products: np.ndarray, w: np.ndarray, gradient: np.ndarray, image: np.ndarray, H: np.ndarray,
-) -> None:  # fmt: skip
+) -> float:  # fmt: skip
     """One Newton step of problem k, as long as takes it to the lowest point on its way; w (d+1,) is moved.
 
-    alpha, margins (n,) and A^T a `image` (d+1,) are those of w; products (n,) is written.
+    alpha, margins (n,) and A^T a `image` (d+1,) are those of w; products (n,) is written. Returns by how much the
+    quadratic model fell: half the squared Newton decrement.
     """
     p = direction(H, gradient)
     for numbers, block in parts:
         kernel.signed_products(block, numbers, labels, k, p, products)
     along = float((gradient + image) @ p)  # the derivative of 1/2 ||w||^2 and of what is linear, at w
-    w += p * kernel.lowest(
-        labels, loss, k, softness, alpha, margins, products, along, float(p @ p), float(gradient @ p), math.inf
-    )
+    slope = float(gradient @ p)
+    w += p * kernel.lowest(labels, loss, k, softness, alpha, margins, products, along, float(p @ p), slope, math.inf)
+    return -0.5 * slope
 
 
 def solve(
@@ -55,8 +56,8 @@ def solve(
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
 
     labels: of these m rows and one problem. alpha (m,), the duals to start from, and w (d+1,) are changed in place.
-    Ends where the gap is below `enough`, or below this part of the primal objective. Without softness there is no gap
-    but half the square of the gradient, as the objective is 1-strongly convex.
+    Ends where the gap is below `enough`, or below this part of the primal objective. Without softness it ends with the
+    step before which the quadratic model was so near to its minimum.
     """
     size = w.size
     margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)
@@ -75,14 +76,17 @@ def solve(
         gradient = w - offset - image[0]
         away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]
         primal = totals[0, kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
-        done = gap + away <= max(enough, part * abs(primal))
+        goal = max(enough, part * abs(primal))
+        done = gap + away <= goal
         if done or away < 0.5 * gap:
             kernel.move_centres(labels, loss, 0, soft[0], alpha, margins[0])
             soft /= 4.0
         if done:
             return step
         if away >= 0.5 * gap:
-            descend(parts, labels, 0, loss, soft[0], alpha, margins[0], products, w, gradient, image[0], H[0])
+            fall = descend(parts, labels, 0, loss, soft[0], alpha, margins[0], products, w, gradient, image[0], H[0])
+            if soft[0] == 0.0 and fall <= goal:
+                return step + 1
     return STEPS
 
 

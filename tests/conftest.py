@@ -1,6 +1,7 @@
 """What several test files need: small data sets, files of them, and the commands as a user starts them."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many commands compiles the package to bytecode anew
 
 

@@ -25,12 +25,16 @@ sys.exit(guarded("streammargin", lambda: work))
 LOOSE, HELD = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)", "sum(range(10**17))"
 
 
+@contextlib.contextmanager
 def started(hang, patience=2.0, carrier=5):
     command = [sys.executable, "-c", COMMAND.replace("HANG", hang), str(patience), str(carrier)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    process.stdout.readline()
-    time.sleep(0.5)
-    return process
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        time.sleep(0.5)
+        try:
+            yield process
+        finally:
+            process.kill()  # where it outlived a test that failed
 
 
 @pytest.mark.parametrize("number, code, what", [("SIGTERM", 143, "terminated"), ("SIGINT", 130, "interrupted")])

@@ -246,7 +246,7 @@ def lowest(labels, loss, k, softness, alpha, margins, products, along, square, s
     return t
 
 
-@kernel
+@register_jitable
 def slope_along(labels, loss, k, softness, alpha, margins, products, t):
     """First and second derivative of sum_i M_i at the margins + t products, along the products; all (n,)."""
     caps, centres, margin, along = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)

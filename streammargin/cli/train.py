@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from streammargin.cli import entry
+from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import add_common, add_table, name
 from streammargin.cli.outputs import Outputs
 from streammargin.errors import OutputError, StreamMarginError
@@ -174,6 +175,7 @@ def run(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[Any], str], sinks: _Sinks) -> int:
     from streammargin.api import train
 
+    return_freed_arrays()
     with _Signals() as signals:
         result = train(
             options.data[0] if len(options.data) == 1 else options.data,

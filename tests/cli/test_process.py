@@ -163,3 +163,25 @@ def test_a_file_beside_the_rows_that_may_not_be_read_is_named(tmp_path, blobs_fi
     done = shell(f"{plain if os.geteuid() == 0 else ''}COMMAND train {blobs_file} {option} {name} -q", tmp_path)
     assert done.returncode == 66, done.stderr
     assert done.stderr == f"streammargin: error: {file.name} cannot be read (Permission denied)\n"
+
+
+FREED = """
+import numpy as np
+from streammargin.cli.allocator import return_freed_arrays
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+return_freed_arrays()
+large = np.ones(2 << 20)  # 16 MiB: freed, they would raise the size from which arrays have pages of their own
+del large
+rows = [(np.ones(1 << 19), bytes(100_000)) for _ in range(40)]  # of 4 MiB, with something that stays behind each
+stay = [small for _, small in rows]
+before = resident()
+del rows
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
+def test_freed_arrays_go_back_to_the_system():
+    returned = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True).stdout
+    assert int(returned) > 150

@@ -198,6 +198,8 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
                 codes = encode(held_out, target)
                 validator = ClassValidator(rows, codes, problem.positive, problem.trials, left // 4)
             own += validator.memory_bytes
+            # rows that a solver keeps make room for it
+            problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
         problem, plan = plan_of(working, method, problem, own)
     column = options.column(costs)
     why = reason(problem, method.name) if options.solver == AUTO else None

@@ -97,3 +97,9 @@ def test_copies_are_the_rows_themselves(small_plans):
     for kept in state.kept.values():
         assert isinstance(kept, Kept)
         assert np.array_equal(X[kept.ids].data, kept.rows.data) and np.array_equal(kept.ids % 3, 0 * kept.ids)
+
+
+def test_rows_kept_make_room_for_held_out_rows(small_plans):
+    X, y = text()
+    held_out = CountingSource(X, y, np.linspace(0, len(y), 5).astype(int))  # its blocks are larger than the buffers
+    assert trained(X, y, 0.5, tol=0.1, valid=held_out)[0].certificate["valid_error"] < 0.5

@@ -20,6 +20,7 @@ from streammargin.kernels.jit import kernel
 from streammargin.kernels.row_norms import row_norm
 from streammargin.kernels.samples import ONE, Sample, counts, weights
 from streammargin.specs.blocks import TOGETHER, add_outer_products
+from streammargin.specs.losses.base import attained
 
 # columns of the sums, one row per problem; GAP: sum of the losses' gaps; FREE: rows with a slope; SUMMED, PULLED and
 # ROUNDING as in certificate.py; those from CARRY on belong to the first two
@@ -135,6 +136,19 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
     """
     primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     bend = loss.curvature_bound()
+    if softness == 0.0:  # a loop of its own, without gaps, as there are none, and without a search for the step
+        for r in range(caps.size):
+            cap, u = caps[r], margins[r]
+            new, value, share, slopes[r] = attained(loss, u, cap)
+            primal += value
+            dual += share
+            summed += abs(share) + (2.0 + abs(u)) * abs(
+                new
+            )  # alpha itself is rounded, and the share's slope there is u
+            pulled += abs(new) * sizes[r]
+            slipped += off[r] * (new + 0.5 * bend * cap * off[r])
+            a[r] = new
+        return primal, dual, gap, summed, pulled, slipped
     for r in range(caps.size):
         cap, u = caps[r], margins[r]
         L = softness / cap
@@ -145,11 +159,8 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
         dual += share
         summed += abs(share) + 2.0 * abs(new)
         pulled += abs(new) * sizes[r]
-        if softness > 0.0:
-            slipped += loss_rounding(loss, u, off[r], cap, value)
-            gap += loss.gap(new, u, cap)
-        else:  # a_i is minus the derivative, so that there is no gap, and the rest is dear where losses are
-            slipped += off[r] * (new + 0.5 * bend * cap * off[r])
+        slipped += loss_rounding(loss, u, off[r], cap, value)
+        gap += loss.gap(new, u, cap)
         a[r] = new
         slopes[r] = loss.slope(new, L, cap)
     return primal, dual, gap, summed, pulled, slipped
@@ -269,6 +280,12 @@ def slope_along(labels, loss, k, softness, alpha, margins, products, t):
 def chunk_slope(loss, softness, caps, margins, centres, along):
     """First and second derivative of sum_i M_i at these margins, along `along`, over the rows of a chunk; all (m,)."""
     first, second = 0.0, 0.0
+    if softness == 0.0:
+        for r in range(caps.size):
+            a, _value, _share, bend = attained(loss, margins[r], caps[r])
+            first -= a * along[r]
+            second += bend * along[r] * along[r]
+        return first, second
     for r in range(caps.size):
         L = softness / caps[r]
         a = loss.step(centres[r], margins[r], L, caps[r])

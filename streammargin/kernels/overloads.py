@@ -13,7 +13,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method
 
-from streammargin.specs import blocks, losses, norms, rows, steps
+from streammargin.specs import blocks, exponentials, losses, norms, rows, steps
+from streammargin.specs.losses import base
+
+# what a loop calls becomes part of it, whatever its size: LLVM would not work on several rows at a time otherwise.
+# A method is called through its object, and a count of references would be kept for every array of that: 30 ns a call,
+# which LLVM does not always take out; these take and return numbers, so none of them needs to count
+ALONG = {"forceinline": True, "_nrt": False}
 
 
 @intrinsic
@@ -64,6 +70,22 @@ def _overload_add_multiples(X, rows, factors, w):
     return blocks.add_multiples
 
 
+@overload(exponentials.exp_minus, jit_options=ALONG)
+def _overload_exp_minus(x):
+    return exponentials.exp_minus
+
+
+@overload(exponentials.log_one_plus, jit_options=ALONG)
+def _overload_log_one_plus(t):
+    return exponentials.log_one_plus
+
+
+@overload(base.attained, jit_options=ALONG)
+def _overload_attained(loss, u, cap):
+    at_once = getattr(loss.instance_class, "attained", None)
+    return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
+
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 
@@ -87,10 +109,7 @@ def _overload_method(name: str, signature: inspect.Signature) -> None:
         return method if inspect.isfunction(method) else None
 
     choose.__signature__ = signature  # type: ignore[attr-defined]
-    # a method is called through its object, and a count of references would be kept for every array of that: 30 ns a
-    # call, which LLVM does not always take out; methods take and return numbers, so none of them needs to count
-    inline = {"forceinline": True, "_nrt": False}
-    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=inline)  # type: ignore[attr-defined]
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=ALONG)  # type: ignore[attr-defined]
     decorate(choose)
 
 

@@ -11,6 +11,7 @@ from scipy.optimize import minimize_scalar
 from streammargin.errors import UsageError
 from streammargin.options.table import Options
 from streammargin.specs.losses import LOSSES, is_numeric, loss_text, losses_with, make_loss
+from streammargin.specs.losses.base import attained, attained_one_by_one
 
 WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0), "generalized_hinge": (1.1, 2.0, 30.0)}
 CASES = [(name, width) for name in twins.ALL for width in WIDTHS.get(name, (1.0,))]
@@ -161,3 +162,27 @@ def test_curvature_is_bounded_as_the_loss_says(name):
     if hasattr(loss, "curvature_at_start"):  # of pairs of rows whose mean risk is that of w = 0 at most
         mean = (phi[1][:, None] + phi[1]) / 2 <= loss.primal(0.0, 1.0)
         assert np.max(((curvature[:, None] + curvature) / 2)[mean]) <= loss.curvature_at_start() * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "u", [0.0, 1e-9, -1e-9, 0.4, -0.7, 3.0, -4.0, 36.0, -37.0, 6e2, -6e2, 1e4, -1e4, 1e300, -1e300]
+)
+def test_logistic_at_once_is_logistic_one_by_one(u):
+    loss = make_loss("logistic")
+    for cap in (1e-3, 1.0, 1e4):
+        alpha, value, share, slope = attained(loss, u, cap)
+        plain = attained_one_by_one(loss, u, cap)
+        assert (alpha, value) == pytest.approx(plain[:2], rel=1e-14, abs=0 if abs(u) < 700 else cap * 1e-300)
+        # one by one the share loses what is left of alpha next to cap to rounding, and so does its slope
+        assert (share, slope) == pytest.approx(plain[2:], rel=1e-14, abs=cap * (2.0 + min(abs(u), 50.0)) * 2.3e-16)
+
+
+def test_smooth_hinges_at_once_are_their_methods():
+    for loss in (make_loss("squared_hinge"), make_loss("smooth_hinge", 0.7)):
+        for u in (-3.0, 0.4, 0.9, 1.0, 2.0):
+            alpha, value, share, slope = attained(loss, u, 3.0)
+            assert value == loss.primal(u, 3.0) and share == loss.dual(alpha, 3.0)
+            assert share - alpha * u == pytest.approx(value, rel=1e-14, abs=1e-14)
+            step = 1e-4
+            bend = (loss.primal(u + step, 3.0) - 2 * value + loss.primal(u - step, 3.0)) / step**2
+            assert slope == pytest.approx(bend, rel=1e-4, abs=1e-6) or u == 1.0

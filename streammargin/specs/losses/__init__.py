@@ -11,6 +11,8 @@ name on the command line to the Maker of the tuple (base.py). The duals of a los
     primal(u, cap)           cap * phi(u)
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual; of a number, without alpha y
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at
+    attained(u, cap)         alpha = -cap phi'(u), with primal, dual and slope there, of a smooth loss; may be left out
+                             (base.py), and pays where they share exponentials
     gap(alpha, u, cap)       primal - dual + alpha u >= 0, the row's share of the duality gap
     feasible(alpha, cap)     the feasible dual next to alpha
     slack(u)                 how far the row is from being missed, in its own units: the margin, or minus the violation

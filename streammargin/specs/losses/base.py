@@ -21,3 +21,14 @@ class Maker(NamedTuple):
     make: Callable[[Given], Any]
     takes: tuple[str, ...] = ()
     hard: bool = False
+
+
+def attained(loss, u, cap):
+    """alpha = -cap phi'(u) of a smooth loss, with `primal`, `dual` and `slope` there; a loss may do it at once."""
+    return loss.attained(u, cap) if hasattr(loss, "attained") else attained_one_by_one(loss, u, cap)
+
+
+def attained_one_by_one(loss, u, cap):
+    """The same from the methods that every loss with a dual has."""
+    alpha = loss.step(0.0, u, 0.0, cap)
+    return alpha, loss.primal(u, cap), loss.dual(alpha, cap), loss.slope(alpha, 0.0, cap)

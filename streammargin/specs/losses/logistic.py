@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from streammargin.specs.exponentials import exp_minus, log_one_plus
 from streammargin.specs.losses.base import Maker
 
 
@@ -74,6 +75,18 @@ class Logistic(NamedTuple):
         if b > 0.0:
             entropy -= b * (math.log(b) if b < 0.5 else math.log1p(-a))
         return cap * entropy
+
+    def attained(self, u, cap):
+        # the dual's share is phi(u) + alpha u, written so that nothing cancels
+        size = abs(u)
+        t = exp_minus(size)
+        value = log_one_plus(t)
+        inverse = 1.0 / (1.0 + t)
+        least = t * inverse  # of alpha and 1 - alpha
+        share = value + (size * least if t > 0.0 else 0.0)
+        if u >= 0.0:
+            return cap * least, cap * value, cap * share, cap * least * inverse
+        return cap * inverse, cap * (value - u), cap * share, cap * least * inverse
 
     def settled(self, alpha, cap):
         return False

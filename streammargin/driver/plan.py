@@ -14,7 +14,7 @@ from streammargin.sizes import format_size
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
 LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
-AHEAD = 2  # buffers beside those in the kernel: one filled, one being filled
+AHEAD = 2  # buffers beside one in the kernel: one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
 SLACK_BYTES = 12 << 20
 
@@ -75,7 +75,7 @@ def make_plan(
     """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
 
     scratch: bytes that are worked with on a block, from its rows and its bytes. together: blocks that are worked with
-    at once, where there is room.
+    at once, where there is room; as many are read meanwhile.
     Raises UsageError naming the minimum when the smallest plan needs more.
     """
     held = source.held_bytes()
@@ -92,7 +92,7 @@ def make_plan(
     whole = _block_bytes(source, everything, 1, scratch)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
-    for buffers in range(together + AHEAD, 1, -1):
+    for buffers in range(together + max(AHEAD, together), 1, -1):
         size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, available // buffers))
         while True:
             bounds = source.bounds(size)

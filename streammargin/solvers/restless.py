@@ -14,9 +14,10 @@ from streammargin.specs.blocks import nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
-FULL = 0.875  # of the room is taken by the rows that stay: the rest is for those that come before others can go
-# How many rows blocks bring, over those kept, before these are visited again beside them, and how often they are before
-# a certificate: while blocks pass, the weights follow these, and it is the rows kept that the gap is lost on.
+FULL = 0.9375  # of the room is taken by the rows that stay: the rest is for those that come before others can go
+NAMES = [f"rows {part}" for part in range(PARTS)]
+# How many rows blocks bring, over those of a piece, before its next visit beside them, and how often all pieces come
+# before a certificate: while blocks pass, the weights follow these, and it is the rows kept that the gap is lost on.
 # Before that gap of 1.7e-3 on 400,000 x 200,000 rows of text with a fifth of their bytes kept became 0.9e-3.
 BROUGHT, LAST_ROUNDS = 0.75, 6
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
@@ -30,17 +31,30 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     return {
         "rows kept": Room(room),
         "the copy of a piece, and where its values stood": Room(5 * room // PARTS),
-        "brought": Number(0),
+        "brought": Number(0.0),
+        "turn": Number(0),
         "least": Number(0.0),
     }
 
 
 def due(state: State, blocks: Blocks) -> Parts:
-    """The rows kept, in their pieces, where blocks have brought enough rows since they were visited last."""
-    brought = state.numbers["brought"] + sum(block.rows() for _, block in blocks)
-    now = brought >= BROUGHT * sum(kept.ids.size for kept in state.kept.values())
-    state.numbers["brought"] = 0 if now else brought
-    return sorted(state.kept) if now else []
+    """The pieces of the rows kept whose turn it is: as many as these blocks have brought rows for.
+
+    All of them at once, when enough came, would let the disk rest meanwhile: the buffers are full soon.
+    """
+    numbers, now = state.numbers, []
+    numbers["brought"] += sum(block.rows() for _, block in blocks)
+    for name in NAMES[numbers["turn"] :] + NAMES[: numbers["turn"]]:
+        if name in state.kept:
+            wanted = BROUGHT * state.kept[name].ids.size
+            if numbers["brought"] < wanted:
+                break
+            numbers["brought"] -= wanted
+            now.append(name)
+        numbers["turn"] = (NAMES.index(name) + 1) % PARTS
+    else:
+        numbers["brought"] = 0.0  # none is visited twice
+    return now
 
 
 def wake(state: State, blocks: Blocks) -> None:
@@ -69,7 +83,7 @@ class Moves:
 def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, moves: Moves, room: int) -> None:
     """Keep those rows of the blocks and of those kept whose duals moved furthest, in so many bytes.
 
-    How far is far enough is known, and rows can go, where the rows kept were visited too (parts).
+    How far is far enough is known, and rows can go, where rows kept were visited too (parts).
     """
     made = moves.made(state)
     _forget_kept(state, blocks, made)
@@ -77,7 +91,9 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
     sizes = [nbytes(block) / block.rows() + _beside(problem) for _, block in blocks]
     if parts or not state.kept:
         of_each = np.repeat(sizes + [each[name] for name in parts], [moved.size for moved in made])
-        state.numbers["least"] = _limit(np.concatenate(made), of_each, int(FULL * room))
+        others = sum(each[name] * kept.ids.size for name, kept in state.kept.items() if name not in parts)
+        own = max(FULL * room - others, FULL * room * len(parts) / PARTS)
+        state.numbers["least"] = _limit(np.concatenate(made), of_each, int(own))
     least = state.numbers["least"]
     wanted = [np.flatnonzero(moved > least) for moved in made]
     for name, ids in zip(parts, wanted[len(blocks) :], strict=True):
@@ -85,8 +101,7 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
     taken = sum(each[name] * kept.ids.size for name, kept in state.kept.items())
     if taken + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) > room:
         return  # until rows go
-    held = {f"rows {part}": 0 for part in range(PARTS)}
-    held |= {name: nbytes(kept.rows) for name, kept in state.kept.items()}
+    held = dict.fromkeys(NAMES, 0) | {name: nbytes(kept.rows) for name, kept in state.kept.items()}
     for (first, block), ids in zip(blocks, wanted, strict=False):
         if ids.size:
             smallest = min(held, key=lambda name: held[name])

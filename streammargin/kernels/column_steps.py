@@ -26,60 +26,70 @@ LEAST = 1e-3  # of the largest curvature that a column may have, where no row of
 
 
 @kernel
-def dense_chosen(X, bias, labels, k, place, starts, rows, values):
-    """As `chosen` says; starts holds where each column goes on, and moves there. The last place is of none."""
+def dense_chosen(X, bias, row, labels, k, place, starts, rows, values):
+    """As `gather` says, with the number of the first row."""
     d, last = X.shape[1], starts.size - 1
     for i in range(X.shape[0]):
-        if not labels.cap(k, i) > 0.0:
+        if not labels.cap(k, row + i) > 0.0:
             continue
-        sign = labels.sign(k, i)
+        sign = labels.sign(k, row + i)
         for j in range(d + 1):
             value = X[i, j] if j < d else bias
             if place[j] < last and value != 0.0:
                 at = starts[place[j]]
                 starts[place[j]] = at + 1
                 if rows.size > 0:
-                    rows[at] = i
+                    rows[at] = row + i
                     values[at] = sign * value
 
 
 @kernel
-def sparse_chosen(data, indices, indptr, bias, labels, k, place, starts, rows, values):
+def sparse_chosen(data, indices, indptr, bias, row, labels, k, place, starts, rows, values):
     """The same of sparse rows: what has no place is written to the last one over and over, as branches cost more."""
     last = starts.size - 1
     for i in range(indptr.size - 1):
-        if not labels.cap(k, i) > 0.0:
+        if not labels.cap(k, row + i) > 0.0:
             continue
-        sign = labels.sign(k, i)
+        sign = labels.sign(k, row + i)
         for e in range(indptr[i], indptr[i + 1]):
             p = place[indices[e]]
             at = starts[p]
             starts[p] = at + (p < last)
             if rows.size > 0:
-                rows[at] = i
+                rows[at] = row + i
                 values[at] = sign * data[e]
         p = place[place.size - 1]
         if p < last and bias != 0.0:
             at = starts[p]
             starts[p] = at + 1
             if rows.size > 0:
-                rows[at] = i
+                rows[at] = row + i
                 values[at] = sign * bias
 
 
-def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(starts, rows, values) of the columns that have a place 0 .. count - 1, of d + 1; the others have -1.
+def gather(
+    block: Block, first: int, labels, k: int, place: np.ndarray, starts: np.ndarray, rows: np.ndarray,
+    values: np.ndarray,
+) -> None:  # fmt: skip
+    """Write what a block with the rows first .. first + m stores, of columns that have a place, behind what is there.
 
-    The rows are those of the block, from 0; those that problem k does not know are left out.
+    place (d+1,) int32: 0 .. count - 1, or `count` for none; starts (count+1,): where each goes on, moved there, and
+    last the end. Rows that problem k does not know are left out. With empty rows and values it counts only.
     """
-    place = np.where(place < 0, count, place).astype(np.int32)
+    if isinstance(block, DenseBlock):
+        dense_chosen(block.X, block.bias, first, labels, k, place, starts, rows, values)
+    else:
+        sparse_chosen(
+            block.data, block.indices, block.indptr, block.bias, first, labels, k, place, starts, rows, values
+        )
+
+
+def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(starts, rows, values) of the columns of a block of all rows, as `gather` does."""
     starts, rows, values = np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, values_of(block).dtype)
     for _ in range(2):  # how many there are, and what they are
         at = starts.copy()
-        if isinstance(block, DenseBlock):
-            dense_chosen(block.X, block.bias, labels, k, place, at, rows, values)
-        else:
-            sparse_chosen(block.data, block.indices, block.indptr, block.bias, labels, k, place, at, rows, values)
+        gather(block, 0, labels, k, place, at, rows, values)
         if rows.size == 0:
             starts = np.append(0, np.cumsum(at[:-1]))
             rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values.dtype)
@@ -361,7 +371,7 @@ def newton(
 
 def warm(sample: Sample) -> None:
     d = 2
-    starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, -1]), d)
+    starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, 2], np.int32), d)
     n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
     first, w = np.arange(d + 1), np.zeros(d)
     for loss in sample.losses("slope"):

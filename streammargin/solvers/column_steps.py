@@ -26,13 +26,14 @@ ENOUGH = 0.1  # of the first violation: what is left when the steps end
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
 SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
-FEW = 1000  # columns of a Newton step whose equations are factored
+FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
 EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 ROUNDING = 1e-13  # of a value of f, relative
+ROW_VECTORS = 7  # of length n, while columns move
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 
@@ -45,13 +46,10 @@ class Split(NamedTuple):
 
 
 def split(problem: Problem) -> Split | None:
-    """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind.
-
-    So it is where the rows are not at hand, or would not fit beside their columns.
+    """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind,
+    or the loss is.
     """
-    if problem.penalty is None or not problem.resident or not hasattr(problem.loss, "slope"):
-        return None
-    if room(problem) > problem.budget // 2:
+    if problem.penalty is None or not hasattr(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
     if found is None or not found[1].thresholds.all():
@@ -65,47 +63,83 @@ def split(problem: Problem) -> Split | None:
     return Split(of, roots, square)
 
 
+def all_fit(problem: Problem) -> bool:
+    """Whether the rows are at hand, and their columns would fit beside them."""
+    return problem.resident and room(problem) <= problem.budget // 2
+
+
 def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
-    entries = _entries(problem) + problem.rows
     width = problem.features + 1
-    return BYTES * entries + 8 * (7 * problem.rows + 16 * width + min(FEW, width) ** 2)
+    stored = entries(problem) + problem.rows
+    return BYTES * stored + 8 * (ROW_VECTORS * problem.rows + 16 * width + min(FEW, width) ** 2)
 
 
-def _entries(problem: Problem) -> int:
+def entries(problem: Problem) -> int:
+    """Values stored in all rows."""
     return problem.entries or problem.rows * problem.features
+
+
+def wanted(problem: Problem, penalty: Split, w: np.ndarray, image: np.ndarray, reach: float) -> np.ndarray:
+    """Which groups matter; image: A^T alpha (d+1,)."""
+    count = penalty.roots.size
+    pulled = np.sqrt(np.bincount(penalty.of, image**2, count))
+    near = FAR if math.isinf(reach) and problem.targets.size and not w.any() else NEAR
+    return (pulled >= near * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
+
+
+def in_order(penalty: Split, chosen: np.ndarray) -> np.ndarray:
+    """The columns that are chosen (d+1,), those of a group side by side."""
+    columns = np.flatnonzero(chosen)
+    return columns[np.argsort(penalty.of[columns], kind="stable")]
+
+
+def places(columns: np.ndarray, width: int) -> np.ndarray:
+    """Where each of the d + 1 columns stands among these, as kernels take it."""
+    place = np.full(width, columns.size, np.int32)
+    place[columns] = np.arange(columns.size)
+    return place
 
 
 def improve(
     problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
     reach: float, zeros: np.ndarray, number: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be.
+    """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be; the block has all rows.
 
     image: A^T alpha (d+1,); zeros (d+1,): weights that are known to be 0; number: of the pass, for the order in which
     groups are visited.
     """
-    count = penalty.roots.size
-    pulled = np.sqrt(np.bincount(penalty.of, image**2, count))
-    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
-    near = FAR if softness == 0.0 and problem.targets.size and not w.any() else NEAR
-    wanted = (pulled >= near * penalty.roots) | (np.bincount(penalty.of, w != 0.0, count) > 0.0)
-    columns = np.flatnonzero(wanted[penalty.of] & ~zeros)
-    columns = columns[np.argsort(penalty.of[columns], kind="stable")]
+    columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of] & ~zeros)
+    matrix = kernel.chosen(block, problem.labels, k, places(columns, w.size), columns.size)
+    chosen, following = minimise(
+        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW
+    )
+    w = np.zeros(w.size)
+    w[columns] = chosen
+    return w, following
+
+
+def minimise(
+    problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: tuple[np.ndarray, np.ndarray, np.ndarray],
+    below: np.ndarray, chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """The same of the weights of these columns alone, group by group; matrix: starts, rows and values of them.
+
+    below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
+    few: columns of a Newton step whose equations are factored; more take conjugate gradients.
+    """
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
-    place = np.full(w.size, -1)
-    place[columns] = np.arange(columns.size)
-    matrix = kernel.chosen(block, problem.labels, k, place, columns.size)
+    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
     caps = problem.caps[k, problem.codes] * (problem.codes >= 0)
     if problem.weights.size:
         caps = np.where(problem.weights > 0.0, caps * problem.weights, 0.0)
     most = reach if softness > 0.0 else smooth * float(caps.max())
-    chosen = w[columns]
     lengths = float(np.sum(chosen**2)), float(np.sum(alpha**2))
     ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
     squares = np.where(penalty.roots[penalty.of[columns]] > 0.0, penalty.square, 0.0)
     rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
-    seen = (problem.targets, caps, alpha, *matrix)
+    seen = (below, caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
     first, following = 0.0, max(NEARER * most, SMALLEST)
@@ -119,17 +153,15 @@ def improve(
         if exact or (violation <= ENOUGH * first and turn > 0):
             following = FURTHER * reach if turn <= EASY and reach < LARGEST else reach
             moving = int(np.diff(matrix[0])[chosen != 0.0].sum())
-            if exact or softness > 0.0 or moving > LIGHT * _entries(problem):
+            if exact or softness > 0.0 or moving > LIGHT * entries(problem):
                 break
         for _ in range(1 if softness > 0.0 else NEWTON * slow):
             slope, fell, height = kernel.newton(
-                problem.loss, softness, *seen, *rest, chosen, *state, FEW, INEXACT, GRADIENTS
+                problem.loss, softness, *seen, *rest, chosen, *state, few, INEXACT, GRADIENTS
             )
             if not fell or slope < 0.5 * ENOUGH * first:
                 break
-    w = np.zeros(w.size)
-    w[columns] = chosen
-    return w, following
+    return chosen, following
 
 
 def _sweep_model(

@@ -10,7 +10,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import pdprox as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.columns import add_columns
-from streammargin.solvers import column_steps
+from streammargin.solvers import column_steps, kept_columns
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
@@ -56,7 +56,8 @@ class Method(Solver):
     there: where they are optimal, so is w = 0.
 
     In memory, and where the penalty is a sum over columns or groups of them, w is first moved by many steps on the few
-    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both.
+    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both. Out of core
+    such a pass gathers, of sparse rows, the columns that move at its end (kept_columns.py).
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
@@ -96,12 +97,27 @@ class Method(Solver):
 
     def _split(self, problem: Problem) -> column_steps.Split | None:
         """The penalty as steps on columns take it; None where they are not taken."""
-        return None if problem.options else column_steps.split(problem)
+        found = None if problem.options else column_steps.split(problem)
+        return found if column_steps.all_fit(problem) or self._stored(problem) else None
+
+    def _stored(self, problem: Problem) -> int:
+        """How many values of columns are kept between two reads, of each problem; 0: all columns fit, or too few do."""
+        if problem.options or column_steps.split(problem) is None:
+            return 0
+        return kept_columns.capacity(problem, self._vectors(problem))
 
     def layout(self, problem: Problem) -> Layout:
+        return self._vectors(problem) | kept_columns.layout(problem, self._stored(problem))
+
+    def fits(self, problem: Problem, state: State) -> bool:
+        penalty = column_steps.split(problem)
+        return penalty is None or kept_columns.fits(problem, penalty, state)
+
+    def _vectors(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         sides = 2 if problem.objective.free else 1
         restarts = self._schedule(problem) is None
+        steps = not problem.options and column_steps.all_fit(problem) and column_steps.split(problem) is not None
         return {
             **best_layout(problem),
             "row_norms": Array((norms.ROW_FIGURES,)),
@@ -140,7 +156,7 @@ class Method(Solver):
             "constant": Number(0.0),
             "lift tempo": Number(1.0),
             "the weights as they are shown, and vectors of a step": Room(8 * width * (K + 6)),
-            "columns looked at, and what rows answer": Room(column_steps.room(problem) if self._split(problem) else 0),
+            "columns looked at, and what rows answer": Room(column_steps.room(problem) if steps else 0),
         }
 
     # prologue: the norms of rows and columns
@@ -152,6 +168,8 @@ class Method(Solver):
         weights = problem.weights[rows] if problem.weights.size else problem.weights
         add_columns(block, problem.codes[rows], weights, *a["columns"])
         state.numbers["constant"] = float(block.bias)
+        if self._stored(problem):
+            kept_columns.count(problem, state, block, first)
         if problem.options.get("C_path"):
             if first == 0:
                 for k in range(problem.count):
@@ -222,6 +240,9 @@ class Method(Solver):
         a["blur"][:] = np.stack([blur(w) for w in a["w"]])
         for name in ("pull", "duals", "losses", "wrong"):
             a[name][:] = 0
+        penalty = self._split(problem)
+        if penalty is not None and a["reach"].any():
+            kept_columns.begin(problem, penalty, state)
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         a = state.arrays
@@ -229,16 +250,20 @@ class Method(Solver):
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
-        for k in active[a["reach"][active] > 0.0]:
-            self._improve(problem, state, k, block)
+        moving = active[a["reach"][active] > 0.0]
+        penalty = self._split(problem) if moving.size else None
+        if penalty is not None and column_steps.all_fit(problem):
+            for k in moving:
+                self._improve(problem, penalty, state, k, block)
         self._meet(problem, state, active, block, first, a["total"])
+        if penalty is not None:
+            for k in moving:
+                kept_columns.gather(problem, penalty, state, k, block, first)
 
-    def _improve(self, problem: Problem, state: State, k: int, block: Block) -> None:
+    @staticmethod
+    def _improve(problem: Problem, penalty: column_steps.Split, state: State, k: int, block: Block) -> None:
         """Steps on the columns that matter, before the rows see w."""
         a = state.arrays
-        penalty = self._split(problem)
-        if penalty is None:  # a training that went on with less memory, or other options
-            return
         w, a["next_reach"][k] = column_steps.improve(
             problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
             a["zeros"][k], state.numbers["pass"],
@@ -351,19 +376,16 @@ class Method(Solver):
             if self._split(problem) is not None:
                 theta = self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)[0]
                 wakes = problem.objective.penalty.wakes(problem.objective.penalised(theta))
-                a["reach"][k], a["alpha"][k] = column_steps.first_reach(problem, k, wakes), 0.0
-                self._wait(state, k, image, mass)
-                return
-        elif a["reach"][k] > 0.0:
-            if self._split(problem) is not None:
-                a["reach"][k] = a["next_reach"][k]
-                self._wait(state, k, image, mass)
-                return
-            image, mass = before, mass_before = self._start_over(problem, state, k)
-        else:
+                a["reach"][k] = a["next_reach"][k] = column_steps.first_reach(problem, k, wakes)
+                a["alpha"][k] = 0.0
+        elif a["reach"][k] == 0.0:
             self._next_step(state, k, image - before, mass - mass_before)
             if self._due(state, k, min(gaps)):
                 image, mass = before, mass_before = self._restart(problem, state, k, image, mass, gaps)
+        if a["reach"][k] > 0.0:
+            if self._move_columns(problem, state, k, image, mass):
+                return
+            image, mass = before, mass_before = self._start_over(problem, state, k)
         a["image"][k], a["mass"][k] = image, mass
         a["w_before"][k], a["lift_before"][k] = a["w"][LAST, k], a["lift"][LAST, k]
         if self._schedule(problem) == "dual":  # Algorithm 1 extrapolates its duals by their second step
@@ -377,6 +399,27 @@ class Method(Solver):
             tau_lift = a["step"][k] / a["ratio"][k] * state.numbers["lift tempo"]
             a["lift"][LAST, k] = max(0.0, a["lift"][LAST, k] + tau_lift * (2.0 * mass - mass_before - budget))
             a["lift"][MEAN, k] = (a["lift_total"][k] + a["lift"][LAST, k]) / count
+
+    def _move_columns(self, problem: Problem, state: State, k: int, image: np.ndarray, mass: float) -> bool:
+        """The next reach, and the weights of the columns that a read gathered; returns whether steps on columns go on.
+
+        So they do not where too few columns fit, nor with less memory or other options than before.
+        """
+        a, penalty = state.arrays, self._split(problem)
+        if penalty is None:
+            return False
+        self._wait(state, k, image, mass)
+        stored, reach = self._stored(problem), float(a["reach"][k])
+        if not stored:
+            a["reach"][k] = a["next_reach"][k]
+            return True
+        off = float(np.linalg.norm(kept_columns.violations(penalty, a["w"][LAST, k], image)))
+        following = kept_columns.improve(problem, penalty, state, k, reach)
+        a["w"][MEAN, k] = a["w"][LAST, k]
+        crowd = kept_columns.choose(problem, penalty, state, k, image, reach, stored)
+        a["reach"][k] = kept_columns.next_reach(state, k, reach, following, off, crowd)
+        early = state.numbers["pass"] <= kept_columns.EARLY
+        return crowd <= kept_columns.CROWD or (early and crowd < math.inf)
 
     @staticmethod
     def _wait(state: State, k: int, image: np.ndarray, mass: float) -> None:

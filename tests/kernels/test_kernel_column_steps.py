@@ -29,7 +29,7 @@ def problem(form="csr", loss="hinge"):
     if form == "csr":
         S = as_form(X, "csr", np.float64)
         block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 7, 0.5)
-    place = np.full(8, -1)
+    place = np.full(8, 6, np.int32)
     place[[4, 0, 3, 1, 5, 7]] = np.arange(6)
     columns = kernel.chosen(block, labels, 0, place, 6)
     signs = np.where(codes == labels.positive[0], 1.0, -1.0)
@@ -68,6 +68,19 @@ def at_optimum(penalty, w, pulled):
             np.testing.assert_allclose(gradient[here], -root * w[here] / size, atol=1e-6)
         else:
             assert np.linalg.norm(gradient[here]) <= root * (1.0 + 1e-9)
+
+
+def test_columns_come_block_by_block():
+    X, y = noisy(60, 7)
+    labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
+    place = np.array([2, 3, 1, 3, 3, 0, 3, 3], np.int32)
+    whole = kernel.chosen(DenseBlock(X, 0.5), labels, 0, place, 3)
+    at, rows, values = whole[0].copy(), np.zeros(whole[1].size + 1, np.int32), np.zeros(whole[1].size + 1)
+    for first, last in ((0, 25), (25, 60)):
+        kernel.gather(DenseBlock(X[first:last], 0.5), first, labels, 0, place, at, rows, values)
+    np.testing.assert_array_equal(at[:-1], whole[0][1:])
+    np.testing.assert_array_equal(rows[:-1], whole[1])
+    np.testing.assert_array_equal(values[:-1], whole[2])
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])

@@ -1,0 +1,102 @@
+"""Sparse weights where few columns fit into memory: fewer reads, the same optimum, the same bits after a stop."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import write_h5
+from reference.datasets import as_form
+
+import streammargin as sm
+from streammargin.driver import plan
+from streammargin.solvers import kept_columns
+from streammargin.solvers.column_steps import Split
+from streammargin.solvers.state import State
+
+ROWS, FEATURES, EACH = 2500, 1200, 60
+OPTIONS = {"solver": "pdprox", "penalty": "l1", "C": 0.05, "tol": 1e-2, "bias": 0.0}
+MEMORY = 1_150_000
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Rows of 60 words of 1,200, some of them frequent and most of them rare."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((ROWS, FEATURES), np.float32)
+    words = (20 * (1 + FEATURES / 20) ** rng.random((ROWS, EACH)) - 20).astype(int)
+    np.put_along_axis(X, words, rng.uniform(0.5, 1.0, words.shape).astype(np.float32), axis=1)
+    y = np.where(X @ (rng.standard_normal(FEATURES) * (np.arange(FEATURES) % 16 == 5)) > 0.0, 1, -1)
+    y[rng.random(ROWS) < 0.05] *= -1
+    path = tmp_path_factory.mktemp("text") / "text.h5"
+    write_h5(path, as_form(X, "csr", np.float32), y)
+    return str(path), (as_form(X, "csr", np.float32), y)
+
+
+@pytest.fixture(autouse=True)
+def small_plans(monkeypatch):
+    monkeypatch.setattr(plan, "SLACK_BYTES", 0)
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 15)
+    monkeypatch.setattr(kept_columns, "BUFFERS", 1 << 15)
+
+
+def stopped_and_resumed(path, folder, **options):
+    """The result of a training that is stopped after every 40 blocks."""
+    result = None
+    while result is None or result.reason == "signal":
+        calls = iter(range(40))
+        result = sm.train(
+            path, checkpoint=folder, resume=result is not None, **options,
+            should_stop=lambda calls=calls: None if next(calls, None) is not None else "signal",
+        )  # fmt: skip
+    return result
+
+
+def test_columns_between_reads_take_fewer_of_them_and_go_on_after_a_stop(text, tmp_path, monkeypatch):
+    path, _ = text
+    kept = sm.train(path, **OPTIONS, memory=MEMORY)
+    assert kept.converged and kept.history[0]["plan"]["blocks"] > 10
+    resumed = stopped_and_resumed(path, str(tmp_path / "stopped"), **OPTIONS, memory=MEMORY)
+    assert resumed.model.coef_.tobytes() == kept.model.coef_.tobytes()
+    assert resumed.certificate == kept.certificate
+    monkeypatch.setattr(kept_columns, "LEAST", 1.0)  # no room is large enough
+    without = sm.train(path, **OPTIONS, memory=MEMORY)
+    passes = [result.history[-1]["passes"] for result in (kept, without)]
+    assert passes[0] <= 20 and passes[1] > 2 * passes[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bias": 1.0},
+        {"penalty": "group", "groups": np.arange(FEATURES) // 4, "C": 0.2},
+        {"loss": "logistic", "penalty": "elasticnet", "l1_ratio": 0.9},
+        {"C": 2.0, "tol": 0.3},  # more columns matter than fit, and it goes on without
+    ],
+)
+def test_the_optimum_is_that_of_steps_in_memory(text, options):
+    path, rows = text
+    options = {**OPTIONS, **options}
+    kept = sm.train(path, **options, memory=MEMORY)
+    inside = sm.train(*rows, **options)
+    assert kept.converged and inside.converged
+    found, best = kept.certificate, inside.certificate
+    assert max(found.dual, best.dual) <= min(found.primal, best.primal)
+
+
+def test_arrays_of_a_damaged_checkpoint_are_refused():
+    problem = SimpleNamespace(rows=3, features=2, count=1, dtype=np.dtype(np.float32))
+    penalty = Split(np.arange(3), np.ones(3), 0.0)
+    whole = {
+        "stored": np.array([[2, 0, 3, 0]]), "chosen": np.array([[True, False, True]]), "others": np.zeros((1, 3)),
+        "filled": np.array([[1, 4, 5, 0]]), "kept rows": np.array([[0, 0, 0, 1, 0, 0]], np.int32),
+        "kept values": np.zeros((1, 6), np.float32), "off": np.ones(1),
+    }  # fmt: skip
+    assert kept_columns.fits(problem, penalty, State(whole))
+    for name, wrong in [
+        ("stored", whole["stored"][:, :2]), ("stored", whole["stored"] + 1), ("stored", -whole["stored"]),
+        ("chosen", whole["chosen"][:, :2]), ("chosen", ~whole["chosen"]), ("others", np.zeros((1, 2))),
+        ("filled", np.array([[3, 4, 5, 0]])), ("filled", np.array([[1, 1, 5, 0]])), ("filled", np.zeros((1, 2))),
+        ("kept rows", whole["kept rows"] + 2), ("kept rows", whole["kept rows"] - 1),
+        ("kept values", whole["kept values"][:, :5]),
+    ]:  # fmt: skip
+        assert not kept_columns.fits(problem, penalty, State(whole | {name: wrong})), name

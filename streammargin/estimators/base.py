@@ -91,6 +91,11 @@ class Estimator(BaseEstimator):
             return X
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
 
+    def _score_files(self, figure: str, X: Any, y: Any, sample_weight: Any) -> float:
+        if sample_weight is not None:
+            raise UsageError("score of files takes no sample_weight; give X as an array")
+        return self._model().evaluate(X, y=y)[figure]
+
     def _weights(self, sample_weight: Any, X: Any) -> Any:
         if sample_weight is None:
             return None

@@ -133,11 +133,9 @@ class MarginClassifier(ClassifierMixin, Estimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on rows X with labels y; of files, y may name the dataset of labels."""
-        if not from_files(X):
-            return super().score(X, y, sample_weight)
-        if sample_weight is not None:
-            raise UsageError("score of files takes no sample_weight; give X as an array")
-        return self._model().evaluate(X, y=y)["accuracy"]
+        if from_files(X):
+            return self._score_files("accuracy", X, y, sample_weight)
+        return super().score(X, y, sample_weight)
 
 
 __all__ = ["MarginClassifier"]

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
@@ -52,11 +51,9 @@ class Regressor(RegressorMixin, Estimator):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R^2 on rows X with numbers y; of files, y may name the dataset of numbers. Their numbers must differ."""
-        if not from_files(X):
-            return super().score(X, y, sample_weight)
-        if sample_weight is not None:
-            raise UsageError("score of files takes no sample_weight; give X as an array")
-        return self._model().evaluate(X, y=y)["r2"]
+        if from_files(X):
+            return self._score_files("r2", X, y, sample_weight)
+        return super().score(X, y, sample_weight)
 
 
 class MarginRegressor(Regressor):

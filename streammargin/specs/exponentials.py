@@ -16,6 +16,8 @@ LN_2_LOW = 1.90821492927058770002e-10  # ln 2 is the sum of both
 WHOLE = 1.5 * 2.0**52  # added, it rounds to a whole number, which is then in the lowest bits
 LARGEST = 708.0  # beyond it exp(-x) leaves the normal numbers, and counts as 0
 BREAK = 0.41421356
+EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # of the powers of r, the highest first
+ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # of those of s^2, but for the first, which is 1
 
 
 def exp_minus(x):
@@ -23,20 +25,9 @@ def exp_minus(x):
     shifted = WHOLE - x / LN_2
     n = shifted - WHOLE
     r = (-x - n * LN_2_HIGH) - n * LN_2_LOW  # |r| <= ln 2 / 2
-    series = 1.0 / 6227020800.0
-    series = 1.0 / 479001600.0 + r * series
-    series = 1.0 / 39916800.0 + r * series
-    series = 1.0 / 3628800.0 + r * series
-    series = 1.0 / 362880.0 + r * series
-    series = 1.0 / 40320.0 + r * series
-    series = 1.0 / 5040.0 + r * series
-    series = 1.0 / 720.0 + r * series
-    series = 1.0 / 120.0 + r * series
-    series = 1.0 / 24.0 + r * series
-    series = 1.0 / 6.0 + r * series
-    series = 0.5 + r * series
-    series = 1.0 + r * series
-    series = 1.0 + r * series
+    series = 0.0
+    for factor in EXPONENTIAL:
+        series = factor + r * series
     power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)  # 2^n
     return series * power if x < LARGEST else 0.0
 
@@ -46,14 +37,7 @@ def log_one_plus(t):
     far = t > BREAK  # log(1 + t) = log 2 + log((1 + t) / 2)
     s = (t - 1.0) / (t + 3.0) if far else t / (t + 2.0)
     q = s * s
-    series = 1.0 / 21.0
-    series = 1.0 / 19.0 + q * series
-    series = 1.0 / 17.0 + q * series
-    series = 1.0 / 15.0 + q * series
-    series = 1.0 / 13.0 + q * series
-    series = 1.0 / 11.0 + q * series
-    series = 1.0 / 9.0 + q * series
-    series = 1.0 / 7.0 + q * series
-    series = 1.0 / 5.0 + q * series
-    series = 1.0 / 3.0 + q * series
+    series = 0.0
+    for factor in ARTANH:
+        series = factor + q * series
     return 2.0 * (s + s * q * series) + (LN_2 if far else 0.0)  # 2 artanh(s)

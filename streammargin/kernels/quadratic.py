@@ -89,7 +89,7 @@ def scaled_direction(F, gradient):
 
 @register_jitable
 def _newton_step(H, pieces, bounds, slope, v):
-    """The step (d,) to where the function would be smallest if no column came to 0 or left it."""
+    """The step (d,) to where the function would be smallest if no column came to 0 or left it, and how many did not."""
     columns = np.empty(v.size, np.int64)
     lengths = np.zeros(pieces.thresholds.size)
     m = 0
@@ -104,7 +104,7 @@ def _newton_step(H, pieces, bounds, slope, v):
         lengths[b] = math.sqrt(square)
     step = np.zeros(v.size)
     if m == 0:
-        return step
+        return step, m
     F, down = np.empty((m, m)), np.empty(m)
     for r in range(m):
         down[r] = slope[columns[r]]
@@ -131,17 +131,18 @@ def _newton_step(H, pieces, bounds, slope, v):
     found = scaled_direction(F, down)
     for r in range(m):
         step[columns[r]] = found[r]
-    return step
+    return step, m
 
 
 @kernel
-def minimise_quadratic(H, slope, pieces, resting, v, part, rounds):
+def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + sum_b thresholds_b ||v_b|| + ridges_b/2 ||v_b||^2.
 
     H       (d, d) symmetric, positive semidefinite; a column with 0 on the diagonal stays where it is
     resting (d,) bool: blocks of columns that are all so stay where they are
     slope   (d,) at v0, overwritten; v (d,) v0 at first, overwritten
-    part    it ends where no block's slope is above this part of the largest at first, or after so many rounds
+    part    it ends where no block's slope is above this part of the largest at first, after so many rounds, or when
+            the cubes of the columns of their Newton steps come to this much work
 
     Rounds of block proximal steps (Tseng 2001), each with a Newton step of the columns that are not 0. Returns the
     number of rounds.
@@ -166,7 +167,7 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds):
             return number
         for _ in range(SWEEPS):
             _sweep(H, pieces, bounds, slope, v, True)
-        step = _newton_step(H, pieces, bounds, slope, v)
+        step, moving = _newton_step(H, pieces, bounds, slope, v)
         bent[:] = 0.0
         move[:] = 0.0
         before = _value(pieces, slope, bent, move, v)
@@ -191,9 +192,12 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds):
                     slope[k] += bent[k]
                 break
             length *= 0.5
+        work -= float(moving) ** 3
+        if work <= 0.0:
+            return number + 1
     return rounds
 
 
 def warm(sample: Sample) -> None:
     pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
-    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1)
+    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1, 1.0)

@@ -16,6 +16,7 @@ from streammargin.kernels.quadratic import minimise_quadratic
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
+from streammargin.solvers.descent import smooth
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.pdprox import TOO_FAR
 from streammargin.solvers.rounding import blur
@@ -26,13 +27,13 @@ from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import numbered_from
 
-SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps
 QUICK, MOST = 3, 40  # steps that tell that the softness may fall faster; and so many that they lead nowhere
 DAMPING, LEAST_DAMPING = 1e-3, 1e-14  # what is added to the curvature of a column, relative to that of all its rows
 ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
 ROUNDING = 1e-13  # of the function's value, relative
 PART, ROUNDS = 1e-3, 200  # how exactly, and in how many rounds at most, the quadratic problem is solved
+WORK = 3e10  # multiplications of its equations, a second or two: of many columns a first step is far off anyway
 
 
 class Method(Solver):
@@ -71,13 +72,13 @@ class Method(Solver):
     def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
         sides = 2 if problem.objective.free else 1
-        smooth = _smooth(problem)
+        kinks = not smooth(problem.loss)
         return {
             **best_layout(problem),
             "w": Array((K, width)),
             "before": Array((K, width)),
             "way": Array((K, width)),
-            "centres": Array((K, 0 if smooth else n)),
+            "centres": Array((K, n if kinks else 0)),
             "alpha": Array((K, n)),
             "pull": Array((K, sides, width)),
             "H": Array((K, width, width)),
@@ -85,7 +86,7 @@ class Method(Solver):
             "sums": Array((K, kernel.SUMS)),
             "duals": Array((K, sides, dual_sums.DUAL_SUMS)),
             "wrong": Array((problem.trials,), np.int64),
-            "softness": Array((K,), fill=0.0 if smooth else SOFTNESS),
+            "softness": Array((K,), fill=SOFTNESS if kinks else 0.0),
             "damping": Array((K,), fill=DAMPING),
             "height": Array((K,)),
             "fall": Array((K,)),
@@ -112,7 +113,7 @@ class Method(Solver):
             a[name] *= factor
         a["steps"][:] = 0
         a["zeros"][:] = False
-        a["softness"][:] = 0.0 if _smooth(problem) else SOFTNESS
+        a["softness"][:] = 0.0 if smooth(problem.loss) else SOFTNESS
         a["best_primal"][:], a["best_dual"][:] = math.inf, -math.inf
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
@@ -210,7 +211,7 @@ class Method(Solver):
         a, most = state.arrays, problem.loss.curvature_bound()
         if most < math.inf:
             gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
-            bend = a["scale"][k] * (1.0 if _smooth(problem) else 1.0 + SOFTNESS * most)
+            bend = a["scale"][k] * (1.0 if smooth(problem.loss) else 1.0 + SOFTNESS * most)
             a["zeros"][k] |= proven_zeros(problem, theta, sums, gap, bend)
 
     def zeros(self, problem: Problem, state: State) -> np.ndarray:
@@ -236,7 +237,7 @@ class Method(Solver):
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
         resting = a["zeros"][k, order] & (v == 0.0)
-        minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS)
+        minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
         a["before"][k] = a["w"][k]
         a["w"][k, order] = v
         a["way"][k] = a["w"][k] - a["before"][k]
@@ -246,7 +247,3 @@ class Method(Solver):
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return state.arrays["w"].copy()
-
-
-def _smooth(problem: Problem) -> bool:
-    return bool(problem.loss.curvature_bound() <= SMOOTH)

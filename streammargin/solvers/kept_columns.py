@@ -29,12 +29,7 @@ VECTORS = 8  # of length d + 1, while columns are chosen
 
 
 def capacity(problem: Problem, vectors: Layout) -> int:
-    """How many values of each problem's columns fit beside these vectors; 0: none are kept.
-
-    So it is of dense rows, whose columns are all as long as the rows are many, and where all columns fit.
-    """
-    if not problem.sparse or column_steps.all_fit(problem):
-        return 0
+    """How many values of each problem's columns fit beside these vectors; 0 where these are too few."""
     everything = column_steps.entries(problem) + problem.rows
     left = problem.budget - layout_bytes(vectors) - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)

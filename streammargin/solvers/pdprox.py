@@ -97,12 +97,21 @@ class Method(Solver):
 
     def _split(self, problem: Problem) -> column_steps.Split | None:
         """The penalty as steps on columns take it; None where they are not taken."""
-        found = None if problem.options else column_steps.split(problem)
-        return found if column_steps.all_fit(problem) or self._stored(problem) else None
+        if problem.options or not (column_steps.all_fit(problem) or self._stored(problem)):
+            return None
+        return column_steps.split(problem)
 
     def _stored(self, problem: Problem) -> int:
-        """How many values of columns are kept between two reads, of each problem; 0: all columns fit, or too few do."""
-        if problem.options or column_steps.split(problem) is None:
+        """How many values of columns are kept between two reads, of each problem; 0: all columns fit, or too few do.
+
+        So it is of dense rows: their columns are all as long as the rows are many.
+        """
+        if (
+            problem.options
+            or not problem.sparse
+            or column_steps.all_fit(problem)
+            or column_steps.split(problem) is None
+        ):
             return 0
         return kept_columns.capacity(problem, self._vectors(problem))
 

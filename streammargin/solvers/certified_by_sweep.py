@@ -25,7 +25,7 @@ class CertifiedBySweep(Solver):
 
     @abstractmethod
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        """The weights (d+1,) of problem k to certify."""
+        """The weights (d+1,) of problem k to certify; they may stand in the array `frozen` already."""
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         """alpha (K, n) on the C scale and sleep counters (K, n) uint8, or both (K, 0) for a method without duals."""

@@ -104,7 +104,8 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
     held = dict.fromkeys(NAMES, 0) | {name: nbytes(kept.rows) for name, kept in state.kept.items()}
     for (first, block), ids in zip(blocks, wanted, strict=False):
         if ids.size:
-            smallest = min(held, key=lambda name: held[name])
+            # one after the other while they are few: a piece takes calls, however small it is
+            smallest = min(held, key=lambda name: max(held[name], room // (2 * PARTS)))
             state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + ids))
             held[smallest] = nbytes(state.kept[smallest].rows)
 

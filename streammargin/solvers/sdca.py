@@ -118,8 +118,8 @@ class Method(DualAscent):
             return problem.objective.penalty.mirror(theta)
         if not state.numbers["trailing"]:
             return theta
-        mean = state.arrays["trail"][k]  # the next pass writes it anew; of many columns an array of its own costs
-        mean += theta
+        # where it is kept until it is certified: of many columns an array of its own costs
+        mean = np.add(theta, state.arrays["trail"][k], out=state.arrays["frozen"][k])
         mean *= 0.5
         return mean
 

@@ -185,6 +185,13 @@ def improve(problem: Problem, penalty: Split, state: State, k: int, reach: float
     return following
 
 
+def release(state: State) -> None:
+    """After the steps: what a read gathered is of other columns than those chosen now."""
+    a = state.arrays
+    for name in ("filled", "kept rows", "kept values", "others"):
+        a[name] = a[name][:, :0].copy()
+
+
 def fits(problem: Problem, penalty: Split, state: State) -> bool:
     """Whether the arrays of a state that was loaded fit each other and the rows."""
     a, n, width = state.arrays, problem.rows, problem.features + 1

@@ -318,6 +318,7 @@ class Method(Solver):
             self._find_zeros(problem, state, k, float(duals[LAST, k]))
             gaps = [found[v][k].primal - float(duals[v, k]) for v in (LAST, MEAN)]
             self._advance(problem, state, k, gaps)
+        kept_columns.release(state)
         figures = best_figures(problem, state)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         mistakes = sum(candidate.mistakes for candidate in shown.values())

@@ -10,7 +10,9 @@ import contextlib
 import ctypes
 
 MMAP_THRESHOLD = -3  # mallopt's name of it
-APART = 1 << 20  # bytes from which on an array has pages of its own; setting it stops it from growing
+# bytes from which on an array has pages of its own (below, what freed rows leave between others stays); setting it
+# stops it from growing
+APART = 1 << 17
 
 
 def return_freed_arrays() -> None:

@@ -142,9 +142,8 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
             new, value, share, slopes[r] = attained(loss, u, cap)
             primal += value
             dual += share
-            summed += abs(share) + (2.0 + abs(u)) * abs(
-                new
-            )  # alpha itself is rounded, and the share's slope there is u
+            # alpha itself is rounded, and the share's slope there is u
+            summed += abs(share) + (2.0 + abs(u)) * abs(new)
             pulled += abs(new) * sizes[r]
             slipped += off[r] * (new + 0.5 * bend * cap * off[r])
             a[r] = new

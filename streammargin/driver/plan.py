@@ -83,7 +83,7 @@ def make_plan(
         raise _too_small(source, budget, state_bytes, scratch)
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
-        needed = state_bytes + _block_bytes(source, everything, 0, scratch)
+        needed = state_bytes + held + _block_bytes(source, everything, 0, scratch)
         if needed > budget:
             raise _too_small(source, budget, state_bytes, scratch)
         return Plan(everything, 0, needed, True)

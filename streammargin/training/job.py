@@ -17,6 +17,7 @@ from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
 from streammargin.data.open import opened
+from streammargin.data.thinned import thinned
 from streammargin.driver.centre import centred
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
@@ -160,7 +161,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
 
         def attempt(fitted: Problem) -> Plan:
             def scratch(m: int, size: int) -> int:
-                return method.scratch(fitted, m, size, source.sparse)
+                return method.scratch(fitted, m, size, rows.sparse)
 
             counted = method.memory(fitted) + others
             return make_plan(rows, budget, counted, scratch, method.together)
@@ -201,6 +202,14 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
             # rows that a solver keeps make room for it
             problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
         problem, plan = plan_of(working, method, problem, own)
+    if options.scale == "none":
+        slim = thinned(source, budget - plan.memory_bytes)
+        if slim is not source:
+            left = max(0, problem.budget - slim.held_bytes())
+            fewer = replace(problem, entries=slim.nnz, sparse=True, budget=left)
+            with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
+                problem, plan = plan_of(slim, method, fewer, own)
+                source = working = slim
     column = options.column(costs)
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:

@@ -5,7 +5,7 @@ Of a problem with frozen centres alpha, at the margins z = A w (Li, Sun and Toh 
     f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
     M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
 
-A is a matrix of signed columns: `starts` (m+1,), `rows` and `values` of what is stored. Group g has the columns
+A is a matrix of signed columns: `starts` and `ends` (m,) of each in `rows` and `values`. Group g has the columns
 first[g] .. first[g+1]. What rows answer stands in `margins` z, `duals` a and `slopes` -da/dz (n,); `caps` (n,).
 """
 
@@ -84,16 +84,34 @@ def gather(
         )
 
 
-def chosen(block: Block, labels, k: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(starts, rows, values) of the columns of a block of all rows, as `gather` does."""
-    starts, rows, values = np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, values_of(block).dtype)
-    for _ in range(2):  # how many there are, and what they are
-        at = starts.copy()
-        gather(block, 0, labels, k, place, at, rows, values)
-        if rows.size == 0:
-            starts = np.append(0, np.cumsum(at[:-1]))
-            rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values.dtype)
-    return starts, rows[:-1], values[:-1]
+@kernel
+def _count(indices, counts):
+    """How often each column occurs, added to counts (d,)."""
+    for e in range(indices.size):
+        counts[indices[e]] += 1
+
+
+def chosen(
+    block: Block, labels, k: int, place: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(starts, ends, rows, values) of the columns of a block of all rows, as `gather` does.
+
+    Between the end of one and the start of the next is what rows store that problem k does not know, or zeros.
+    """
+    most = np.zeros(place.size, np.int64)
+    most[-1] = block.rows()
+    if isinstance(block, DenseBlock):
+        most[:] = block.rows()
+    else:
+        _count(block.indices, most[:-1])
+    there = place < count
+    starts = np.zeros(count + 1, np.int64)
+    starts[place[there] + 1] = most[there]
+    starts = np.cumsum(starts)
+    rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values_of(block).dtype)
+    ends = starts.copy()
+    gather(block, 0, labels, k, place, ends, rows, values)
+    return starts[:-1], ends[:-1], rows, values
 
 
 @register_jitable
@@ -106,7 +124,7 @@ def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
 
 
 @kernel
-def meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes):
+def meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes):
     """Margins of w, and what the rows answer; returns sum_i M_i."""
     if targets.size > 0:
         margins[:] = -targets
@@ -114,7 +132,7 @@ def meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins,
         margins[:] = 0.0
     for j in range(w.size):
         if w[j] != 0.0:
-            for e in range(starts[j], starts[j + 1]):
+            for e in range(starts[j], ends[j]):
                 margins[rows[e]] += values[e] * w[j]
     total = 0.0
     for i in range(margins.size):
@@ -144,12 +162,12 @@ def penalty(first, roots, squares, ridge, centre, w):
 
 
 @register_jitable
-def _bend(low, high, starts, rows, values, slopes, least):
+def _bend(low, high, starts, ends, rows, values, slopes, least):
     """The largest curvature of the columns low .. high, and of each at least this times the sum of its squares."""
     bend = 0.0
     for j in range(low, high):
         curved, square = 0.0, 0.0
-        for e in range(starts[j], starts[j + 1]):
+        for e in range(starts[j], ends[j]):
             x = values[e]
             curved += x * x * slopes[rows[e]]
             square += x * x
@@ -158,7 +176,7 @@ def _bend(low, high, starts, rows, values, slopes, least):
 
 
 @kernel
-def sweep(most, bends, starts, rows, values, first, roots, squares, ridge, centre, order, w, duals, slopes):
+def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge, centre, order, w, duals, slopes):
     """A proximal step of the quadratic model of f on each group in this order, with a curvature at which it falls.
 
     The rows answer as the slopes say, which stay. bends (groups,): curvatures that are kept; below 0: not known yet.
@@ -176,7 +194,7 @@ def sweep(most, bends, starts, rows, values, first, roots, squares, ridge, centr
         own, violation = 0.0, 0.0
         for j in range(low, high):
             pulled = 0.0
-            for e in range(starts[j], starts[j + 1]):
+            for e in range(starts[j], ends[j]):
                 pulled += values[e] * duals[rows[e]]
             gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - pulled
             own = max(own, squares[j] + ridge)
@@ -188,7 +206,7 @@ def sweep(most, bends, starts, rows, values, first, roots, squares, ridge, centr
         if not violation > 0.0:
             continue
         if bends[g] < 0.0:
-            bends[g] = _bend(low, high, starts, rows, values, slopes, LEAST * most)
+            bends[g] = _bend(low, high, starts, ends, rows, values, slopes, LEAST * most)
         if bends[g] == 0.0:
             continue
         bend = bends[g] + own
@@ -208,14 +226,14 @@ def sweep(most, bends, starts, rows, values, first, roots, squares, ridge, centr
                 by = step - change[j - low]
                 change[j - low] = step
                 if by != 0.0:
-                    for e in range(starts[j], starts[j + 1]):
+                    for e in range(starts[j], ends[j]):
                         duals[rows[e]] -= slopes[rows[e]] * values[e] * by
             if high - low == 1:  # the model is a parabola there
                 break
             for j in range(low, high):
                 step = change[j - low]
                 pulled = 0.0
-                for e in range(starts[j], starts[j + 1]):
+                for e in range(starts[j], ends[j]):
                     pulled += values[e] * duals[rows[e]]
                 new = w[j] + step
                 before += gradient[j - low] * step
@@ -303,8 +321,8 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
 
 @kernel
 def newton(
-    loss, softness, targets, caps, alpha, starts, rows, values, first, roots, squares, ridge, centre, w, margins, duals,
-    slopes, few, tolerance, most,
+    loss, softness, targets, caps, alpha, starts, ends, rows, values, first, roots, squares, ridge, centre, w, margins,
+    duals, slopes, few, tolerance, most,
 ):  # fmt: skip
     """A Newton step where w is not 0; columns that would change sign become 0.
 
@@ -319,19 +337,20 @@ def newton(
         if sizes[g] > 0.0 or roots[g] == 0.0:
             for j in range(first[g], first[g + 1]):
                 face[count], group[count] = j, g
-                room += starts[j + 1] - starts[j]
+                room += ends[j] - starts[j]
                 count += 1
     from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
     down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
     most_bent, kept = 0.0, 0
+    stiff = np.sqrt(slopes)
     for q in range(count):
         j, g = face[q], group[q]
         pulled, curved = 0.0, 0.0
-        for e in range(starts[j], starts[j + 1]):
+        for e in range(starts[j], ends[j]):
             i = rows[e]
             pulled += values[e] * duals[i]
-            if slopes[i] > 0.0:
-                on[kept], bent[kept] = i, np.sqrt(slopes[i]) * values[e]
+            if stiff[i] > 0.0:
+                on[kept], bent[kept] = i, stiff[i] * values[e]
                 curved += bent[kept] * bent[kept]
                 kept += 1
         from_[q + 1] = kept
@@ -359,26 +378,26 @@ def newton(
             w[j] = old[j] + share * p[q]
             if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
                 w[j] = 0.0
-        new = meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+        new = meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
         new += penalty(first, roots, squares, ridge, centre, w)
         if new < value:
             return slope, True, new
         share *= BACK
     w[:] = old
-    meet(loss, softness, targets, caps, alpha, starts, rows, values, w, margins, duals, slopes)
+    meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
     return slope, False, value
 
 
 def warm(sample: Sample) -> None:
     d = 2
-    starts, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, 2], np.int32), d)
+    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, 2], np.int32), d)
     n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
     first, w = np.arange(d + 1), np.zeros(d)
     for loss in sample.losses("slope"):
         state = (np.zeros(n), np.zeros(n), np.zeros(n))
-        problem = (np.ones(n), np.zeros(n), starts, rows, values)
+        problem = (np.ones(n), np.zeros(n), starts, ends, rows, values)
         rest = (first, one, one, 0.0, w.copy())
         meet(loss, 1.0, none, *problem, w, *state)
         newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
     penalty(*rest, w)
-    sweep(1.0, -one, starts, rows, values, *rest, np.arange(d), w, *state[1:])
+    sweep(1.0, -one, starts, ends, rows, values, *rest, np.arange(d), w, *state[1:])

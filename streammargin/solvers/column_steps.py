@@ -18,23 +18,27 @@ import numpy as np
 from streammargin.kernels import column_steps as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers.base import Problem
-from streammargin.specs.blocks import Block
+from streammargin.specs.blocks import Block, values_of
 
-NEAR = 0.8  # of the length at which a group may leave 0: it is looked at from there on
+NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
+LAST = 5.0  # times the tolerance: violations at which the last round of a smooth loss begins, which leaves a tenth
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
 SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
 FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
-EASY, FURTHER, NEARER = 5, 2.0, 0.5  # rounds after which reach grows, by how much, and where ROUNDS were not enough
+QUICK, EASY = 2, 5  # rounds after the first that tell that reach may grow fast, and that it may grow
+FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS were not enough
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 ROUNDING = 1e-13  # of a value of f, relative
 ROW_VECTORS = 7  # of length n, while columns move
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
+
+Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
 
 
 class Split(NamedTuple):
@@ -101,9 +105,30 @@ def places(columns: np.ndarray, width: int) -> np.ndarray:
     return place
 
 
+class Gathered(NamedTuple):
+    """Columns of problem k of the rows that store these, as kernels take them, and where each of the d + 1 stands."""
+
+    stored: np.ndarray
+    k: int
+    place: np.ndarray
+    matrix: Matrix
+
+
+def gathered(problem: Problem, scratch: dict[str, Any], block: Block, k: int, columns: np.ndarray) -> Matrix:
+    """The values of these columns. Those that were gathered last stay: the next ones are mostly some of them."""
+    stored, held = values_of(block), scratch.get("columns")
+    if not (held and held.stored is stored and held.k == k and (held.place[columns] < held.matrix[0].size).all()):
+        scratch.pop("columns", None)  # before others take its place
+        place = places(columns, problem.features + 1)
+        held = Gathered(stored, k, place, kernel.chosen(block, problem.labels, k, place, columns.size))
+        scratch["columns"] = held
+    starts, ends, rows, values = held.matrix
+    return starts[held.place[columns]], ends[held.place[columns]], rows, values
+
+
 def improve(
-    problem: Problem, penalty: Split, block: Block, k: int, w: np.ndarray, alpha: np.ndarray, image: np.ndarray,
-    reach: float, zeros: np.ndarray, number: int,
+    problem: Problem, penalty: Split, scratch: dict[str, Any], block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
+    image: np.ndarray, reach: float, zeros: np.ndarray, number: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be; the block has all rows.
 
@@ -111,7 +136,7 @@ def improve(
     groups are visited.
     """
     columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of] & ~zeros)
-    matrix = kernel.chosen(block, problem.labels, k, places(columns, w.size), columns.size)
+    matrix = gathered(problem, scratch, block, k, columns)
     chosen, following = minimise(
         problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW
     )
@@ -121,10 +146,10 @@ def improve(
 
 
 def minimise(
-    problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: tuple[np.ndarray, np.ndarray, np.ndarray],
-    below: np.ndarray, chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int,
+    problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
+    chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """The same of the weights of these columns alone, group by group; matrix: starts, rows and values of them.
+    """The same of the weights of these columns alone, group by group; matrix: starts, ends, rows and values.
 
     below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
     few: columns of a Newton step whose equations are factored; more take conjugate gradients.
@@ -149,10 +174,11 @@ def minimise(
             problem.loss, softness, most, seen, rest, order, chosen, state, height
         )
         first = first or violation
-        exact = softness == 0.0 and worst <= problem.tol
+        exact = softness == 0.0 and worst <= LAST * problem.tol
         if exact or (violation <= ENOUGH * first and turn > 0):
-            following = FURTHER * reach if turn <= EASY and reach < LARGEST else reach
-            moving = int(np.diff(matrix[0])[chosen != 0.0].sum())
+            grown = FASTER if turn <= QUICK else FURTHER
+            following = grown * reach if turn <= EASY and reach < LARGEST else reach
+            moving = int((matrix[1] - matrix[0])[chosen != 0.0].sum())
             if exact or softness > 0.0 or moving > LIGHT * entries(problem):
                 break
         for _ in range(1 if softness > 0.0 else NEWTON * slow):

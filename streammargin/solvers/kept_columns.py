@@ -177,7 +177,7 @@ def improve(problem: Problem, penalty: Split, state: State, k: int, reach: float
         return reach
     columns = column_steps.in_order(penalty, a["chosen"][k])
     starts, w = _starts(state, k, columns), a["w"][0, k]
-    matrix = starts, a["kept rows"][k, : starts[-1]], a["kept values"][k, : starts[-1]]
+    matrix = starts[:-1], starts[1:], a["kept rows"][k], a["kept values"][k]
     below = problem.targets - a["others"][k] if problem.targets.size else -a["others"][k]
     w[columns], following = column_steps.minimise(
         problem, penalty, k, columns, matrix, below, w[columns], a["alpha"][k], reach, state.numbers["pass"], 0

@@ -101,6 +101,12 @@ class Method(Solver):
             return None
         return column_steps.split(problem)
 
+    def _steps(self, problem: Problem, state: State) -> column_steps.Split | None:
+        """`_split`, made once: of many columns it takes as long as a few sweeps."""
+        if "split" not in state.scratch:
+            state.scratch["split"] = self._split(problem)
+        return state.scratch["split"]
+
     def _stored(self, problem: Problem) -> int:
         """How many values of columns are kept between two reads, of each problem; 0: all columns fit, or too few do.
 
@@ -249,7 +255,7 @@ class Method(Solver):
         a["blur"][:] = np.stack([blur(w) for w in a["w"]])
         for name in ("pull", "duals", "losses", "wrong"):
             a[name][:] = 0
-        penalty = self._split(problem)
+        penalty = self._steps(problem, state)
         if penalty is not None and a["reach"].any():
             kept_columns.begin(problem, penalty, state)
 
@@ -260,7 +266,7 @@ class Method(Solver):
             a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
         moving = active[a["reach"][active] > 0.0]
-        penalty = self._split(problem) if moving.size else None
+        penalty = self._steps(problem, state) if moving.size else None
         if penalty is not None and column_steps.all_fit(problem):
             for k in moving:
                 self._improve(problem, penalty, state, k, block)
@@ -274,8 +280,8 @@ class Method(Solver):
         """Steps on the columns that matter, before the rows see w."""
         a = state.arrays
         w, a["next_reach"][k] = column_steps.improve(
-            problem, penalty, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], float(a["reach"][k]),
-            a["zeros"][k], state.numbers["pass"],
+            problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k],
+            float(a["reach"][k]), a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
@@ -383,7 +389,7 @@ class Method(Solver):
             self._first_step(problem, state, k, image, mass)
             before, mass_before = image, mass
             a["gap_anchor"][k] = min(gaps)
-            if self._split(problem) is not None:
+            if self._steps(problem, state) is not None:
                 theta = self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)[0]
                 wakes = problem.objective.penalty.wakes(problem.objective.penalised(theta))
                 a["reach"][k] = a["next_reach"][k] = column_steps.first_reach(problem, k, wakes)
@@ -415,7 +421,7 @@ class Method(Solver):
 
         So they do not where too few columns fit, nor with less memory or other options than before.
         """
-        a, penalty = state.arrays, self._split(problem)
+        a, penalty = state.arrays, self._steps(problem, state)
         if penalty is None:
             return False
         self._wait(state, k, image, mass)

@@ -74,12 +74,14 @@ class Kept(NamedTuple):
 class State:
     """Named arrays and plain numbers: all that a solver carries from block to block.
 
-    Rows in `kept` can be read again from the source, so that their numbers alone need saving.
+    Rows in `kept` can be read again from the source, so that their numbers alone need saving; what is in `scratch` can
+    be made again of the block at hand, and is not saved.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
+    scratch: dict[str, Any] = field(default_factory=dict)
 
 
 def new_state(layout: Layout) -> State:

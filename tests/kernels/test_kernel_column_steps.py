@@ -1,11 +1,14 @@
 """Steps on chosen columns against the same functions in NumPy, and against the conditions of the optimum."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from reference.datasets import as_form, noisy
 
 from streammargin.kernels import column_steps as kernel
 from streammargin.solvers.column_steps import _sweep_model as sweep_model
+from streammargin.solvers.column_steps import gathered
 from streammargin.specs.blocks import CSRBlock, DenseBlock
 from streammargin.specs.losses import make_loss
 from streammargin.specs.rows import Labels
@@ -15,7 +18,7 @@ SOFTNESS, RIDGE = 0.7, 0.05
 
 
 def problem(form="csr", loss="hinge"):
-    """(loss, softness, targets, caps, alpha, starts, rows, values) of the columns 4, 0, 3, 1, 5 and the constant, A."""
+    """(loss, softness, targets, caps, alpha, starts, ends, rows, values) of columns 4, 0, 3, 1, 5, the constant; A."""
     X, y = noisy(60, 7)
     codes = (y > 0).astype(np.int16)
     codes[3] = -1
@@ -74,21 +77,22 @@ def test_columns_come_block_by_block():
     X, y = noisy(60, 7)
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
     place = np.array([2, 3, 1, 3, 3, 0, 3, 3], np.int32)
-    whole = kernel.chosen(DenseBlock(X, 0.5), labels, 0, place, 3)
-    at, rows, values = whole[0].copy(), np.zeros(whole[1].size + 1, np.int32), np.zeros(whole[1].size + 1)
+    starts, ends, *whole = kernel.chosen(DenseBlock(X, 0.5), labels, 0, place, 3)
+    at, rows, values = np.append(starts, 180), np.zeros(181, np.int32), np.zeros(181)
     for first, last in ((0, 25), (25, 60)):
         kernel.gather(DenseBlock(X[first:last], 0.5), first, labels, 0, place, at, rows, values)
-    np.testing.assert_array_equal(at[:-1], whole[0][1:])
-    np.testing.assert_array_equal(rows[:-1], whole[1])
-    np.testing.assert_array_equal(values[:-1], whole[2])
+    np.testing.assert_array_equal(at[:-1], ends)
+    for start, end in zip(starts, ends, strict=True):
+        np.testing.assert_array_equal(rows[start:end], whole[0][start:end])
+        np.testing.assert_array_equal(values[start:end], whole[1][start:end])
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_columns_are_those_of_the_rows_with_their_signs(form):
-    (*_, starts, rows, values), A = problem(form)
+    (*_, starts, ends, rows, values), A = problem(form)
     for j in range(6):
         column = np.zeros(60)
-        column[rows[starts[j] : starts[j + 1]]] = values[starts[j] : starts[j + 1]]
+        column[rows[starts[j] : ends[j]]] = values[starts[j] : ends[j]]
         np.testing.assert_allclose(column, A[:, j], rtol=1e-7)
 
 
@@ -128,3 +132,29 @@ def test_sweeps_of_a_frozen_model_come_to_its_minimum():
     answers = np.where(given[3] > 0.0, duals - slopes * (A @ (w - before)), 0.0)
     np.testing.assert_allclose(np.where(given[3] > 0.0, state[1], 0.0), answers, atol=1e-9)
     at_optimum(penalty, w, A.T @ answers)
+
+
+def test_columns_that_were_gathered_stay_until_others_are_wanted():
+    X, y = noisy(60, 7)
+    S = as_form(X, "csr", np.float64)
+    block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 7, 0.5)
+    labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
+    problem, scratch = SimpleNamespace(labels=labels, features=7), {}
+    A = np.where(y > 0, 1.0, -1.0)[:, None] * np.column_stack([X, np.full(60, 0.5)])
+
+    def dense(columns, k=0, rows_of=block):
+        starts, ends, rows, values = gathered(problem, scratch, rows_of, k, np.array(columns))
+        found = np.zeros((60, len(columns)))
+        for j, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            found[rows[start:end], j] = values[start:end]
+        return found
+
+    np.testing.assert_array_equal(dense([4, 0, 7, 2]), A[:, [4, 0, 7, 2]])
+    held = scratch["columns"]
+    np.testing.assert_array_equal(dense([7, 4]), A[:, [7, 4]])
+    assert scratch["columns"] is held
+    np.testing.assert_array_equal(dense([1, 4]), A[:, [1, 4]])
+    assert scratch["columns"] is not held
+    held = scratch["columns"]
+    np.testing.assert_array_equal(dense([4], rows_of=block._replace(data=2.0 * block.data)), 2.0 * A[:, [4]])
+    assert scratch["columns"] is not held

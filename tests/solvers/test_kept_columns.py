@@ -39,15 +39,16 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(kept_columns, "BUFFERS", 1 << 15)
 
 
-def stopped_and_resumed(path, folder, **options):
-    """The result of a training that is stopped after every 40 blocks."""
-    result = None
+def stopped_and_resumed(path, folder, blocks=40, **options):
+    """The result of a training that is stopped after every so many blocks."""
+    result, stops = None, -1
     while result is None or result.reason == "signal":
-        calls = iter(range(40))
+        calls, stops = iter(range(blocks)), stops + 1
         result = sm.train(
             path, checkpoint=folder, resume=result is not None, **options,
             should_stop=lambda calls=calls: None if next(calls, None) is not None else "signal",
         )  # fmt: skip
+    assert stops > 1
     return result
 
 
@@ -62,6 +63,15 @@ def test_columns_between_reads_take_fewer_of_them_and_go_on_after_a_stop(text, t
     without = sm.train(path, **OPTIONS, memory=MEMORY)
     passes = [result.history[-1]["passes"] for result in (kept, without)]
     assert passes[0] <= 20 and passes[1] > 2 * passes[0]
+
+
+def test_columns_in_memory_are_gathered_again_after_a_stop(text, tmp_path):
+    path, _ = text
+    whole = sm.train(path, **OPTIONS)
+    assert whole.converged and whole.history[0]["plan"]["blocks"] == 1 and whole.passes > 3
+    resumed = stopped_and_resumed(path, str(tmp_path / "stopped"), 2, **OPTIONS)
+    assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    assert resumed.certificate == whole.certificate
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import numpy as np
 from streammargin.kernels.sleep import AWAKE
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Blocks, Problem
-from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
-from streammargin.specs.blocks import nbytes
+from streammargin.solvers.state import Kept, Layout, Number, Room, State, layout_bytes
+from streammargin.specs.blocks import Block, nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
@@ -30,7 +30,7 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     room = store.room(left, BUFFERS, problem.size + _beside(problem) * problem.rows)
     return {
         "rows kept": Room(room),
-        "the copy of a piece, and where its values stood": Room(5 * room // PARTS),
+        "the copy of a piece, and what pieces do not fill": Room(5 * room // PARTS),
         "brought": Number(0.0),
         "turn": Number(0),
         "least": Number(0.0),
@@ -96,18 +96,37 @@ def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, 
         state.numbers["least"] = _limit(np.concatenate(made), of_each, int(own))
     least = state.numbers["least"]
     wanted = [np.flatnonzero(moved > least) for moved in made]
-    for name, ids in zip(parts, wanted[len(blocks) :], strict=True):
-        _choose(state, name, ids)
-    taken = sum(each[name] * kept.ids.size for name, kept in state.kept.items())
-    if taken + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) > room:
-        return  # until rows go
-    held = dict.fromkeys(NAMES, 0) | {name: nbytes(kept.rows) for name, kept in state.kept.items()}
-    for (first, block), ids in zip(blocks, wanted, strict=False):
-        if ids.size:
-            # one after the other while they are few: a piece takes calls, however small it is
-            smallest = min(held, key=lambda name: max(held[name], room // (2 * PARTS)))
-            state.kept[smallest] = store.add(state.kept.get(smallest), store.keep(block, first, first + ids))
-            held[smallest] = nbytes(state.kept[smallest].rows)
+    staying = dict(zip(parts, wanted[len(blocks) :], strict=True))
+    held = dict.fromkeys(NAMES, 0.0)
+    held |= {name: each[name] * staying.get(name, kept.ids).size for name, kept in state.kept.items()}
+    coming: dict[str, list[tuple[int, Block, np.ndarray]]] = {name: [] for name in NAMES}
+    if sum(held.values()) + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) <= room:
+        for (first, block), size, ids in zip(blocks, sizes, wanted, strict=False):
+            if ids.size:
+                # one after the other while they are few: a piece takes calls, however small it is
+                smallest = min(held, key=lambda name: max(held[name], room / (2 * PARTS)))
+                coming[smallest].append((first, block, ids))
+                held[smallest] += size * ids.size
+    for name in NAMES:
+        _change(state, name, staying.get(name), coming[name])
+
+
+def _change(
+    state: State, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]
+) -> None:
+    """Of this piece keep the rows at these positions, or all, and with them those of blocks: one copy of all of it."""
+    kept = state.kept.get(name)
+    if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
+        return
+    ids = [first + positions for first, _, positions in coming]
+    rows = [(block, positions) for _, block, positions in coming]
+    if kept is not None and (staying is None or staying.size):
+        staying = np.arange(kept.ids.size) if staying is None else staying
+        ids, rows = [kept.ids[staying], *ids], [(kept.rows, staying), *rows]
+    if rows:
+        state.kept[name] = Kept(np.concatenate(ids), store.gather(rows, None if kept is None else kept.rows))
+    else:
+        del state.kept[name]
 
 
 def _forget_kept(state: State, blocks: Blocks, made: list[np.ndarray]) -> None:
@@ -128,11 +147,3 @@ def _limit(moved: np.ndarray, each: np.ndarray, room: int) -> float:
 def _beside(problem: Problem) -> int:
     """Bytes of a row beside its values: its duals before and after a visit too."""
     return A_ROW + 2 * 8 * problem.count
-
-
-def _choose(state: State, name: str, positions: np.ndarray) -> None:
-    """Keep the rows at these positions of this piece."""
-    if not positions.size:
-        del state.kept[name]
-    elif positions.size < state.kept[name].ids.size:
-        state.kept[name] = store.choose(state.kept[name], positions)

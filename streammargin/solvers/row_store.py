@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from streammargin.kernels.copies import copy_spans
 from streammargin.solvers.state import Kept
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
 SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
+
+
+FILLED = 0.9  # at least, of the place where rows stood that others take the place of
 
 
 def room(left: int, buffers: int, everything: int) -> int:
@@ -32,13 +38,50 @@ def add(old: Kept | None, new: Kept) -> Kept:
 
 def take(block: Block, positions: np.ndarray) -> Block:
     """A copy of these rows of the block."""
+    return gather([(block, positions)])
+
+
+def gather(parts: Sequence[tuple[Block, np.ndarray]], over: Block | None = None) -> Block:
+    """A copy of the rows at these positions of each of the blocks, one block after the other.
+
+    over: rows that nobody needs afterwards. They may be those of the first block, where its positions rise.
+    """
+    spans = [_spans(*part) for part in parts]
+    ends = np.cumsum(np.concatenate([[0], *(stops - starts for starts, stops in spans)]))
+
+    def copies(numbers: Callable[[Block], np.ndarray]) -> np.ndarray:
+        old = None if over is None else numbers(over)
+        into, place = _space(int(ends[-1]), numbers(parts[0][0]).dtype, old), 0
+        for (block, _), (starts, stops) in zip(parts, spans, strict=True):
+            place += copy_spans(numbers(block), starts, stops, into[place:])
+        return into
+
+    [block, _] = parts[0]
     if isinstance(block, DenseBlock):
-        return block._replace(X=block.X[positions])
-    starts, sizes = block.indptr[positions], np.diff(block.indptr)[positions]
-    indptr = np.zeros(len(positions) + 1, np.int64)
-    np.cumsum(sizes, out=indptr[1:])
-    chosen = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], sizes)
-    return block._replace(data=block.data[chosen], indices=block.indices[chosen], indptr=indptr)
+        return block._replace(X=copies(lambda one: values_of(one).reshape(-1)).reshape(-1, block.features()))
+    return block._replace(data=copies(values_of), indices=copies(_columns_of), indptr=ends)
+
+
+def _spans(block: Block, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of these rows begin and end."""
+    if isinstance(block, DenseBlock):
+        starts = positions * block.features()
+        return starts, starts + block.features()
+    return block.indptr[positions], block.indptr[positions + 1]
+
+
+def _columns_of(block: Block) -> np.ndarray:
+    assert isinstance(block, CSRBlock)
+    return block.indices
+
+
+def _space(size: int, dtype: np.dtype, old: np.ndarray | None) -> np.ndarray:
+    """Room for so many numbers, where the old ones stand if they fit there and take most of it.
+
+    Pages that the system hands out anew cost more than what is copied to them.
+    """
+    whole = np.empty(0, dtype) if old is None else old if old.base is None else old.base
+    return whole[:size] if FILLED * whole.size <= size <= whole.size else np.empty(size, dtype)
 
 
 def join(old: Block, new: Block) -> Block:

@@ -1,0 +1,52 @@
+"""Copies of rows, in new arrays and where others stood."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import streammargin as sm
+from streammargin.solvers import row_store as store
+from streammargin.specs.blocks import values_of
+
+
+def rows_of(block):
+    """As a dense array, by scipy."""
+    if hasattr(block, "X"):
+        return block.X
+    return sp.csr_matrix(
+        (block.data, block.indices.view(np.int32), block.indptr), (block.rows(), block.width)
+    ).toarray()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_several_blocks_stand_one_after_the_other(kind, dtype):
+    random = np.random.default_rng(0)
+    X = (random.random((60, 7)) * (random.random((60, 7)) < 0.5)).astype(dtype)  # some rows are empty
+    blocks = [sm.open_source((kind(part), np.ones(len(part)))).whole() for part in np.split(X, [10, 35])]
+    for _ in range(20):
+        chosen = [random.permutation(block.rows())[: random.integers(0, block.rows())] for block in blocks]
+        got = store.gather(list(zip(blocks, chosen, strict=True)))
+        assert values_of(got).dtype == dtype
+        expected = np.concatenate([rows_of(block)[rows] for block, rows in zip(blocks, chosen, strict=True)])
+        assert np.array_equal(rows_of(got), expected)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_rows_come_and_go_in_place_and_take_no_more_than_a_ninth_beside_themselves(kind):
+    random = np.random.default_rng(0)
+    X = random.random((400, 7)) * (random.random((400, 7)) < 0.8)
+    whole = sm.open_source((kind(X), np.ones(400))).whole()
+    ids = np.arange(100)
+    piece, there = store.take(whole, ids), 0
+    for _ in range(50):
+        stay = np.flatnonzero(random.random(ids.size) < 0.9)
+        new = random.permutation(400)[: max(0, 100 - stay.size + random.integers(-9, 9))]
+        before = values_of(piece)
+        piece = store.gather([(piece, stay), (whole, new)], piece)
+        ids = np.concatenate([ids[stay], new])
+        assert np.array_equal(rows_of(piece), X[ids])
+        values = values_of(piece)
+        there += np.shares_memory(values, before)
+        assert (values if values.base is None else values.base).size <= values.size / store.FILLED
+    assert 0 < there < 50

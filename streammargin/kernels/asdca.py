@@ -17,6 +17,7 @@ from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
 from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES
 from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
+from streammargin.kernels.slow_constant import enter, follow, leave
 
 # columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
 # the values read since that was last summed
@@ -32,7 +33,7 @@ def next_gamma(gamma):
 @kernel
 def asdca_block(
     block, numbers, labels, loss, norm, order, group, problems, steps, refresh, alpha, momentum, sleep, curvature,
-    theta, drift, pace, figures,
+    theta, drift, pace, centre, damping, figures,
 ):  # fmt: skip
     """One visit of every row of the block that is awake, for every problem listed.
 
@@ -42,6 +43,7 @@ def asdca_block(
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum
     pace      (K, PACE), GAMMA = 1/n after a restart
+    centre, damping: as in `sdca_block`; the centre follows the averaged sequence
     figures   (K, FIGURES), added to; GAP and MIN_MARGIN are those of z
     """
     rows = block.rows()
@@ -61,6 +63,8 @@ def asdca_block(
             square = pace[k, SQUARE]
             groups = order[first : first + together]
             found, asleep = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
+            enter(theta_k, centre[k], damping)
+            drift_k[drift_k.size - 1] *= math.sqrt(damping)
             for _ in range(asleep):
                 last = gamma
                 gamma = next_gamma(gamma)
@@ -114,6 +118,10 @@ def asdca_block(
             pace[k, GAMMA] = gamma
             pace[k, LAST] = last
             pace[k, SQUARE] = square
+            leave(theta_k, centre[k], damping)
+            drift_k[drift_k.size - 1] /= math.sqrt(damping)
+            image = theta_k[theta_k.size - 1] + last * last * drift_k[drift_k.size - 1]
+            centre[k] = follow(image, centre[k], damping, groups.size * group)
             figures[k, GAP] += gap
 
 
@@ -122,5 +130,5 @@ def warm(sample: Sample) -> None:
         alpha, momentum = np.zeros((2, 1, 2), dtype)
         asdca_block(
             *sample.rows, loss, norm, ONE, 2, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros((1, 2), np.uint8),
-            np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros((1, FIGURES)),
+            np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros(1), 1.0, np.zeros((1, FIGURES)),
         )  # fmt: skip

@@ -9,6 +9,7 @@ from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
 from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
+from streammargin.kernels.slow_constant import enter, follow, leave
 from streammargin.specs.norms import Grouped, Shrunk
 
 # columns of the running figures of a pass, one row per problem
@@ -18,7 +19,7 @@ GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
 @kernel
 def sdca_block(
     block, numbers, labels, loss, norm, order, group, problems, alpha, sleep, curvature, theta, powers, power_sum,
-    figures,
+    centre, damping, figures,
 ):  # fmt: skip
     """One visit of every row of the block that is awake, for every problem listed.
 
@@ -29,6 +30,8 @@ def sdca_block(
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
               first needed, inf where it overflowed
     theta     (K, d+1) A^T alpha, powers what the norm keeps beside it (the same array at p = 2), power_sum (K,)
+    centre    (K,) of the constant's weight, which follows; damping: 1, or how far that weight goes from there, the
+              constant of the block being sqrt(damping) times what it is to be
     figures   (K, FIGURES), added to
     """
     rows = block.rows()
@@ -42,6 +45,7 @@ def sdca_block(
             sleep_k = sleep[k]
             groups = order[first : first + together]
             found, _ = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
+            enter(theta_k, centre[k], damping)
             for place in range(min(FETCHED, found)):
                 block.prefetch_row(awake[place])
             gap = 0.0
@@ -71,6 +75,8 @@ def sdca_block(
                     sleep_k[row] = 0
                 elif loss.settled(new, cap):
                     sleep_k[row] = longer(sleep_k[row])
+            leave(theta_k, centre[k], damping)
+            centre[k] = follow(theta_k[theta_k.size - 1], centre[k], damping, groups.size * group)
             figures[k, GAP] += gap
 
 
@@ -80,5 +86,5 @@ def warm(sample: Sample) -> None:
     for loss, norm, dtype in (*sample.dual_steps(), *steps):
         sdca_block(
             *sample.rows, loss, norm, ONE, 2, ONE, np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8), np.zeros(2),
-            weights(dtype), weights(dtype), np.zeros(1), np.zeros((1, FIGURES)),
+            weights(dtype), weights(dtype), np.zeros(1), np.zeros(1), 1.0, np.zeros((1, FIGURES)),
         )  # fmt: skip

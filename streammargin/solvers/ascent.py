@@ -98,9 +98,9 @@ class Method(Solver):
     def _change_over(self, problem: Problem, state: State) -> None:
         """From here on with momentum, from the duals so far; bounds and best weights stay."""
         before, after = state, MOMENTUM.start(problem)
-        for name in ("alpha", "curvature", "theta", *best_layout(problem)):
+        for name in ("alpha", "curvature", "theta", "centre", *best_layout(problem)):
             after.arrays[name] = before.arrays[name]
-        for name in ("pass", "largest blur", *NUMBERS):
+        for name in ("pass", "largest blur", "damping", *NUMBERS):
             after.numbers[name] = before.numbers[name]
         state.arrays, state.numbers = after.arrays, after.numbers
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
+from streammargin.solvers import slow_constant
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, PIECE, DualAscent
 from streammargin.solvers.figures import Figures
@@ -57,6 +58,7 @@ class Method(DualAscent):
             "dual": Array((K,), fill=-math.inf),
             "departure": Array((K,), fill=1.0),
             "passes": Array((K,), np.int64),
+            **slow_constant.layout(problem),
             **self.certificates(problem, dtype),
             **NUMBERS,
         }
@@ -76,9 +78,9 @@ class Method(DualAscent):
         a = state.arrays
         refresh = float(REFRESH * (problem.features + 1))
         kernel.asdca_block(
-            block, numbers, problem.labels, problem.loss, problem.norm, order, group, active, a["steps"],
-            refresh, a["alpha"], a["momentum"], a["sleep"], a["curvature"], a["theta"], a["drift"], a["pace"],
-            figures,
+            slow_constant.shortened(block, state), numbers, problem.labels, problem.loss, problem.norm, order, group,
+            active, a["steps"], refresh, a["alpha"], a["momentum"], a["sleep"], a["curvature"], a["theta"], a["drift"],
+            a["pace"], a["centre"], state.numbers["damping"], figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -87,11 +89,13 @@ class Method(DualAscent):
         self.check_scale(problem, state)
         estimate = np.zeros(problem.count)
         for k in active:
-            size = lp_norm(self._image(state, k), problem.q)
+            image = self._image(state, k)
+            size = lp_norm(image, problem.q)
             share = a["pace"][k, kernel.LAST] ** 2
             gain, total = dual_sums(problem.labels, problem.loss, k, a["alpha"][k], a["momentum"][k], share)
             dual = gain - 0.5 * size * size
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap += slow_constant.behind(state, k, image)
             estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
             self._pace(problem, state, k, estimate[k], dual)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
@@ -139,11 +143,11 @@ class Method(DualAscent):
         a["passes"][k] = 0
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
-        images = (self._image(state, k).astype(np.float64) for k in range(problem.count))
+        images = (slow_constant.seen(state, k, self._image(state, k).astype(np.float64)) for k in range(problem.count))
         return np.stack([mirror(image, problem.q) for image in images])
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        image = self._image(state, k)
+        image = slow_constant.seen(state, k, self._image(state, k))
         return image if problem.p == 2.0 else mirror(image, problem.q)
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:

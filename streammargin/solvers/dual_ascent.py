@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
-from streammargin.solvers import restless
+from streammargin.solvers import restless, slow_constant
 from streammargin.solvers.base import Blocks, Problem, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
@@ -130,6 +130,7 @@ class DualAscent(CertifiedBySweep):
         self.run_blocks(problem, state, active, [(first, block)])
 
     def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
+        slow_constant.damp(problem, state, blocks)
         # until all rows were visited, a curvature of 0 may be one not yet needed
         state.numbers["visited"] += sum(block.rows() for _, block in blocks)
         figures = state.arrays["figures"]  # of the first visit of a row

@@ -318,7 +318,7 @@ class Method(CertifiedBySweep):
         kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in best_layout(problem)}}
         a.clear()
         ascent = ASCENT.start(_double(problem))  # its own duals are zeros, and take no memory
-        state.arrays = {**ascent.arrays, **kept}
+        state.arrays = {**ascent.arrays, **kept, "centre": a["w"][:, -1].copy()}
         state.numbers = {**ascent.numbers, "pass": state.numbers["pass"]}
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums
-from streammargin.solvers import restless
+from streammargin.solvers import restless, slow_constant
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
 from streammargin.solvers.objectives.base import Running
@@ -48,6 +48,7 @@ class Method(DualAscent):
             "power_sum": Array((K,)),
             "figures": Array((K, kernel.FIGURES)),
             "trail": Array((K, width if self._averages(problem) else 0), dtype),
+            **slow_constant.layout(problem),
             **self.certificates(problem, dtype),
             **NUMBERS,
             "near": Number(False),
@@ -63,6 +64,8 @@ class Method(DualAscent):
         state.numbers["trailing"] = state.numbers["near"] and not state.kept
         if state.numbers["trailing"]:
             state.arrays["trail"][:] = state.arrays["theta"]
+            for k in range(problem.count):
+                slow_constant.seen(state, k, state.arrays["trail"][k])
 
     def _averages(self, problem: Problem) -> bool:
         return problem.linear and not problem.hard
@@ -73,8 +76,9 @@ class Method(DualAscent):
     ) -> None:  # fmt: skip
         a = state.arrays
         kernel.sdca_block(
-            block, numbers, problem.labels, problem.loss, problem.norm, order, group, active, a["alpha"],
-            a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"], figures,
+            slow_constant.shortened(block, state), numbers, problem.labels, problem.loss, problem.norm, order, group,
+            active, a["alpha"], a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"],
+            a["centre"], state.numbers["damping"], figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
@@ -93,6 +97,7 @@ class Method(DualAscent):
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = total = float(alpha.sum(dtype=np.float64))
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap += slow_constant.behind(state, k, a["theta"][k])
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, total, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP
@@ -105,7 +110,8 @@ class Method(DualAscent):
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         mirror = problem.objective.penalty.mirror
-        return np.stack([mirror(theta.astype(np.float64)) for theta in state.arrays["theta"]])
+        images = state.arrays["theta"].astype(np.float64)
+        return np.stack([mirror(slow_constant.seen(state, k, image)) for k, image in enumerate(images)])
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         self.settle_kept(problem, state, active)
@@ -116,12 +122,14 @@ class Method(DualAscent):
         theta = state.arrays["theta"][k]
         if not problem.linear:
             return problem.objective.penalty.mirror(theta)
-        if not state.numbers["trailing"]:
-            return theta
         # where it is kept until it is certified: of many columns an array of its own costs
-        mean = np.add(theta, state.arrays["trail"][k], out=state.arrays["frozen"][k])
-        mean *= 0.5
-        return mean
+        frozen = state.arrays["frozen"][k]
+        frozen[:] = theta
+        slow_constant.seen(state, k, frozen)
+        if state.numbers["trailing"]:
+            frozen += state.arrays["trail"][k]
+            frozen *= 0.5
+        return frozen
 
     def duals(self, problem: Problem, state: State) -> tuple[np.ndarray, np.ndarray]:
         return state.arrays["alpha"], state.arrays["sleep"]

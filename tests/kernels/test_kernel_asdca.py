@@ -71,7 +71,8 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
         kernel.asdca_block(
             block, numbered_from(0), Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
             loss, norm, visits, 1, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
-            np.zeros((1, n), np.uint8) if sleep is None else sleep, np.zeros(n), theta, drift, pace, figures,
+            np.zeros((1, n), np.uint8) if sleep is None else sleep, np.zeros(n), theta, drift, pace, np.zeros(1), 1.0,
+            figures,
         )  # fmt: skip
     last, gamma = pace[0, kernel.LAST], pace[0, kernel.GAMMA]
     return {

@@ -38,6 +38,7 @@ def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.f
         norm=make_norm(p), codes=codes, positive=positive, caps=C * factors, weights=weights,
         alpha=np.zeros((K, 50), loop), sleep=np.zeros((K, 50), np.uint8), curvature=np.zeros(50),
         theta=np.zeros((K, 9), loop), power_sum=np.zeros(K), figures=np.zeros((K, kernel.FIGURES)),
+        centre=np.zeros(K), damping=1.0,
     )  # fmt: skip
     s.powers = s.theta if p == 2.0 else np.zeros((K, 9))
     present = codes >= 0
@@ -60,7 +61,7 @@ def run_pass(s, order, group=1, problems=None, block=None, numbers=None):
     kernel.sdca_block(
         s.block if block is None else block, numbered_from(0) if numbers is None else numbers, labels(s), s.loss,
         s.norm, order, group, np.arange(len(s.positive)) if problems is None else problems, s.alpha, s.sleep,
-        s.curvature, s.theta, s.powers, s.power_sum, s.figures,
+        s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
     )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # or nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many commands compiles the package to bytecode anew
 
 

@@ -315,10 +315,11 @@ class Method(CertifiedBySweep):
         alpha = a["alpha"] if a["alpha"].size else np.zeros((problem.count, problem.rows))
         for k in range(problem.count):
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], alpha[k], a["margins"][k])
-        kept = {"alpha": alpha, "theta": a["image"], **{name: a[name] for name in best_layout(problem)}}
+        kept = {"alpha": alpha, "theta": a["image"], "centre": a["w"][:, -1].copy()}
+        kept |= {name: a[name] for name in best_layout(problem)}
         a.clear()
         ascent = ASCENT.start(_double(problem))  # its own duals are zeros, and take no memory
-        state.arrays = {**ascent.arrays, **kept, "centre": a["w"][:, -1].copy()}
+        state.arrays = {**ascent.arrays, **kept}
         state.numbers = {**ascent.numbers, "pass": state.numbers["pass"]}
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:

@@ -18,15 +18,16 @@ import numpy as np
 from streammargin.kernels.sleep import AHEAD
 from streammargin.kernels.slow_constant import damped
 from streammargin.solvers.base import Blocks, Problem, State
+from streammargin.solvers.row_store import take
 from streammargin.solvers.state import Array, Layout, Number
-from streammargin.specs.blocks import Block, CSRBlock, values_of
+from streammargin.specs.blocks import Block, values_of
 
 # Of the mean square of a row: the square of the constant as rows see it. Momentum needs it as small as that: with 0.06
 # it did not end on the benchmark's set A. At a small C it is larger: b moves far in a step only where rho times the
 # curvature of all losses in b, about C n times the square of the constant, is above FLAT. And b follows in AHEAD / rho
 # rows, FEW passes: where no column tells the classes apart, momentum swung for ever with 20.
 PART, FLAT, FEW = 0.01, 4.0, 8
-SOME = 4096  # rows that are looked at for that mean
+SOME = 256  # rows that are looked at for that mean
 
 
 def layout(problem: Problem) -> Layout:
@@ -38,16 +39,16 @@ def damp(problem: Problem, state: State, blocks: Blocks) -> None:
     """Choose rho by the first blocks; 1 where there is no constant, or it is small beside the rows."""
     if state.numbers["damping"]:
         return
-    block = blocks[0][1]
+    first, block = blocks[0]
     constant = block.bias * block.bias
     if not problem.linear or problem.hard or constant == 0.0:
         state.numbers["damping"] = 1.0
         return
-    rows = min(SOME, block.rows())
-    values = values_of(block)[: block.indptr[rows] if isinstance(block, CSRBlock) else rows].reshape(-1)
-    square = float(np.dot(values, values)) / rows
+    there = np.flatnonzero(problem.there(slice(first, first + min(SOME, block.rows()))))
+    values = values_of(take(block, there)).astype(np.float64)
+    square = float(np.square(values).sum()) / max(1, there.size)
     losses = float(problem.caps.max()) * problem.present
-    rho = max(PART * square / constant, FLAT / losses / constant, AHEAD / (FEW * problem.rows))
+    rho = max(PART * square / constant, FLAT / losses / constant, AHEAD / (FEW * problem.present))
     state.numbers["damping"] = rho if 0.0 < rho < 0.5 else 1.0
 
 

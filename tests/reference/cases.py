@@ -12,6 +12,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin import kernels
+from streammargin.data import thinned
 from streammargin.kernels.sdca import sdca_block
 from streammargin.solvers import column_steps
 
@@ -68,6 +69,11 @@ def run():
         "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron", "bias": 1.0, "average": True}),
         "pegasos": ((as_form(X, "csr"), y), {"solver": "pegasos", "C": 0.1}),
         "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "norm": 1.5, "bias": 1.0}),
+        "slow constant": (noisy(300, 5), {"solver": "sdca"}),
+        "slow constant of classes": (
+            (as_form(noisy(300, 5)[0], "csr"), np.arange(300) % 3),
+            {"solver": "asdca", "loss": "squared_hinge"},
+        ),
         "newton": ((as_form(X, "csr"), y), {"solver": "newton", "bias": 1.0}),
         "newton logistic": ((X, np.arange(20) % 3), {"solver": "newton", "loss": "logistic"}),
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
@@ -126,17 +132,19 @@ def run():
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
-    answers["pdprox by gradients"] = by_gradients(*cases["pdprox of groups"])
+    answers["pdprox by gradients"] = changed(column_steps, "FEW", 0, *cases["pdprox of groups"])
+    answers["mostly zeros"] = changed(thinned, "LEAST", 0, (np.eye(20), y), {"solver": "newton"})
     return answers | {name: figures(data, {**SHORT, **options}) for name, (data, options) in cases.items()}
 
 
-def by_gradients(data, options):
-    """Figures where a Newton step on columns has too many of them to be factored."""
-    few, column_steps.FEW = column_steps.FEW, 0
+def changed(module, name, value, data, options):
+    """Figures with another constant: a Newton step has too many columns to be factored, or few values are enough."""
+    before = getattr(module, name)
+    setattr(module, name, value)
     try:
         return figures(data, {**SHORT, **options})
     finally:
-        column_steps.FEW = few
+        setattr(module, name, before)
 
 
 def refusal(rows):

@@ -339,7 +339,7 @@ def newton(
                 face[count], group[count] = j, g
                 room += ends[j] - starts[j]
                 count += 1
-    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room, np.int32), np.empty(room)
+    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room + 1, np.int32), np.empty(room + 1)
     down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
     most_bent, kept = 0.0, 0
     stiff = np.sqrt(slopes)
@@ -349,10 +349,10 @@ def newton(
         for e in range(starts[j], ends[j]):
             i = rows[e]
             pulled += values[e] * duals[i]
-            if stiff[i] > 0.0:
-                on[kept], bent[kept] = i, stiff[i] * values[e]
-                curved += bent[kept] * bent[kept]
-                kept += 1
+            bend = stiff[i] * values[e]
+            on[kept], bent[kept] = i, bend  # written in any case, as a branch would often be guessed wrongly
+            curved += bend * bend
+            kept += stiff[i] > 0.0
         from_[q + 1] = kept
         pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
         down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]

@@ -16,8 +16,8 @@ from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import RowNumbers
 
 # near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
-# its gap was 0.7 to 0.9 of the estimate on rcv1sub, IMDB and a9a
-NEAR = 4.0  # times the tolerance
+# its gap was 0.7 to 0.9 of the estimate on rcv1sub and a9a; not where a pass still takes half of the gap away
+NEAR, SWING = 4.0, 0.5  # times the tolerance, and the gap of the pass before
 MEAN_GAP = 0.8
 # the rows kept are settled before a certificate: 0.5 to 0.8 of what a pass speaks for was left on text
 KEPT_GAP = 0.55
@@ -52,6 +52,7 @@ class Method(DualAscent):
             **self.certificates(problem, dtype),
             **NUMBERS,
             "near": Number(False),
+            "spoke": Number(1.0),
             "trailing": Number(False),
         }
         return vectors | restless.room_for_rows(problem, vectors)
@@ -103,7 +104,9 @@ class Method(DualAscent):
             estimate *= MEAN_GAP
         if state.kept:
             estimate *= KEPT_GAP
-        state.numbers["near"] = self._averages(problem) and bool(estimate.max() < NEAR * problem.tol)
+        now, before = float(estimate.max()), state.numbers["spoke"]
+        state.numbers["near"] = self._averages(problem) and SWING * before < now < NEAR * problem.tol
+        state.numbers["spoke"] = now
         report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
         report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
         return report
@@ -122,6 +125,8 @@ class Method(DualAscent):
         theta = state.arrays["theta"][k]
         if not problem.linear:
             return problem.objective.penalty.mirror(theta)
+        if not (state.numbers["trailing"] or 0.0 < state.numbers["damping"] < 1.0):
+            return theta
         # where it is kept until it is certified: of many columns an array of its own costs
         frozen = state.arrays["frozen"][k]
         frozen[:] = theta

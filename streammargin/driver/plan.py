@@ -62,7 +62,7 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
     """Bytes of the smallest plan, in whole MiB."""
     state_bytes += source.held_bytes()
     everything = np.array([0, source.rows], np.int64)
-    if source.whole() is not None:  # used in place, not counted
+    if source.whole() is not None:  # used in place, and counted only where they are a copy
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
     streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch)
     whole = _block_bytes(source, everything, 1, scratch)

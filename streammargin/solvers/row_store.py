@@ -11,8 +11,6 @@ from streammargin.solvers.state import Kept
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
 SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
-
-
 FILLED = 0.9  # at least, of the place where rows stood that others take the place of
 
 

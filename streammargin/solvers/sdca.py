@@ -52,7 +52,7 @@ class Method(DualAscent):
             **self.certificates(problem, dtype),
             **NUMBERS,
             "near": Number(False),
-            "spoke": Number(1.0),
+            "last estimate": Number(1.0),
             "trailing": Number(False),
         }
         return vectors | restless.room_for_rows(problem, vectors)
@@ -104,9 +104,9 @@ class Method(DualAscent):
             estimate *= MEAN_GAP
         if state.kept:
             estimate *= KEPT_GAP
-        now, before = float(estimate.max()), state.numbers["spoke"]
+        now, before = float(estimate.max()), state.numbers["last estimate"]
         state.numbers["near"] = self._averages(problem) and SWING * before < now < NEAR * problem.tol
-        state.numbers["spoke"] = now
+        state.numbers["last estimate"] = now
         report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
         report.kept_rows = sum(kept.ids.size for kept in state.kept.values())
         return report

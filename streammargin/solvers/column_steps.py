@@ -23,6 +23,7 @@ from streammargin.specs.blocks import Block, values_of
 NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
 ENOUGH = 0.1  # of the first violation: what is left when the steps end
+COARSE = 0.25  # the same at w = 0 of a loss with kinks, where another pass costs little: its duals have far to go yet
 LAST = 5.0  # times the tolerance: violations at which the last round of a smooth loss begins, which leaves a tenth
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
@@ -137,8 +138,10 @@ def improve(
     """
     columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of] & ~zeros)
     matrix = gathered(problem, scratch, block, k, columns)
+    begun = w[penalty.roots[penalty.of] > 0.0].any()
+    enough = ENOUGH if begun or math.isinf(reach) else COARSE
     chosen, following = minimise(
-        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW
+        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW, enough
     )
     w = np.zeros(w.size)
     w[columns] = chosen
@@ -147,12 +150,13 @@ def improve(
 
 def minimise(
     problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
-    chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int,
+    chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int, enough: float,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """The same of the weights of these columns alone, group by group; matrix: starts, ends, rows and values.
 
     below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
-    few: columns of a Newton step whose equations are factored; more take conjugate gradients.
+    few: columns of a Newton step whose equations are factored; more take conjugate gradients. enough: of the first
+    violation, what is left when the steps end.
     """
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
     softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
@@ -175,7 +179,7 @@ def minimise(
         )
         first = first or violation
         exact = softness == 0.0 and worst <= LAST * problem.tol
-        if exact or (violation <= ENOUGH * first and turn > 0):
+        if exact or (violation <= enough * first and turn > 0):
             grown = FASTER if turn <= QUICK else FURTHER
             following = grown * reach if turn <= EASY and reach < LARGEST else reach
             moving = int((matrix[1] - matrix[0])[chosen != 0.0].sum())
@@ -185,7 +189,7 @@ def minimise(
             slope, fell, height = kernel.newton(
                 problem.loss, softness, *seen, *rest, chosen, *state, few, INEXACT, GRADIENTS
             )
-            if not fell or slope < 0.5 * ENOUGH * first:
+            if not fell or slope < 0.5 * enough * first:
                 break
     return chosen, following
 

@@ -50,6 +50,16 @@ def _overload_dense_dot(x, w):
     return blocks.dense_dot
 
 
+@overload(blocks.beyond, jit_options=ALONG)
+def _overload_beyond(x, r):
+    return blocks.beyond
+
+
+@overload(blocks.dense_shrunk_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_shrunk_dot(x, theta, r):
+    return blocks.dense_shrunk_dot
+
+
 @overload(blocks.squares, jit_options={"fastmath": {"reassoc", "contract"}})
 def _overload_squares(x):
     return blocks.squares

@@ -29,7 +29,7 @@ def sdca_block(
     problems  numbers k of the problems to update
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
               first needed, inf where it overflowed
-    theta     (K, d+1) A^T alpha, powers what the norm keeps beside it (the same array at p = 2), power_sum (K,)
+    theta     (K, d+1) A^T alpha, powers what the norm keeps beside it (or the same array), power_sum (K,)
     centre    (K,) of the constant's weight, which follows; damping: 1, or how far that weight goes from there, the
               constant of the block being sqrt(damping) times what it is to be
     figures   (K, FIGURES), added to

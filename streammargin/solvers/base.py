@@ -25,7 +25,7 @@ from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
-from streammargin.specs.norms import L2
+from streammargin.specs.norms import L2, Grouped, Lp
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import Labels
@@ -128,6 +128,11 @@ class Problem:
     def linear(self) -> bool:
         """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
         return isinstance(self.norm, L2)
+
+    @property
+    def keeps_powers(self) -> bool:
+        """Whether the norm keeps more than A^T alpha."""
+        return isinstance(self.norm, (Lp, Grouped))
 
     @cached_property
     def hard(self) -> bool:

@@ -56,8 +56,8 @@ class CertifiedBySweep(Solver):
 
     @staticmethod
     def powers(problem: Problem, state: State) -> np.ndarray:
-        """What the norm keeps beside theta (K, d+1): theta itself at p = 2."""
-        return state.arrays["theta" if problem.linear else "powers"]
+        """What the norm keeps beside theta (K, d+1): theta itself where that is nothing."""
+        return state.arrays["powers" if problem.keeps_powers else "theta"]
 
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays

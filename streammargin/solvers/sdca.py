@@ -26,8 +26,8 @@ KEPT_GAP = 0.55
 class Method(DualAscent):
     """State: duals alpha (K, n), theta = A^T alpha (K, d+1), curvatures (n,), sleep counters (K, n).
 
-    For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for an elastic net `powers`
-    are the weights, for groups the squares ||theta_g||^2.
+    For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for groups `powers` are the
+    squares ||theta_g||^2.
 
     With a finite C and p = 2, what is certified near the end is the mean of theta and of `trail` (K, d+1),
     theta one pass before. Beside rows kept theta comes too far in a pass for that.
@@ -44,7 +44,7 @@ class Method(DualAscent):
             "sleep": Array((K, n), np.uint8),
             "curvature": Array((n,)),
             "theta": Array((K, width), dtype),
-            "powers": Array((K, 0 if problem.linear else width)),
+            "powers": Array((K, width if problem.keeps_powers else 0)),
             "power_sum": Array((K,)),
             "figures": Array((K, kernel.FIGURES)),
             "trail": Array((K, width if self._averages(problem) else 0), dtype),
@@ -143,7 +143,7 @@ class Method(DualAscent):
         # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
         a = state.arrays
         a["theta"][k] = theta
-        if not problem.linear:
+        if problem.keeps_powers:
             a["powers"][k] = problem.objective.penalty.powers(theta)
         if problem.p != 2.0:
             a["power_sum"][k] = float(np.sum(np.abs(theta) ** problem.q))

@@ -43,6 +43,19 @@ def dense_exact_dot(x, w):
     return total
 
 
+def beyond(x, r):
+    """sign(x) (|x| - r)_+, without a branch that would often be guessed wrongly."""
+    return x - min(max(x, -r), r)
+
+
+def dense_shrunk_dot(x, theta, r):
+    """sum_j x_j sign(theta_j) (|theta_j| - r)_+ over the entries of x."""
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * beyond(theta[j], r)
+    return total
+
+
 def add_outer_products(rows, t, H, first):
     """H[j, k] += t sum_r rows[r, j] rows[r, k] for first <= j <= k; the number of rows is a multiple of 8."""
     width = H.shape[0]
@@ -149,16 +162,10 @@ class DenseBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
-    def add_shrunk(self, i, t, theta, w, r, rest):
-        """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
+    def shrunk_dot(self, i, theta, r):
+        """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
         x = self.X[i]
-        by = 1.0 / rest
-        for j in range(x.size):
-            theta[j] += t * x[j]
-            w[j] = by * (theta[j] - min(max(theta[j], -r), r))
-        j = x.size
-        theta[j] += t * self.bias
-        w[j] = by * (theta[j] - min(max(theta[j], -r), r))
+        return dense_shrunk_dot(x, theta, r) + self.bias * beyond(theta[x.size], r)
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
@@ -317,19 +324,21 @@ class CSRBlock(NamedTuple):
                 change += theta[j] * powers[j]
         return change
 
-    def add_shrunk(self, i, t, theta, w, r, rest):
-        """theta += t x_i and w = sign(theta) (|theta| - r)_+ / rest, at the columns of the row."""
+    def shrunk_dot(self, i, theta, r):
+        """sum_j x_ij sign(theta_j) (|theta_j| - r)_+."""
         start = self.indptr[i]
         data = self.data[start : self.indptr[i + 1]]
         indices = self.indices[start : self.indptr[i + 1]]
-        by = 1.0 / rest
-        for k in range(data.size):
-            j = indices[k]
-            theta[j] += t * data[k]
-            w[j] = by * (theta[j] - min(max(theta[j], -r), r))
-        j = self.width
-        theta[j] += t * self.bias
-        w[j] = by * (theta[j] - min(max(theta[j], -r), r))
+        s0 = s1 = s2 = s3 = 0.0
+        fours = data.size >> 2
+        for k in range(fours):
+            s0 += data[4 * k] * beyond(theta[indices[4 * k]], r)
+            s1 += data[4 * k + 1] * beyond(theta[indices[4 * k + 1]], r)
+            s2 += data[4 * k + 2] * beyond(theta[indices[4 * k + 2]], r)
+            s3 += data[4 * k + 3] * beyond(theta[indices[4 * k + 3]], r)
+        for k in range(4 * fours, data.size):
+            s0 += data[k] * beyond(theta[indices[k]], r)
+        return (s0 + s1) + (s2 + s3) + self.bias * beyond(theta[self.width], r)
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
         """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""

@@ -72,23 +72,22 @@ def test_running_powers_equal_a_fresh_sum(block):
         assert power_sum == pytest.approx(np.sum(np.abs(theta) ** q), rel=1e-9)
 
 
-def test_the_weights_of_an_elastic_net_and_the_squares_of_groups_follow_every_row(block):
+def test_scores_of_an_elastic_net_and_of_groups_follow_every_row(block):
     X = rows_of(block)
-    r, rest, of, roots = 0.4, 0.6, np.array([0, 1, 0, 2, 1, 1, 2, 3], np.int32), np.sqrt([2.0, 3, 2, 1])
-    shrunk, w, grouped, squares, alpha = np.zeros(8), np.zeros(8), np.zeros(8), np.zeros(8), np.zeros(20)
+    r, of, roots = 0.4, np.array([0, 1, 0, 2, 1, 1, 2, 3], np.int32), np.sqrt([2.0, 3, 2, 1])
+    grouped, squares, alpha = np.zeros(8), np.zeros(8), np.zeros(20)
     rng = np.random.default_rng(3)
     for i in rng.integers(0, 20, 200):
         t = np.float64(rng.normal())
-        block.add_shrunk(i, t, shrunk, w, r, rest)
         block.add_grouped(i, t, grouped, squares, of)
         alpha[i] += t
         theta = X.T @ alpha
-        np.testing.assert_allclose(shrunk, theta, atol=1e-12)
         np.testing.assert_allclose(grouped, theta, atol=1e-12)
-        np.testing.assert_allclose(w, np.sign(theta) * np.maximum(np.abs(theta) - r, 0) / rest, atol=1e-12)
+        shrunk = np.sign(theta) * np.maximum(np.abs(theta) - r, 0)
         lengths = np.array([np.linalg.norm(theta[of == g]) for g in range(4)])
         np.testing.assert_allclose(squares, [*lengths**2, 0, 0, 0, 0], atol=1e-10)
         kept = theta * np.maximum(1 - r * roots / np.maximum(lengths, 1e-300), 0)[of]
         for row in (0, 7, 13):
             found = block.grouped_dot(row, grouped, squares, of, roots, r)
             assert found == pytest.approx(X[row] @ kept, rel=1e-8, abs=1e-8)
+            assert block.shrunk_dot(row, theta, r) == pytest.approx(X[row] @ shrunk, abs=1e-11)

@@ -89,8 +89,8 @@ class Penalty(ABC):
         return self.gauge(theta)
 
     def powers(self, theta: np.ndarray) -> np.ndarray:
-        """What `norm` keeps beside theta (m,), as many numbers: most the weights, up to a factor."""
-        return self.mirror(theta)
+        """What `norm` keeps beside theta (m,), as many numbers, where it keeps anything."""
+        raise NotImplementedError
 
     def mirror(self, theta: np.ndarray) -> np.ndarray:
         """The w where theta.w - R(w) is largest, float64; where `norm` is given."""

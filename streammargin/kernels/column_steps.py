@@ -91,22 +91,25 @@ def _count(indices, counts):
         counts[indices[e]] += 1
 
 
+def sizes(block: Block) -> np.ndarray:
+    """Values that the rows of a block store in each column (d+1,), the constant one as well."""
+    stored = np.full(block.features() + 1, block.rows())
+    if not isinstance(block, DenseBlock):
+        stored[:-1] = 0
+        _count(block.indices, stored[:-1])
+    return stored
+
+
 def chosen(
-    block: Block, labels, k: int, place: np.ndarray, count: int
+    block: Block, labels, k: int, place: np.ndarray, count: int, stored: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(starts, ends, rows, values) of the columns of a block of all rows, as `gather` does.
+    """(starts, ends, rows, values) of the columns of a block of all rows, as `gather` does; stored: their `sizes`.
 
     Between the end of one and the start of the next is what rows store that problem k does not know, or zeros.
     """
-    most = np.zeros(place.size, np.int64)
-    most[-1] = block.rows()
-    if isinstance(block, DenseBlock):
-        most[:] = block.rows()
-    else:
-        _count(block.indices, most[:-1])
     there = place < count
     starts = np.zeros(count + 1, np.int64)
-    starts[place[there] + 1] = most[there]
+    starts[place[there] + 1] = stored[there]
     starts = np.cumsum(starts)
     rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values_of(block).dtype)
     ends = starts.copy()
@@ -245,6 +248,47 @@ def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge,
         for j in range(low, high):
             w[j] += change[j - low]
     return total, worst
+
+
+@kernel
+def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, slopes, sweeps):
+    """Move duals to where no column pulls beyond its root, one column after the other, in the metric of the slopes.
+
+    Each step goes `over` times the way to the bound of its column, of one that is not penalised just there: between 1
+    and 2 all come to lie within, as none ever moves back. bends (m,): curvatures that are kept; below 0: not known yet.
+    Returns the largest part of its root that a column was met at in the last sweep.
+    """
+    largest = 0.0
+    for _ in range(sweeps):
+        largest = 0.0
+        for j in range(roots.size):
+            pulled = 0.0
+            for e in range(starts[j], ends[j]):
+                pulled += values[e] * duals[rows[e]]
+            if roots[j] > 0.0:
+                largest = max(largest, abs(pulled) / roots[j])
+            if abs(pulled) <= roots[j]:
+                continue
+            if bends[j] < 0.0:
+                bends[j] = _bend(j, j + 1, starts, ends, rows, values, slopes, 0.0)
+            if bends[j] == 0.0:
+                continue
+            share = over if roots[j] > 0.0 else 1.0
+            by = share * np.sign(pulled) * (abs(pulled) - roots[j]) / bends[j]
+            for e in range(starts[j], ends[j]):
+                i = rows[e]
+                duals[i] = loss.feasible(duals[i] - by * slopes[i] * values[e], caps[i])
+    return largest
+
+
+@kernel
+def dual_value(loss, targets, caps, duals):
+    """What the rows add to the dual objective."""
+    total = 0.0
+    for i in range(duals.size):
+        if caps[i] > 0.0:
+            total += loss.dual(duals[i], caps[i]) + (duals[i] * targets[i] if targets.size > 0 else 0.0)
+    return total
 
 
 @register_jitable
@@ -390,7 +434,8 @@ def newton(
 
 def warm(sample: Sample) -> None:
     d = 2
-    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, np.array([0, 1, 2], np.int32), d)
+    place, stored = np.array([0, 1, 2], np.int32), sizes(sample.block)
+    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, place, d, stored)
     n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
     first, w = np.arange(d + 1), np.zeros(d)
     for loss in sample.losses("slope"):
@@ -399,5 +444,7 @@ def warm(sample: Sample) -> None:
         rest = (first, one, one, 0.0, w.copy())
         meet(loss, 1.0, none, *problem, w, *state)
         newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
+        pull_in(loss, np.ones(n), starts, ends, rows, values, one, 1.0, -one, *state[1:], 1)
+        dual_value(loss, none, np.ones(n), state[1])
     penalty(*rest, w)
     sweep(1.0, -one, starts, ends, rows, values, *rest, np.arange(d), w, *state[1:])

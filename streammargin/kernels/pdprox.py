@@ -37,7 +37,8 @@ def pdprox_block(
     problems   numbers k of the problems whose duals move; w: (V, K, d+1) weights, the duals see the first ones; the
                others are only looked at; lift (V, K): what is added to their margins, for the losses; blur (V, K): eps
                times their norms
-    curvature  (K,), one over the step of the duals; 0: the duals that are best for the margins as they are
+    curvature  (K,), one over the step of the duals; 0: the duals that are best for the margins as they are;
+               inf: duals that stay
     twice      alpha makes the step, and what is pulled is another from there (the paper's Algorithm 1)
     alpha      (K, n); total (K, n), or (K, 0): the duals are added to it
     pull       (K, S, d+1), added to: sum_i alpha_i a_i; with S = 2 the duals that pull the constant column down have a
@@ -83,7 +84,7 @@ def pdprox_block(
                 continue
             u = labels.margin(k, row, scores[0, k]) + lift[0, k]
             old = alpha[k, row]
-            a = loss.step(old, u, curvature[k], cap)
+            a = old if curvature[k] == np.inf else loss.step(old, u, curvature[k], cap)
             alpha[k, row] = a
             change = a - old
             if twice:

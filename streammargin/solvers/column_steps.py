@@ -6,6 +6,9 @@ reach), and alpha moves to the a where that is attained. The larger reach, the f
 them: it begins near where the first weights leave 0, grows after moves that were easy, and falls after those that did
 not come to their end. Of a smooth loss it is infinite at first, and one move may do. Of the columns those are looked at
 whose weight is not 0 or whose A^T alpha is near to where it would not be.
+
+With a smooth loss and l1 the duals of the weights prove little while a single column pulls more than its root: all
+would have to shrink. Near the end they are pulled in, column by column.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ COARSE = 0.25  # the same at w = 0 of a loss with kinks, where another pass cost
 LAST = 5.0  # times the tolerance: violations at which the last round of a smooth loss begins, which leaves a tenth
 ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
-SWEEPS, SWEPT = 20, 0.3  # of a smooth loss's model in a round at most, and the part of its violations at which they end
+SWEEPS, SWEPT = 20, 0.5  # of a smooth loss's model in a round at most, and the part of its violations at which they end
 FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter
 GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
 QUICK, EASY = 2, 5  # rounds after the first that tell that reach may grow fast, and that it may grow
@@ -36,7 +39,11 @@ SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what round
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
 ROUNDING = 1e-13  # of a value of f, relative
-ROW_VECTORS = 7  # of length n, while columns move
+MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
+CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
+OVER, LOOK, LOOKS = 1.5, 2, 12  # how far, by how many sweeps before it is seen what they prove, and how often at most
+SURE = 0.9  # of the tolerance, which columns that were not gathered and rounding may add to
+ROW_VECTORS = 8  # of length n, while columns move
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
@@ -120,8 +127,11 @@ def gathered(problem: Problem, scratch: dict[str, Any], block: Block, k: int, co
     stored, held = values_of(block), scratch.get("columns")
     if not (held and held.stored is stored and held.k == k and (held.place[columns] < held.matrix[0].size).all()):
         scratch.pop("columns", None)  # before others take its place
-        place = places(columns, problem.features + 1)
-        held = Gathered(stored, k, place, kernel.chosen(block, problem.labels, k, place, columns.size))
+        sizes, taken = kernel.sizes(block), columns
+        if sizes[columns].sum() >= MOST * sizes.sum():
+            taken = np.arange(problem.features + 1)
+        place = places(taken, problem.features + 1)
+        held = Gathered(stored, k, place, kernel.chosen(block, problem.labels, k, place, taken.size, sizes))
         scratch["columns"] = held
     starts, ends, rows, values = held.matrix
     return starts[held.place[columns]], ends[held.place[columns]], rows, values
@@ -130,9 +140,10 @@ def gathered(problem: Problem, scratch: dict[str, Any], block: Block, k: int, co
 def improve(
     problem: Problem, penalty: Split, scratch: dict[str, Any], block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
     image: np.ndarray, reach: float, zeros: np.ndarray, number: int,
-) -> tuple[np.ndarray, float]:  # fmt: skip
+) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be; the block has all rows.
 
+    Beside them the duals (n,) that seem to prove them, if any do.
     image: A^T alpha (d+1,); zeros (d+1,): weights that are known to be 0; number: of the pass, for the order in which
     groups are visited.
     """
@@ -140,23 +151,24 @@ def improve(
     matrix = gathered(problem, scratch, block, k, columns)
     begun = w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(reach) else COARSE
-    chosen, following = minimise(
-        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW, enough
+    chosen, following, proof = minimise(
+        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW, enough, True
     )
     w = np.zeros(w.size)
     w[columns] = chosen
-    return w, following
+    return w, following, proof
 
 
 def minimise(
     problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
     chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int, enough: float,
-) -> tuple[np.ndarray, float]:  # fmt: skip
+    prove: bool,
+) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """The same of the weights of these columns alone, group by group; matrix: starts, ends, rows and values.
 
     below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
     few: columns of a Newton step whose equations are factored; more take conjugate gradients. enough: of the first
-    violation, what is left when the steps end.
+    violation, what is left when the steps end. prove: also where duals are found that seem to prove the weights.
     """
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
     softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
@@ -171,6 +183,8 @@ def minimise(
     seen = (below, caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
+    prove = prove and softness == 0.0 and penalty.square == 0.0 and groups.size == columns.size
+    prove = prove and hasattr(problem.loss, "feasible")
     first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
@@ -178,6 +192,10 @@ def minimise(
             problem.loss, softness, most, seen, rest, order, chosen, state, height
         )
         first = first or violation
+        if prove and worst <= CLOSE:
+            proof = _pulled_in(problem, seen, rest[1], state, height)
+            if proof is not None:
+                return chosen, reach, proof
         exact = softness == 0.0 and worst <= LAST * problem.tol
         if exact or (violation <= enough * first and turn > 0):
             grown = FASTER if turn <= QUICK else FURTHER
@@ -191,7 +209,27 @@ def minimise(
             )
             if not fell or slope < 0.5 * enough * first:
                 break
-    return chosen, following
+    return chosen, following, None
+
+
+def _pulled_in(problem: Problem, seen: tuple, roots: np.ndarray, state: tuple, height: float) -> np.ndarray | None:
+    """Duals that prove weights to the tolerance, whose f is `height`, as far as these columns tell; None: not found.
+
+    Those of the weights themselves, which `state` has, would have to shrink until the last column pulls no more than
+    its root: that takes a hundred times the accuracy. These leave the few columns that are beyond, by projections, and
+    the others where they are. The further they move, the less they prove: soon it is seen that they will not.
+    """
+    below, caps, _, *matrix = seen
+    duals, slopes = state[1].copy(), state[2]
+    bends, least = np.full(roots.size, -1.0), (1.0 - SURE * problem.tol) * height
+    for _ in range(LOOKS):
+        largest = kernel.pull_in(problem.loss, caps, *matrix, roots, OVER, bends, duals, slopes, LOOK)
+        bound = kernel.dual_value(problem.loss, below, caps, duals)
+        if bound < least:
+            return None
+        if bound >= least * max(1.0, largest):
+            return duals
+    return None
 
 
 def _sweep_model(

@@ -179,9 +179,9 @@ def improve(problem: Problem, penalty: Split, state: State, k: int, reach: float
     starts, w = _starts(state, k, columns), a["w"][0, k]
     matrix = starts[:-1], starts[1:], a["kept rows"][k], a["kept values"][k]
     below = problem.targets - a["others"][k] if problem.targets.size else -a["others"][k]
-    w[columns], following = column_steps.minimise(
+    w[columns], following, _ = column_steps.minimise(
         problem, penalty, k, columns, matrix, below, w[columns], a["alpha"][k], reach, state.numbers["pass"], 0,
-        column_steps.ENOUGH,
+        column_steps.ENOUGH, False,
     )  # fmt: skip
     return following
 

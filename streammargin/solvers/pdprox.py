@@ -189,7 +189,9 @@ class Method(Solver):
             if first == 0:
                 for k in range(problem.count):
                     self._set_constant(problem, state, k)
-            self._meet(problem, state, np.arange(problem.count), block, first, a["total"][:, :0])
+            self._meet(
+                problem, state, np.arange(problem.count), block, first, a["total"][:, :0], np.zeros(problem.count, bool)
+            )
 
     def _set_constant(self, problem: Problem, state: State, k: int) -> None:
         """The weights that all begins with: 0, but for a constant that is not penalised."""
@@ -267,32 +269,40 @@ class Method(Solver):
             a["blur"][:, k] = blur(a["best"][k : k + 1])
         moving = active[a["reach"][active] > 0.0]
         penalty = self._steps(problem, state) if moving.size else None
+        stay = np.zeros(problem.count, bool)
         if penalty is not None and column_steps.all_fit(problem):
             for k in moving:
-                self._improve(problem, penalty, state, k, block)
-        self._meet(problem, state, active, block, first, a["total"])
+                stay[k] = self._improve(problem, penalty, state, k, block)
+        self._meet(problem, state, active, block, first, a["total"], stay)
         if penalty is not None:
             for k in moving:
                 kept_columns.gather(problem, penalty, state, k, block, first)
 
     @staticmethod
-    def _improve(problem: Problem, penalty: column_steps.Split, state: State, k: int, block: Block) -> None:
-        """Steps on the columns that matter, before the rows see w."""
+    def _improve(problem: Problem, penalty: column_steps.Split, state: State, k: int, block: Block) -> bool:
+        """Steps on the columns that matter, before the rows see w; returns whether they found the duals as well."""
         a = state.arrays
-        w, a["next_reach"][k] = column_steps.improve(
+        w, a["next_reach"][k], proof = column_steps.improve(
             problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k],
             float(a["reach"][k]), a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
+        if proof is not None:
+            a["alpha"][k] = proof
+        return proof is not None
 
     def _meet(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, total: np.ndarray
-    ) -> None:
-        """Step the duals of the rows by the margins that they have, and add up what certifies both."""
+        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, total: np.ndarray,
+        stay: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Step the duals of the rows by the margins that they have, where they do not stay (K,), and add up what
+        certifies both.
+        """
         a = state.arrays
         lengths = np.where(a["reach"] > 0.0, a["reach"], a["step"] * a["ratio"])
         curvature = np.divide(1.0, lengths, out=np.zeros(problem.count), where=lengths > 0.0)  # 0 before the first step
+        curvature[stay] = math.inf
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
         same = np.array_equal(a["w"][LAST], a["w"][MEAN]) and np.array_equal(a["lift"][LAST], a["lift"][MEAN])
         seen = slice(1 if same else 2)

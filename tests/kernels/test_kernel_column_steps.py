@@ -34,7 +34,7 @@ def problem(form="csr", loss="hinge"):
         block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 7, 0.5)
     place = np.full(8, 6, np.int32)
     place[[4, 0, 3, 1, 5, 7]] = np.arange(6)
-    columns = kernel.chosen(block, labels, 0, place, 6)
+    columns = kernel.chosen(block, labels, 0, place, 6, kernel.sizes(block))
     signs = np.where(codes == labels.positive[0], 1.0, -1.0)
     A = signs[:, None] * np.column_stack([X, np.full(60, 0.5)])[:, [4, 0, 3, 1, 5, 7]]
     A[3] = 0.0
@@ -77,7 +77,8 @@ def test_columns_come_block_by_block():
     X, y = noisy(60, 7)
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
     place = np.array([2, 3, 1, 3, 3, 0, 3, 3], np.int32)
-    starts, ends, *whole = kernel.chosen(DenseBlock(X, 0.5), labels, 0, place, 3)
+    block = DenseBlock(X, 0.5)
+    starts, ends, *whole = kernel.chosen(block, labels, 0, place, 3, kernel.sizes(block))
     at, rows, values = np.append(starts, 180), np.zeros(181, np.int32), np.zeros(181)
     for first, last in ((0, 25), (25, 60)):
         kernel.gather(DenseBlock(X[first:last], 0.5), first, labels, 0, place, at, rows, values)
@@ -134,6 +135,31 @@ def test_sweeps_of_a_frozen_model_come_to_its_minimum():
     at_optimum(penalty, w, A.T @ answers)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared_error"])
+def test_duals_are_pulled_in_to_where_no_column_pulls_beyond_its_root(loss):
+    given, A = problem(loss=loss)
+    law, _, targets, caps, _, *columns = given
+    roots, state = np.array([0.8, 0.3, 0.5, 1.1, 0.6, 0.0]), (np.zeros(60), np.zeros(60), np.zeros(60))
+    kernel.meet(law, 0.0, *given[2:], np.zeros(6), *state)
+    duals, slopes = state[1:]
+    before, there = A.T @ duals, np.zeros(60)
+    assert np.sum(np.abs(before) > roots) >= 4
+    one = tuple(part[:1] for part in columns[:2])
+    there[:] = duals
+    first = kernel.pull_in(law, caps, *one, *columns[2:], roots[:1], 1.5, -np.ones(1), there, slopes, 1)
+    assert first == pytest.approx(abs(before[0]) / 0.8)
+    way = slopes * A[:, 0] * np.sign(before[0]) * 1.5 * (abs(before[0]) - 0.8) / (slopes @ A[:, 0] ** 2)
+    present = np.flatnonzero(caps)
+    np.testing.assert_allclose(there[present], [law.feasible(duals[i] - way[i], caps[i]) for i in present], atol=1e-12)
+    bends = -np.ones(6)
+    largest = kernel.pull_in(law, caps, *columns, roots, 1.5, bends, duals, slopes, 5000)
+    assert largest <= 1.0 + 1e-9
+    assert np.all(np.abs(A.T @ duals) <= roots + 1e-9)
+    assert np.array_equal(duals[present], [law.feasible(duals[i], caps[i]) for i in present])
+    worth = sum(law.dual(duals[i], caps[i]) for i in present) + (duals @ targets if targets.size else 0.0)
+    assert kernel.dual_value(law, targets, caps, duals) == pytest.approx(worth, rel=1e-12)
+
+
 def test_columns_that_were_gathered_stay_until_others_are_wanted():
     X, y = noisy(60, 7)
     S = as_form(X, "csr", np.float64)
@@ -158,3 +184,5 @@ def test_columns_that_were_gathered_stay_until_others_are_wanted():
     held = scratch["columns"]
     np.testing.assert_array_equal(dense([4], rows_of=block._replace(data=2.0 * block.data)), 2.0 * A[:, [4]])
     assert scratch["columns"] is not held
+    np.testing.assert_array_equal(dense(np.arange(8)[::-1]), A[:, ::-1])  # most of all: all in their own order
+    np.testing.assert_array_equal(scratch["columns"].place, np.arange(8))

@@ -68,3 +68,21 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
                 assert duals[k, side, column] == pytest.approx(np.sum(expected * mine), rel=1e-12)
         change = np.where(there, moved - before[k], 0)
         assert duals[k, :, steps.MOVED].sum() == pytest.approx(change @ change, rel=1e-12)
+
+
+def test_duals_that_stay_are_summed_as_they_are():
+    X, y = noisy(40, 6)
+    block = ArraySource(as_form(X, "csr")).whole()._replace(bias=BIAS)
+    labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
+    loss, alpha, w = make_loss("logistic"), np.random.default_rng(0).random((1, 40)), np.ones((1, 1, 7))
+    before, pull, duals = alpha.copy(), np.zeros((1, 1, 7)), np.zeros((1, 1, steps.DUAL_SUMS))
+    steps.pdprox_block(
+        block, numbered_from(0), labels, loss, 1, np.array([0]), w, np.zeros((1, 1)), np.zeros((1, 1)),
+        np.array([np.inf]), False, alpha, np.zeros((1, 0)), pull, np.zeros((1, 1, steps.LOSS_SUMS)), duals,
+        np.zeros((1, 1), np.int64),
+    )  # fmt: skip
+    np.testing.assert_array_equal(alpha, before)
+    signed = np.where(y > 0, 1, -1)[:, None] * np.column_stack([X, np.full(40, BIAS)])
+    np.testing.assert_allclose(pull[0, 0], signed.T @ before[0], atol=1e-12)
+    assert duals[0, 0, steps.DUAL] == pytest.approx(sum(loss.dual(a, 1.0) for a in before[0].tolist()), rel=1e-12)
+    assert duals[0, 0, steps.MOVED] == 0.0

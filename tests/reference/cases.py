@@ -80,6 +80,8 @@ def run():
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
+        "pdprox, smooth": ((as_form(X, "csr"), y), {"solver": "pdprox", "penalty": "l1", "loss": "logistic"}),
+        "pdprox, numbers": ((X, X[:, 0] + y), {"solver": "pdprox", "penalty": "l1", "loss": "squared_error"}),
         "pdprox of groups": (
             (as_form(X, "csr"), y),
             {"solver": "pdprox", "penalty": "group", "groups": np.arange(5) // 2, "C": 2.0},

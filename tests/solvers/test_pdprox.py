@@ -10,6 +10,7 @@ from reference.datasets import as_form, noisy
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
+from streammargin.solvers import column_steps
 from streammargin.specs.losses import make_loss
 from streammargin.specs.penalties import make_penalty
 from streammargin.specs.penalties.base import Given
@@ -153,6 +154,27 @@ def test_logistic_is_what_scikit_learn_finds(penalty):
     ours = sm.train((X, y), penalty=penalty, loss="logistic", C=1.5, tol=1e-9, passes=20000)
     np.testing.assert_allclose(ours.model.coef_, theirs.coef_, atol=1e-4)
     np.testing.assert_allclose(ours.model.intercept_, theirs.intercept_, atol=1e-4)
+
+
+@pytest.mark.parametrize("constant", ["free", "none"])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared_error"])
+def test_duals_that_are_pulled_in_prove_weights_before_their_own_do(loss, constant, monkeypatch):
+    X, y = noisy(150, 300, seed=4)
+    X *= np.random.default_rng(1).random(X.shape) < 0.1
+    data = as_form(X, "csr", np.float64), X[:, 0] + y if loss == "squared_error" else y
+    ways = {"loss": loss, "penalty": "l1", "solver": "pdprox", "C": 1.0, **CONSTANTS[constant]}
+    found, pulled_in = [], column_steps._pulled_in
+
+    def watched(*given):
+        found.append(pulled_in(*given))
+        return found[-1]
+
+    monkeypatch.setattr(column_steps, "_pulled_in", watched)
+    result = sm.train(data, tol=1e-4, **ways).certificate
+    assert found and found[-1] is not None and result.gap <= 1e-4
+    monkeypatch.setattr(column_steps, "_pulled_in", lambda *given: None)
+    sure = sm.train(data, tol=1e-9, **ways).certificate
+    assert result.dual <= sure.primal * (1.0 + 1e-9) and result.primal >= sure.dual * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.kernels.columns import dense_ranges, sparse_ranges
+from streammargin.kernels.columns import dense_ranges, extremes, sparse_ranges
 from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block, DenseBlock
 
@@ -35,10 +35,9 @@ class Ranges:
 
     def remark(self) -> str | None:
         """What to say of ranges that differ by more than MUCH, options marked (see wording.py); or None."""
-        seen = np.flatnonzero(self.largest)
-        if not seen.size:
+        large, small = extremes(self.largest)
+        if small < 0:
             return None
-        large, small = seen[np.argmax(self.largest[seen])], seen[np.argmin(self.largest[seen])]
         high, low = float(self.largest[large]), float(self.largest[small])
         if not high > MUCH * low:
             return None

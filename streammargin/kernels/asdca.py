@@ -86,6 +86,9 @@ def asdca_block(
                 sign = labels.sign(k, row)
                 score = norm.score(block, i, theta_k, drift_k, share, square)
                 u = labels.margin(k, row, score)
+                if place + 1 < found:
+                    block.prefetch_weights(awake[place + 1], theta_k)
+                    block.prefetch_weights(awake[place + 1], drift_k)
                 L = curvature[row]
                 if L == 0.0:
                     L = row_curvature(block, norm, i)

@@ -77,6 +77,19 @@ def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
 
 
 @kernel
+def extremes(largest):
+    """Where the largest value stands, and the smallest but for zeros; -1 where all are 0."""
+    large = small = -1
+    for j in range(largest.size):
+        if largest[j] > 0.0:
+            if large < 0 or largest[j] > largest[large]:
+                large = j
+            if small < 0 or largest[j] < largest[small]:
+                small = j
+    return large, small
+
+
+@kernel
 def scale_dense(X, center, factor):
     """X = (X - center) * factor, in place."""
     for i in range(X.shape[0]):
@@ -95,6 +108,7 @@ def warm(sample: Sample) -> None:
     block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
     shift, largest, total, squares = np.zeros((4, 2))
     ranges = np.zeros(2, sample.dtype)
+    extremes(ranges)
     if isinstance(block, DenseBlock):
         dense_columns(block.X.copy(), codes, none, shift, largest, total, squares)
         dense_ranges(block.X.copy(), codes, none, 0, 1, ranges)

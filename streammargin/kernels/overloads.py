@@ -22,24 +22,40 @@ from streammargin.specs.losses import base
 ALONG = {"forceinline": True, "_nrt": False}
 
 
-@intrinsic
-def _prefetch(typing_context, array, index):
-    def generate(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
-        i32 = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(function, [address, i32(0), i32(3), i32(1)])  # read, keep, data cache
-        return context.get_dummy_value()
+def _prefetcher(level: int) -> Any:
+    """Fetches array[index] into the cache of this level, 1 or 2."""
 
-    return types.void(array, types.int64), generate
+    @intrinsic
+    def prefetch(typing_context, array, index):
+        def generate(context, builder, signature, arguments):
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [address, i32(0), i32(4 - level), i32(1)])  # read, into this level, data cache
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
+
+    return prefetch
+
+
+_prefetch, _prefetch_outer = _prefetcher(1), _prefetcher(2)
 
 
 @overload(blocks.prefetch)
 def _overload_prefetch(array, index):
     def run(array, index):
         _prefetch(array, index)
+
+    return run
+
+
+@overload(blocks.prefetch_outer)
+def _overload_prefetch_outer(array, index):
+    def run(array, index):
+        _prefetch_outer(array, index)
 
     return run
 

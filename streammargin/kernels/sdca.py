@@ -57,6 +57,8 @@ def sdca_block(
                 cap = labels.cap(k, row)
                 old = np.float64(alpha_k[row])
                 u = labels.margin(k, row, norm.now(block, i, theta_k, powers_k, power_sum[k]))
+                if place + 1 < found:
+                    block.prefetch_weights(awake[place + 1], theta_k)
                 if np.isfinite(cap):
                     gap += loss.gap(loss.feasible(old, cap), u, cap)
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))

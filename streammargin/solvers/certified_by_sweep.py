@@ -62,7 +62,9 @@ class CertifiedBySweep(Solver):
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays
         for k in range(problem.count):
-            a["frozen"][k] = self.frozen(problem, state, k) if k in active else a["best"][k]
+            w = self.frozen(problem, state, k) if k in active else a["best"][k]
+            if not np.may_share_memory(w, a["frozen"]):  # of many columns a copy costs
+                a["frozen"][k] = w
         a["blur"] = blur(a["frozen"])
         a["sums"] = sums.new_sums(problem.count)
         for name in ("rebuilt", "wrong"):

@@ -13,10 +13,18 @@ import numpy as np
 # columns of a matrix that are worked on at a time, and rows that are added to it together: they fit into a cache
 TILE = 256
 TOGETHER = 32
+# Bytes of weights from which it pays to ask for those of the next row ahead. A pass over 40,000 rows of hashed n-grams,
+# 23 million values, without and with that: 2^20 columns in float32 0.057 and 0.060 s, in float64 0.088 and 0.069;
+# 2^22 columns 0.115 and 0.081, 0.149 and 0.108.
+FAR = 6 << 20
 
 
 def prefetch(array, index):
     """Ask the processor to fetch array[index] soon; does nothing without the JIT."""
+
+
+def prefetch_outer(array, index):
+    """The same into the second-level cache: more requests are under way at a time than to the first."""
 
 
 def dense_dot(x, w):
@@ -229,6 +237,9 @@ class DenseBlock(NamedTuple):
         if i < self.X.shape[0]:
             prefetch(self.X, i * self.X.shape[1])
 
+    def prefetch_weights(self, i, w):
+        """Nothing: a dense row asks for all weights in order."""
+
 
 class CSRBlock(NamedTuple):
     """Sparse rows: data (nnz,), indices (nnz,) uint32 sorted within a row, indptr (m+1,) int64 from 0."""
@@ -402,6 +413,14 @@ class CSRBlock(NamedTuple):
             for k in range(start, stop, 16):
                 prefetch(self.data, k)
                 prefetch(self.indices, k)
+
+    def prefetch_weights(self, i, w):
+        """Hint that w is asked for at the columns of row i soon; where they are FAR."""
+        if i + 1 < self.indptr.size and w.size * w.itemsize > FAR:
+            start = self.indptr[i]
+            indices = self.indices[start : self.indptr[i + 1]]
+            for k in range(indices.size):
+                prefetch_outer(w, indices[k])
 
 
 Block = DenseBlock | CSRBlock

@@ -13,6 +13,7 @@ from reference.training import binary
 
 import streammargin as sm
 from data_tools.generate import generate
+from streammargin.specs.blocks import FAR
 
 
 def train(*data, **options):
@@ -40,6 +41,20 @@ def test_dense_and_sparse_rows_agree(loss, norm):
     X, y = noisy()
     results = [train((as_form(X, form), y), loss=loss, norm=norm, tol=1e-8, bias=0) for form in ("dense", "csr")]
     assert_same_answer(binary(X, y, loss=loss, norm=norm), *(r.model.coef_[0] for r in results), results)
+
+
+@pytest.mark.parametrize("solver", ["sdca", "asdca"])
+def test_far_columns_take_the_same_steps(solver):
+    X, y = noisy(300, 12)
+    X[::7] = 0.0
+    X[X < 0.3] = 0.0
+    near = sp.csr_matrix(X.astype(np.float32))
+    columns = np.linspace(0, FAR // 4, 12).astype(np.int32)  # weights of 4 bytes, too many for the nearest caches
+    far = sp.csr_matrix((near.data, columns[near.indices], near.indptr), (300, columns[-1] + 1))
+    some, others = (train((rows, y), solver=solver, passes=5, tol=1e-5) for rows in (near, far))
+    assert np.count_nonzero(some.model.coef_) == 12
+    assert others.model.coef_[0, columns].tobytes() == some.model.coef_[0].tobytes()
+    assert others.certificate["primal"] == pytest.approx(some.certificate["primal"], rel=1e-12)
 
 
 @pytest.mark.parametrize("plan", PLANS)

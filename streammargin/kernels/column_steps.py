@@ -292,19 +292,18 @@ def dual_value(loss, targets, caps, duals):
 
 
 @register_jitable
-def _factored(starts, rows, values, n, group, added, leaning, down):
-    """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
+def add_products(starts, rows, values, n, H):
+    """A^T A is added to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
     ends = np.zeros(n + 1, np.int64)
     for e in range(starts[-1]):
         ends[rows[e] + 1] += 1
     for i in range(n):
         ends[i + 1] += ends[i]
     columns, across = np.empty(starts[-1], np.int32), np.empty(starts[-1])  # row by row
-    for q in range(down.size):
+    for q in range(starts.size - 1):
         for e in range(starts[q], starts[q + 1]):
             columns[ends[rows[e]]], across[ends[rows[e]]] = q, values[e]
             ends[rows[e]] += 1
-    H = np.diag(added)
     start = 0
     for i in range(n):
         for e in range(start, ends[i]):
@@ -312,6 +311,13 @@ def _factored(starts, rows, values, n, group, added, leaning, down):
             for f in range(e, ends[i]):
                 line[columns[f]] += across[e] * across[f]
         start = ends[i]
+
+
+@register_jitable
+def _factored(starts, rows, values, n, group, added, leaning, down):
+    """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
+    H = np.diag(added)
+    add_products(starts, rows, values, n, H)
     for q in range(down.size):
         for r in range(q, down.size):
             if group[r] != group[q]:

@@ -311,12 +311,11 @@ def middle_centres(labels, loss, k, part, alpha):
             alpha[i] = 0.5 * part * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
 
 
-@kernel
-def newton_direction(H, gradient, floor):
-    """-H^-1 gradient by Cholesky's method, and how many pivots had to be mended; H = I + A^T D A is overwritten.
+@register_jitable
+def factor(H, floor):
+    """The factor U of I + H = U^T U takes the place of H's upper triangle; returns how many pivots had to be mended.
 
-    H (d+1, d+1): its upper triangle without the I. No pivot of H is below 1; one that rounding has brought there, or
-    below `floor` times its diagonal entry, is put back.
+    No pivot is below 1; one that rounding has brought there, or below `floor` times its diagonal entry, is put back.
     """
     size = H.shape[0]
     mended = 0
@@ -329,10 +328,10 @@ def newton_direction(H, gradient, floor):
         for i in range(low, high):
             row = H[i, i:]
             for j in range(low, i):
-                factor = H[j, i]
+                part = H[j, i]
                 above = H[j, i:]
                 for k in range(row.size):
-                    row[k] -= factor * above[k]
+                    row[k] -= part * above[k]
             least = max(1.0, floor * diagonal[i])
             pivot = row[0]
             if not pivot >= least:
@@ -344,21 +343,38 @@ def newton_direction(H, gradient, floor):
                 row[k] /= root
         if high < size:
             add_outer_products(H[low:high], -1.0, H, high)
+    return mended
+
+
+@register_jitable
+def descent(U, gradient):
+    """-(U^T U)^-1 gradient, of an upper triangle U."""
+    size = U.shape[0]
     direction = np.empty(size)
     for i in range(size):  # Numba's own -gradient would import much of Numba with every start
         direction[i] = -gradient[i]
     for i in range(size):
-        row = H[i, i:]
+        row = U[i, i:]
         direction[i] /= row[0]
         for k in range(1, row.size):
             direction[i + k] -= direction[i] * row[k]
     for i in range(size - 1, -1, -1):
-        row = H[i, i:]
+        row = U[i, i:]
         total = direction[i]
         for k in range(1, row.size):
             total -= row[k] * direction[i + k]
         direction[i] = total / row[0]
-    return direction, mended
+    return direction
+
+
+@kernel
+def newton_direction(H, gradient, floor):
+    """-H^-1 gradient by Cholesky's method, and how many pivots had to be mended; H = I + A^T D A is overwritten.
+
+    H (d+1, d+1): its upper triangle without the I; floor: of `factor`.
+    """
+    mended = factor(H, floor)
+    return descent(H, gradient), mended
 
 
 def warm(sample: Sample) -> None:

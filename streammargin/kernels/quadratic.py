@@ -73,16 +73,24 @@ def _sweep(H, pieces, bounds, slope, v, awake):
 
 
 @register_jitable
-def scaled_direction(F, gradient):
-    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; both are overwritten."""
-    m = gradient.size
+def scale(F):
+    """F (m, m), its upper triangle, becomes what `factor` takes, of a diagonal of 1; returns the roots of F's own."""
+    m = F.shape[0]
     roots = np.empty(m)
     for r in range(m):
         roots[r] = math.sqrt(F[r, r]) if F[r, r] > 0.0 else 1.0
     for r in range(m):
-        gradient[r] /= roots[r] * RIDGE
         for c in range(r, m):
             F[r, c] /= roots[r] * roots[c] * RIDGE
+    return roots
+
+
+@register_jitable
+def scaled_direction(F, gradient):
+    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; both are overwritten."""
+    roots = scale(F)
+    for r in range(gradient.size):
+        gradient[r] /= roots[r] * RIDGE
     found, _ = newton_direction(F, gradient, RIDGE)
     return found / roots
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from streammargin.kernels import column_steps as kernel
 from streammargin.kernels.order import permutation
+from streammargin.solvers import interior
 from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block, values_of
 
@@ -38,6 +39,7 @@ FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
+OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
 ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
 CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
@@ -84,7 +86,8 @@ def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
     width = problem.features + 1
     stored = entries(problem) + problem.rows
-    return BYTES * stored + 8 * (ROW_VECTORS * problem.rows + 16 * width + min(FEW, width) ** 2)
+    vectors = ROW_VECTORS if interior.linear(problem.loss) is None else interior.ROW_VECTORS
+    return BYTES * stored + 8 * (vectors * problem.rows + 16 * width + min(FEW, width) ** 2)
 
 
 def entries(problem: Problem) -> int:
@@ -159,6 +162,38 @@ def improve(
     return w, following, proof
 
 
+def _caps(problem: Problem, k: int) -> np.ndarray:
+    """What the dual of each row may be at most (n,), in units of the loss; 0 for rows that problem k does not know."""
+    caps = problem.caps[k, problem.codes] * (problem.codes >= 0)
+    return np.where(problem.weights > 0.0, caps * problem.weights, 0.0) if problem.weights.size else caps
+
+
+def approach(
+    problem: Problem, penalty: Split, scratch: dict[str, Any], block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
+    image: np.ndarray, reach: float,
+) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+    """Weights (d+1,) and duals (n,) near to the optimum by interior points, from those of `improve`; None where there
+    are none, or so many columns matter that these steps would take longer.
+    """
+    rows = interior.linear(problem.loss)
+    if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
+        return None
+    columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of])
+    starts, ends, *_ = gathered(problem, scratch, block, k, columns)
+    if columns.size > FEW or OUTER * (ends - starts).sum() ** 2 / problem.rows > columns.size**3 / 3.0:
+        return None
+    columns = in_order(penalty, np.ones(penalty.of.size, bool))
+    found = interior.approach(
+        rows, _caps(problem, k), problem.targets, gathered(problem, scratch, block, k, columns),
+        penalty.roots[penalty.of[columns]], w[columns], alpha, problem.tol, FEW,
+    )  # fmt: skip
+    if found is None:
+        return None
+    w = np.zeros(w.size)
+    w[columns] = found[0]
+    return w, found[1]
+
+
 def minimise(
     problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
     chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int, enough: float,
@@ -172,9 +207,7 @@ def minimise(
     """
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
     softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
-    caps = problem.caps[k, problem.codes] * (problem.codes >= 0)
-    if problem.weights.size:
-        caps = np.where(problem.weights > 0.0, caps * problem.weights, 0.0)
+    caps = _caps(problem, k)
     most = reach if softness > 0.0 else smooth * float(caps.max())
     lengths = float(np.sum(chosen**2)), float(np.sum(alpha**2))
     ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0

@@ -56,8 +56,9 @@ class Method(Solver):
     there: where they are optimal, so is w = 0.
 
     In memory, and where the penalty is a sum over columns or groups of them, w is first moved by many steps on the few
-    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both. Out of core
-    such a pass gathers, of sparse rows, the columns that move at its end (kept_columns.py).
+    columns that matter (column_steps.py), and a pass of the same kind moves the duals and certifies both. Where these
+    steps become hard, interior points take their place once (interior.py). Out of core such a pass gathers, of sparse
+    rows, the columns that move at its end (kept_columns.py).
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
@@ -166,6 +167,7 @@ class Method(Solver):
             "ratio": Array((K,)),
             "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
             "next_reach": Array((K,)),
+            "hard": Array((K,), bool),  # steps on columns were so once
             "zeros": Array((K, width), bool),
             "seen": Number(0),
             "constant": Number(0.0),
@@ -282,10 +284,17 @@ class Method(Solver):
     def _improve(problem: Problem, penalty: column_steps.Split, state: State, k: int, block: Block) -> bool:
         """Steps on the columns that matter, before the rows see w; returns whether they found the duals as well."""
         a = state.arrays
+        reach = float(a["reach"][k])
         w, a["next_reach"][k], proof = column_steps.improve(
-            problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k],
-            float(a["reach"][k]), a["zeros"][k], state.numbers["pass"],
+            problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], reach,
+            a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
+        if a["next_reach"][k] <= reach < math.inf and not a["hard"][k]:
+            a["hard"][k] = True
+            found = column_steps.approach(
+                problem, penalty, state.scratch, block, k, w, a["alpha"][k], a["image"][k], reach
+            )
+            w, proof = found or (w, proof)
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
         if proof is not None:

@@ -134,19 +134,21 @@ def run():
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
-    answers["pdprox by gradients"] = changed(column_steps, "FEW", 0, *cases["pdprox of groups"])
-    answers["mostly zeros"] = changed(thinned, "LEAST", 0, (np.eye(20), y), {"solver": "newton"})
+    answers["pdprox by gradients"] = changed(column_steps, {"FEW": 0}, *cases["pdprox of groups"])
+    always = {"EASY": -1, "OUTER": 0.0}  # steps are hard from the first pass on, and few columns matter
+    answers["pdprox by interior points"] = changed(column_steps, always, *cases["pdprox"])
+    answers["mostly zeros"] = changed(thinned, {"LEAST": 0}, (np.eye(20), y), {"solver": "newton"})
     return answers | {name: figures(data, {**SHORT, **options}) for name, (data, options) in cases.items()}
 
 
-def changed(module, name, value, data, options):
-    """Figures with another constant: a Newton step has too many columns to be factored, or few values are enough."""
-    before = getattr(module, name)
-    setattr(module, name, value)
+def changed(module, constants, data, options):
+    """Figures with other constants: a Newton step has too many columns to be factored, or few values are enough."""
+    before = {name: getattr(module, name) for name in constants}
+    vars(module).update(constants)
     try:
         return figures(data, {**SHORT, **options})
     finally:
-        setattr(module, name, before)
+        vars(module).update(before)
 
 
 def refusal(rows):

@@ -134,6 +134,7 @@ def reading(path, tables, indptr, spans):
     process.start()
     try:
         yield
+        assert process.is_alive(), "the process that was to read failed"
     finally:
         process.kill()
         process.join()

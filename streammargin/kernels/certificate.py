@@ -56,7 +56,8 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
         for k in range(w.shape[0]):
             score = block.exact_dot(i, w[k])
             block.prefetch_weights(i + 1, w[k])
-            block.prefetch_weights(i + 1, theta[k])
+            if has_alpha:
+                block.prefetch_weights(i + 1, theta[k])
             scores[k] = score
             cap = labels.cap(k, row)
             if not cap > 0.0:

@@ -254,8 +254,9 @@ def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge,
 def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, slopes, sweeps):
     """Move duals to where no column pulls beyond its root, one column after the other, in the metric of the slopes.
 
-    Each step goes `over` times the way to the bound of its column, of one that is not penalised just there: between 1
-    and 2 all come to lie within, as none ever moves back. bends (m,): curvatures that are kept; below 0: not known yet.
+    Each step goes `over` times the way to the bound of its column, between 1 and 2, of one that is not penalised just
+    there: relaxed projections, which come to lie within where the rows that bend can. bends (m,): curvatures that are
+    kept; below 0: not known yet.
     Returns the largest part of its root that a column was met at in the last sweep.
     """
     largest = 0.0

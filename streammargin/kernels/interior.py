@@ -6,8 +6,7 @@ import numpy as np
 
 from streammargin.kernels.column_steps import add_products, chosen, sizes
 from streammargin.kernels.jit import kernel
-from streammargin.kernels.newton import descent, factor
-from streammargin.kernels.quadratic import RIDGE, scale
+from streammargin.kernels.quadratic import scaled_descent, scaled_factor
 from streammargin.kernels.samples import Sample
 
 
@@ -47,15 +46,14 @@ def factored(starts, ends, rows, values, stiff, added):
         begins[j + 1] = kept
     H = np.diag(added)
     add_products(begins, on, bent, stiff.size, H)
-    roots = scale(H)
-    factor(H, RIDGE)
+    roots = scaled_factor(H)
     return H, roots
 
 
 @kernel
 def solved(U, roots, b):
     """The solution (m,) of the system that was factored."""
-    return descent(U, b / (roots * -RIDGE)) / roots
+    return scaled_descent(U, roots, -1.0 * b)
 
 
 def warm(sample: Sample) -> None:

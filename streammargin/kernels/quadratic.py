@@ -9,7 +9,7 @@ from numba.extending import register_jitable
 
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
-from streammargin.kernels.newton import newton_direction
+from streammargin.kernels.newton import descent, factor
 from streammargin.kernels.samples import Sample
 from streammargin.specs.penalties.base import Pieces
 
@@ -73,8 +73,11 @@ def _sweep(H, pieces, bounds, slope, v, awake):
 
 
 @register_jitable
-def scale(F):
-    """F (m, m), its upper triangle, becomes what `factor` takes, of a diagonal of 1; returns the roots of F's own."""
+def scaled_factor(F):
+    """The factor of F (m, m), scaled so that its diagonal is 1, takes the place of its upper triangle.
+
+    Returns the roots of the diagonal.
+    """
     m = F.shape[0]
     roots = np.empty(m)
     for r in range(m):
@@ -82,17 +85,21 @@ def scale(F):
     for r in range(m):
         for c in range(r, m):
             F[r, c] /= roots[r] * roots[c] * RIDGE
+    factor(F, RIDGE)
     return roots
 
 
 @register_jitable
+def scaled_descent(U, roots, gradient):
+    """-F^-1 gradient (m,) of an F that was factored."""
+    return descent(U, gradient / (roots * RIDGE)) / roots
+
+
+@register_jitable
 def scaled_direction(F, gradient):
-    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; both are overwritten."""
-    roots = scale(F)
-    for r in range(gradient.size):
-        gradient[r] /= roots[r] * RIDGE
-    found, _ = newton_direction(F, gradient, RIDGE)
-    return found / roots
+    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; F is overwritten."""
+    roots = scaled_factor(F)
+    return scaled_descent(F, roots, gradient)
 
 
 @register_jitable

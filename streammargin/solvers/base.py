@@ -25,7 +25,7 @@ from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
-from streammargin.specs.norms import L2, Grouped, Lp
+from streammargin.specs.norms import L2, Shrunk
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import Labels
@@ -132,7 +132,7 @@ class Problem:
     @property
     def keeps_powers(self) -> bool:
         """Whether the norm keeps more than A^T alpha."""
-        return isinstance(self.norm, (Lp, Grouped))
+        return not isinstance(self.norm, (L2, Shrunk))
 
     @cached_property
     def hard(self) -> bool:

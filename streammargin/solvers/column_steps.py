@@ -39,13 +39,12 @@ FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
 STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
-OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
 ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
 CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
 OVER, LOOK, LOOKS = 1.5, 2, 12  # how far, by how many sweeps before it is seen what they prove, and how often at most
-SURE = 0.9  # of the tolerance, which columns that were not gathered and rounding may add to
-ROW_VECTORS = 8  # of length n, while columns move
+SURE = 0.9  # of the tolerance: the rest is for columns that were not gathered, and rounding
+ROW_VECTORS, COLUMN_VECTORS = 8, 16  # of length n and d+1, while columns move
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
@@ -86,8 +85,10 @@ def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
     width = problem.features + 1
     stored = entries(problem) + problem.rows
-    vectors = ROW_VECTORS if interior.linear(problem.loss) is None else interior.ROW_VECTORS
-    return BYTES * stored + 8 * (vectors * problem.rows + 16 * width + min(FEW, width) ** 2)
+    vectors = (ROW_VECTORS, COLUMN_VECTORS)
+    if interior.linear(problem.loss) is not None:
+        vectors = interior.ROW_VECTORS, COLUMN_VECTORS + interior.COLUMN_VECTORS
+    return BYTES * stored + 8 * (vectors[0] * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
 
 
 def entries(problem: Problem) -> int:
@@ -155,8 +156,9 @@ def improve(
     begun = w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(reach) else COARSE
     chosen, following, proof = minimise(
-        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, FEW, enough, True
-    )
+        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, few=FEW, enough=enough,
+        prove=True,
+    )  # fmt: skip
     w = np.zeros(w.size)
     w[columns] = chosen
     return w, following, proof
@@ -179,8 +181,8 @@ def approach(
     if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
         return None
     columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of])
-    starts, ends, *_ = gathered(problem, scratch, block, k, columns)
-    if columns.size > FEW or OUTER * (ends - starts).sum() ** 2 / problem.rows > columns.size**3 / 3.0:
+    starts, ends = gathered(problem, scratch, block, k, columns)[:2]
+    if columns.size > FEW or interior.dear(columns.size, int((ends - starts).sum()), problem.rows):
         return None
     columns = in_order(penalty, np.ones(penalty.of.size, bool))
     found = interior.approach(
@@ -196,8 +198,8 @@ def approach(
 
 def minimise(
     problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
-    chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, few: int, enough: float,
-    prove: bool,
+    chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, *, few: int, enough: float = ENOUGH,
+    prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """The same of the weights of these columns alone, group by group; matrix: starts, ends, rows and values.
 
@@ -249,7 +251,7 @@ def _pulled_in(problem: Problem, seen: tuple, roots: np.ndarray, state: tuple, h
     """Duals that prove weights to the tolerance, whose f is `height`, as far as these columns tell; None: not found.
 
     Those of the weights themselves, which `state` has, would have to shrink until the last column pulls no more than
-    its root: that takes a hundred times the accuracy. These leave the few columns that are beyond, by projections, and
+    its root: that takes far more accuracy. These leave the few columns that are beyond, by projections, and
     the others where they are. The further they move, the less they prove: soon it is seen that they will not.
     """
     below, caps, _, *matrix = seen

@@ -21,13 +21,15 @@ from streammargin.kernels import interior as kernel
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
 AWAY = 10.0  # times mu: weights whose columns matter in any case
+OFTEN = 2  # times that a column comes in before it stays: some would come and go for ever
 CENTRED = 0.01  # of the mean product of a weight or margin with its dual, as the objective has it: the first mu
 INSIDE, APART = 1e-4, 0.1  # how far in from their ends the first duals are, and the first slacks of columns
 BOUNDARY = 0.95  # of the way to where something would be 0
 STEPS = 50
+OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
 REACHED, KEPT = 0.1, 0.9  # of the tolerance: the gap at which it ends, and that without what goes to 0
 SETTLED = 100.0  # times mu: smaller weights do, by then
-ROW_VECTORS = 30  # of length n, meanwhile
+ROW_VECTORS, COLUMN_VECTORS = 30, 24  # of length n and d+1, meanwhile
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
 
@@ -60,12 +62,21 @@ class Point(NamedTuple):
         return share / max(share, *fall[:4]), share / max(share, *fall[4:])
 
 
+def dear(columns: int, entries: int, rows: int) -> bool:
+    """Whether the sum over the rows, of columns that store so many values, takes longer than factoring so many."""
+    return OUTER * entries**2 / rows > columns**3 / 3.0
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sum(a * b))  # BLAS would give it to several threads, whose number would decide its last bits
+
+
 def _mean(products: list[np.ndarray]) -> float:
     return sum(float(np.sum(one)) for one in products) / sum(one.size for one in products)
 
 
 def _objective(roots: np.ndarray, w: np.ndarray, low: np.ndarray, span: np.ndarray, off: np.ndarray) -> float:
-    return float(roots @ np.abs(w) + low @ off + span @ np.maximum(off, 0.0))
+    return _dot(roots, np.abs(w)) + _dot(low, off) + _dot(span, np.maximum(off, 0.0))
 
 
 def _step(
@@ -104,8 +115,8 @@ def _step(
 
 
 def linear(loss: Any) -> tuple[float, float, float] | None:
-    """(low, span, height): what the duals of a row of weight 1 may be, and the slope of its dual objective, if that is
-    the same in all of them.
+    """(low, high, height): what the duals of a row of weight 1 lie between, and the slope of its dual objective, if
+    that is the same in all of them.
     """
     if not hasattr(loss, "feasible"):
         return None
@@ -115,7 +126,7 @@ def linear(loss: Any) -> tuple[float, float, float] | None:
     ends, middle = (loss.dual(low, 1.0), loss.dual(high, 1.0)), loss.dual(0.5 * (low + high), 1.0)
     if abs(middle - 0.5 * sum(ends)) > 1e-12 * (abs(middle) + high - low):  # it is concave
         return None
-    return low, high - low, (ends[1] - ends[0]) / (high - low)
+    return low, high, (ends[1] - ends[0]) / (high - low)
 
 
 @np.errstate(all="ignore")
@@ -124,36 +135,39 @@ def approach(
     w: np.ndarray, alpha: np.ndarray, tol: float, few: int,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """Weights (m,) and duals (n,) whose relative gap is about tol, from others; None where more than `few` columns
-    matter, or it does not end.
+    matter, or their sum takes longer than it would to factor so many, or it does not end.
 
     rows: of `linear`; caps (n,), 0 for rows that do not count; targets (n,) or (0,); matrix: all columns; roots (m,),
     of which the last one may be 0.
     """
     n, m, there = caps.size, int(np.count_nonzero(roots)), caps > 0.0
-    low, span = rows[0] * caps, np.where(there, rows[1] * caps, 1.0)  # of a row that does not count: alone on its path
+    low, high = rows[0] * caps, rows[1] * caps
+    span = np.where(there, high - low, 1.0)  # of a row that does not count: alone on its path
     height = np.where(there, rows[2] + (targets if targets.size else 0.0), 0.0)
     x = np.clip(alpha - low, INSIDE * span, (1.0 - INSIDE) * span)
     off = height - kernel.margins(*matrix, w, n)
     mu = CENTRED * _objective(roots, w, low, span, off) / (2 * (m + n))
     y, over, under = span - x, mu / x + np.maximum(-off, 0.0), mu / (span - x) + np.maximum(off, 0.0)
-    near, up, down, left, right = np.zeros(m, bool), np.maximum(w[:m], 0.0), np.maximum(-w[:m], 0.0), roots, roots
-    w, left, right = w.copy(), left[:m].copy(), right[:m].copy()
+    near, came = np.zeros(m, bool), np.zeros(m, np.int64)
+    up, down = np.maximum(w[:m], 0.0), np.maximum(-w[:m], 0.0)
+    w, left, right = w.copy(), roots[:m].copy(), roots[:m].copy()
     gap, found = math.inf, None
     for _ in range(STEPS):
-        alpha = np.where(there, low + x, 0.0)
+        alpha = np.clip(low + x, low, high)  # both ends are 0 of a row that does not count
         pulled = kernel.pulls(*matrix, alpha)
         size = np.abs(pulled[:m])
-        last, near = near, (size > NEAR * roots[:m]) | (np.abs(up - down) > AWAY * mu)
-        new, gone = near & ~last, last & ~near
+        last, near = near, (size > NEAR * roots[:m]) | (np.abs(up - down) > AWAY * mu) | (came > OFTEN)
+        new = near & ~last
+        came += new
         left[new] = np.maximum(roots[:m] - pulled[:m], APART * roots[:m])[new]
         right[new] = np.maximum(roots[:m] + pulled[:m], APART * roots[:m])[new]
         up[new] += mu / left[new]
         down[new] += mu / right[new]
-        up[gone] = down[gone] = 0.0
+        up[~near] = down[~near] = 0.0
         w[:m] = np.where(near, up - down, 0.0)
         off = height - kernel.margins(*matrix, w, n)
         value = _objective(roots, w, low, span, off)
-        bound = min(1.0, float(np.min(roots[:m] / np.maximum(size, 1e-300), initial=1.0))) * float(alpha @ height)
+        bound = min(1.0, float(np.min(roots[:m] / np.maximum(size, 1e-300), initial=1.0))) * _dot(alpha, height)
         before, gap = gap, (value - bound) / value if value > 0.0 else 0.0
         if gap <= REACHED * tol:
             settled = np.where((np.abs(w) > SETTLED * mu) | (roots == 0.0), w, 0.0)
@@ -164,9 +178,9 @@ def approach(
         if gap <= KEPT * tol:
             found = w.copy(), alpha
         chosen = np.append(np.flatnonzero(near), np.arange(m, roots.size))
-        if chosen.size > few:
-            return found
         part = (matrix[0][chosen], matrix[1][chosen], *matrix[2:])
+        if chosen.size > few or dear(few, int((part[1] - part[0]).sum()), n):
+            return found
         point = Point(up[near], down[near], over, under, left[near], right[near], x, y)
         pulls = roots[:m][near] - pulled[:m][near], roots[:m][near] + pulled[:m][near], pulled[m:]
         shift, point = _step(part, point, off, pulls)

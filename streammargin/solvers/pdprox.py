@@ -167,7 +167,7 @@ class Method(Solver):
             "ratio": Array((K,)),
             "reach": Array((K,)),  # of the duals, where w moves by steps on columns; 0: it does not
             "next_reach": Array((K,)),
-            "hard": Array((K,), bool),  # steps on columns were so once
+            "interior tried": Array((K,), bool),  # as steps on columns had become hard
             "zeros": Array((K, width), bool),
             "seen": Number(0),
             "constant": Number(0.0),
@@ -289,8 +289,8 @@ class Method(Solver):
             problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], reach,
             a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
-        if a["next_reach"][k] <= reach < math.inf and not a["hard"][k]:
-            a["hard"][k] = True
+        if a["next_reach"][k] <= reach < math.inf and not a["interior tried"][k]:
+            a["interior tried"][k] = True
             found = column_steps.approach(
                 problem, penalty, state.scratch, block, k, w, a["alpha"][k], a["image"][k], reach
             )

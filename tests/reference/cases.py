@@ -14,7 +14,7 @@ import streammargin as sm
 from streammargin import kernels
 from streammargin.data import thinned
 from streammargin.kernels.sdca import sdca_block
-from streammargin.solvers import column_steps
+from streammargin.solvers import column_steps, interior
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py"}  # these compile, or warm
 KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)
@@ -134,21 +134,26 @@ def run():
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
-    answers["pdprox by gradients"] = changed(column_steps, {"FEW": 0}, *cases["pdprox of groups"])
-    always = {"EASY": -1, "OUTER": 0.0}  # steps are hard from the first pass on, and few columns matter
-    answers["pdprox by interior points"] = changed(column_steps, always, *cases["pdprox"])
-    answers["mostly zeros"] = changed(thinned, {"LEAST": 0}, (np.eye(20), y), {"solver": "newton"})
+    answers["pdprox by gradients"] = changed({(column_steps, "FEW"): 0}, *cases["pdprox of groups"])
+    always = {(column_steps, "EASY"): -1, (interior, "OUTER"): 0.0}  # steps are hard at once, and few columns matter
+    answers["pdprox by interior points"] = changed(always, *cases["pdprox"])
+    answers["mostly zeros"] = changed({(thinned, "LEAST"): 0}, (np.eye(20), y), {"solver": "newton"})
     return answers | {name: figures(data, {**SHORT, **options}) for name, (data, options) in cases.items()}
 
 
-def changed(module, constants, data, options):
-    """Figures with other constants: a Newton step has too many columns to be factored, or few values are enough."""
-    before = {name: getattr(module, name) for name in constants}
-    vars(module).update(constants)
+def changed(constants, data, options):
+    """Figures with other constants (module, name): a Newton step has too many columns to be factored, and the like."""
+    before = {(module, name): getattr(module, name) for module, name in constants}
+    _set(constants)
     try:
         return figures(data, {**SHORT, **options})
     finally:
-        vars(module).update(before)
+        _set(before)
+
+
+def _set(constants):
+    for (module, name), value in constants.items():
+        setattr(module, name, value)
 
 
 def refusal(rows):

@@ -44,6 +44,7 @@ WAYS += [
 WAYS += [("homotopic", "separable", {"stochastic": True}), ("homotopic", "separable", {"average": False})]
 WAYS += [("batch-perceptron", "separable", {"average": False}), ("adaptive", "separable", {"schedule": "proven"})]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
+WAYS += [("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss}) for loss in ("hinge", "logistic")]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
 
 
@@ -56,7 +57,8 @@ def data_of(kind):
     X, y = noisy(90)
     if kind == "numbers":
         return X[:10] + 0.1, y[:10] * 1.5
-    return X.astype(np.float32 if kind == "float32" else float), (np.arange(90) % 3 if kind == "classes" else y)
+    classes = np.arange(90) % 3
+    return X.astype(np.float32 if kind == "float32" else float), classes if kind in ("classes", "in memory") else y
 
 
 def identifier(way):
@@ -74,7 +76,7 @@ def trained(monkeypatch):
     blocks: their number or bounds, 0 for rows in memory.
     """
 
-    def train(way, form, loop=None, data=None, blocks=5, sample_weight=None):
+    def train(way, form, loop=None, data=None, blocks=None, sample_weight=None):
         ran, sweeps = [], []
 
         def looped(run, between):
@@ -89,12 +91,16 @@ def trained(monkeypatch):
         if isinstance(options.get("C"), list):
             options = {**options, "valid": (as_form(X, form, X.dtype)[::3], y[::3])}
         X, y = (X, y) if data is None else data
+        blocks = blocks if blocks is not None else 0 if kind == "in memory" else 5
         bounds = np.linspace(0, len(y), blocks + 1).astype(int) if isinstance(blocks, int) else blocks
         rows = as_form(X, form, X.dtype)
         in_memory = ArraySource(rows, y, sample_weight)
         source = in_memory if blocks == 0 else CountingSource(rows, y, bounds, sample_weight)
         if kind == "large":
             monkeypatch.setattr("streammargin.solvers.active_set.LIMIT", 100)
+        if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
+            monkeypatch.setattr("streammargin.solvers.column_steps.EASY", -1)
+            monkeypatch.setattr("streammargin.solvers.interior.OUTER", 0.0)
         monkeypatch.setattr("streammargin.training.job.run", looped)
         result = sm.train(source, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
         result.ran, result.source, result.sweeps = ran[0], source, len(sweeps)

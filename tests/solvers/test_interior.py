@@ -17,8 +17,8 @@ C = 2.0
     "loss, given, expected",
     [
         ("hinge", {}, (0.0, 1.0, 1.0)),
-        ("absolute_error", {}, (-1.0, 2.0, 0.0)),
-        ("quantile", {"quantile": 0.3}, (-0.7, 1.0, 0.0)),
+        ("absolute_error", {}, (-1.0, 1.0, 0.0)),
+        ("quantile", {"quantile": 0.3}, (-0.7, 0.3, 0.0)),
         ("epsilon_insensitive", {"epsilon": 0.1}, None),
         ("generalized_hinge", {}, None),
         ("smooth_hinge", {}, None),
@@ -41,9 +41,10 @@ def program(A, roots, low, span, height):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("bounds", [(0.0, 1.0, 1.0), (-0.3, 1.0, 0.0)], ids=["hinge", "quantile"])
+@pytest.mark.parametrize("bounds", [(0.0, 1.0, 1.0), (-0.3, 0.7, 0.0)], ids=["hinge", "quantile"])
 @pytest.mark.parametrize("free", [False, True], ids=["penalised", "with a constant"])
-def test_they_find_what_highs_finds(bounds, free, seed):
+def test_they_find_what_highs_finds(monkeypatch, bounds, free, seed):
+    monkeypatch.setattr(interior, "OUTER", 0.0)
     random = np.random.default_rng(seed)
     n, m = 60, 40
     A = random.standard_normal((n, m)) * (random.random((n, m)) < 0.4)
@@ -58,22 +59,45 @@ def test_they_find_what_highs_finds(bounds, free, seed):
     found = interior.approach(bounds, caps, targets, matrix, roots, np.zeros(m), np.zeros(n), 1e-6, m)
     assert found is not None
     w, alpha = found
-    low, span = bounds[0] * caps, bounds[1] * caps
+    low, span = bounds[0] * caps, (bounds[1] - bounds[0]) * caps
     height = np.where(caps > 0.0, bounds[2] + (targets if targets.size else 0.0), 0.0)
     off = height - A @ w
     optimum = program(A, roots, low, span, height)
     assert roots @ np.abs(w) + low @ off + span @ np.maximum(off, 0.0) == pytest.approx(optimum, rel=1e-5, abs=1e-5)
-    assert np.all(alpha >= low) and np.all(alpha <= low + span)
+    assert np.all(alpha >= low) and np.all(alpha <= bounds[1] * caps)
     assert np.all(np.abs(A.T @ alpha) <= roots + 1e-3)
     assert alpha @ height == pytest.approx(optimum, rel=1e-3)
 
 
-def test_there_are_none_where_too_many_columns_matter():
+def test_there_are_none_where_too_many_columns_matter(monkeypatch):
     A = sp.csc_matrix(np.eye(4))
     matrix = A.indptr[:-1].astype(np.int64), A.indptr[1:].astype(np.int64), A.indices, A.data
     few = (np.full(4, 9.0), np.empty(0), matrix, np.ones(4), np.zeros(4), np.full(4, 4.5), 1e-3)
     assert interior.approach((0.0, 1.0, 1.0), *few, 3) is None
+    monkeypatch.setattr(interior, "OUTER", 0.0)
     assert interior.approach((0.0, 1.0, 1.0), *few, 4) is not None
+    monkeypatch.setattr(interior, "OUTER", 99.0)  # the sum over the rows takes longer than to factor so many
+    assert interior.approach((0.0, 1.0, 1.0), *few, 4) is None
+
+
+@pytest.mark.parametrize("loss", [{"loss": "absolute_error"}, {"loss": "quantile", "quantile": 0.3}], ids=str)
+def test_weights_of_rows_and_targets(monkeypatch, loss):
+    """Rows of weight 2 are two rows, and those of weight 0 are absent."""
+    X, y = noisy(90, 40, seed=2)
+    targets, weights = X[:, 0] + y + 1.0, np.random.default_rng(5).integers(0, 4, 90).astype(float)
+    rows = sp.csr_matrix(X * (np.random.default_rng(0).random(X.shape) < 0.5))
+    taken, tried = [], interior.approach
+    monkeypatch.setattr(interior, "approach", lambda *given: taken.append(tried(*given)) or taken[-1])
+    monkeypatch.setattr(interior, "OUTER", 0.0)
+    monkeypatch.setattr(column_steps, "EASY", -1)
+    options = {"solver": "pdprox", "penalty": "l1", "C": 3.0, "tol": 1e-6, "bias": 1.0, **loss}
+    again = np.repeat(np.arange(90), weights.astype(int))
+    one, two = (
+        sm.train((rows, targets), sample_weight=weights, **options),
+        sm.train((rows[again], targets[again]), **options),
+    )
+    assert one.converged and two.converged and len(taken) == 2 and all(found is not None for found in taken)
+    assert one.certificate["primal"] == pytest.approx(two.certificate["primal"], rel=2e-6)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -82,7 +106,7 @@ def test_they_take_the_place_of_many_passes(monkeypatch, form, free):
     X, y = noisy(400, 300, seed=1)
     data = as_form(X * (np.random.default_rng(0).random(X.shape) < 0.3), form), y
     options = {"solver": "pdprox", "penalty": "l1", "C": 50.0, "tol": 1e-4, "bias": 1.0 if free else 0.0, "passes": 500}
-    monkeypatch.setattr(column_steps, "OUTER", 0.0)
+    monkeypatch.setattr(interior, "OUTER", 0.0)
     some = sm.train(data, **options)
     monkeypatch.setattr(column_steps, "FEW", 0)
     many = sm.train(data, **options)

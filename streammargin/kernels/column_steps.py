@@ -283,6 +283,16 @@ def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, s
 
 
 @kernel
+def mean_square(starts, ends, values):
+    """The mean of ||A_j||^2 over the columns."""
+    total = 0.0
+    for j in range(starts.size):
+        for e in range(starts[j], ends[j]):
+            total += values[e] * values[e]
+    return total / max(1, starts.size)
+
+
+@kernel
 def dual_value(loss, targets, caps, duals):
     """What the rows add to the dual objective."""
     total = 0.0
@@ -453,5 +463,6 @@ def warm(sample: Sample) -> None:
         newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
         pull_in(loss, np.ones(n), starts, ends, rows, values, one, 1.0, -one, *state[1:], 1)
         dual_value(loss, none, np.ones(n), state[1])
+    mean_square(starts, ends, values)
     penalty(*rest, w)
     sweep(1.0, -one, starts, ends, rows, values, *rest, np.arange(d), w, *state[1:])

@@ -38,7 +38,9 @@ QUICK, EASY = 2, 5  # rounds after the first that tell that reach may grow fast,
 FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS were not enough
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
-STAY = 0.01  # of the ridge (||alpha|| / ||w||)^2 / reach, which keeps w where columns are much the same
+# of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / reach, and of how f may bend at
+# most, as weights that have far to go would be held for ever
+STAY = 0.01
 ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
 CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
@@ -211,9 +213,12 @@ def minimise(
     softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
     caps = _caps(problem, k)
     most = reach if softness > 0.0 else smooth * float(caps.max())
-    lengths = float(np.sum(chosen**2)), float(np.sum(alpha**2))
-    ridge = STAY * softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
-    squares = np.where(penalty.roots[penalty.of[columns]] > 0.0, penalty.square, 0.0)
+    penalised = penalty.roots[penalty.of[columns]] > 0.0  # the constant says nothing of how large weights are
+    lengths = float(np.sum(chosen[penalised] ** 2)), float(np.sum(alpha**2))
+    ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
+    bend = max(most, float(problem.costs[k])) * kernel.mean_square(matrix[0], matrix[1], matrix[3])
+    ridge = STAY * min(ridge, bend)
+    squares = np.where(penalised, penalty.square, 0.0)
     rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
     seen = (below, caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))

@@ -438,3 +438,16 @@ def test_large_rows_and_steps_that_rounding_loses(penalty):
     figures, best = result.certificate, make_penalty(penalty, Given(**given)).value(np.full(8, 1e-9))  # no loss is left
     assert 0.0 < figures["dual"] <= best * (1 + 1e-12) and best <= figures["primal"] * (1 + 1e-12)
     assert figures["gap"] < 1.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("share", [0.97, 3.0])
+def test_a_constant_that_is_not_penalised_holds_nothing_back(seed, share):
+    """Near the C at which weights leave 0 all that is not 0 is the constant, and that of centred numbers nearly is."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((random.integers(20, 200), 5))
+    y = random.standard_normal(len(X))
+    wakes = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
+    options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile", "quantile": 0.9}
+    result = sm.train((X, y), C=share * wakes, tol=1e-6, passes=60, **options)
+    assert result.converged

@@ -38,8 +38,8 @@ QUICK, EASY = 2, 5  # rounds after the first that tell that reach may grow fast,
 FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS were not enough
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
 BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
-# of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / reach, and of how f may bend at
-# most, as weights that have far to go would be held for ever
+# of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / reach, and of how f may bend
+# at most, as weights that have far to go would be held for ever
 STAY = 0.01
 ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once

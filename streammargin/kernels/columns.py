@@ -1,4 +1,4 @@
-"""Column statistics of a block, for scaling and for the advice to scale."""
+"""Column statistics of a block: for scaling, for the advice to scale, and for samples that leave no column out."""
 
 from __future__ import annotations
 
@@ -77,6 +77,22 @@ def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
 
 
 @kernel
+def sparse_shares(data, indices, indptr, weights, squares, out):
+    """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the part of its columns that a row is; squares (d,) is written."""
+    squares[:] = 0.0
+    for i in range(out.size):
+        for k in range(indptr[i], indptr[i + 1]):
+            squares[indices[k]] += weights[i] * (np.float64(data[k]) * np.float64(data[k]))
+    for j in range(squares.size):
+        squares[j] = 1.0 / squares[j] if squares[j] > 0.0 else 0.0
+    for i in range(out.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += squares[indices[k]] * (np.float64(data[k]) * np.float64(data[k]))
+        out[i] = weights[i] * total
+
+
+@kernel
 def extremes(largest):
     """Where the largest value stands, and the smallest but for zeros; -1 where all are 0."""
     large = small = -1
@@ -116,4 +132,5 @@ def warm(sample: Sample) -> None:
     else:
         sparse_columns(block.data, block.indices, block.indptr, codes, none, largest, total, squares)
         sparse_ranges(block.data, block.indices, block.indptr, codes, none, 0, 1, ranges)
+        sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, total)
         scale_sparse(block.data.copy(), block.indices, np.ones(2))

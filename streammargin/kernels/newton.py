@@ -29,6 +29,7 @@ SUMS = CARRY + 2
 CHUNK = 512  # rows whose share of H is added together
 FLAT = 0.03  # a search ends where the slope is this part of what it was: the next step has a way of its own
 TRIALS = 60
+BEYOND = 1e30  # a margin whose loss is 0, and where no step leads
 
 
 @kernel
@@ -42,7 +43,7 @@ def newton_sums(
     softness  (K,); w (K, d+1); blur (K,) eps times the norms of w
     norms     (n,) norms of the rows, 0 until first needed; or (0,): they are not kept
     alpha     (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
-    margins   (K, n) out: a_i.w; products (K, n) out: by how much that changed; either may be (K, 0)
+    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: by how much that changed, or (0, n)
     keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
               distance from where the loss bends; of several problems the least
     image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted
@@ -90,7 +91,7 @@ def newton_sums(
                 if cap > 0.0:
                     m += 1
                     mistakes += labels.wrong(k, row, u)
-                    if products.shape[1] > 0:
+                    if products.shape[0] > 0:
                         products[k, row] = u - margins[k, row]
                     if margins.shape[1] > 0:
                         margins[k, row] = u
@@ -186,29 +187,60 @@ def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
 
 
 @kernel
-def newton_model(block, numbers, labels, loss, k, softness, alpha, margins, image, H):
-    """The image (d+1,) and the matrix H (d+1, d+1) of problem k, added to, from the margins of its weights.
+def row_caps(labels, k, first, margins, caps):
+    """caps (m,) out: those of the rows from `first`. A row that is absent gets one of 1 and a margin no loss feels."""
+    for i in range(caps.size):
+        caps[i] = labels.cap(k, first + i)
+        if not caps[i] > 0.0:
+            caps[i], margins[i] = 1.0, BEYOND
 
-    alpha, margins (n,); as newton_sums adds them, without what a certificate needs beside them.
+
+@kernel
+def attain(loss, softness, caps, alpha, margins, a, slopes, sums):
+    """a_i and their slopes, out, at these margins; PRIMAL, DUAL, GAP and FREE of the sums (SUMS,) are written.
+
+    alpha: the centres, or (0,) without softness; else all (n,).
     """
-    pulling, pulls = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    free, slopes = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    few = np.zeros((TOGETHER, image.size))
+    none = np.zeros(CHUNK)
+    sums[:] = 0.0
+    for low in range(0, caps.size, CHUNK):
+        high = min(low + CHUNK, caps.size)
+        off = none[: high - low]
+        primal, dual, gap, _, _, _ = chunk_terms(
+            loss, softness, caps[low:high], margins[low:high], alpha[low:high], off, off, a[low:high], slopes[low:high]
+        )
+        sums[PRIMAL] += primal
+        sums[DUAL] += dual
+        sums[GAP] += gap
+        for i in range(low, high):
+            sums[FREE] += slopes[i] > 0.0
+
+
+@kernel
+def add_image(block, numbers, labels, k, alpha, image):
+    """image (d+1,) += sum_i alpha_i a_i over the rows of the block; alpha (n,)."""
+    rows, pulls = np.empty(CHUNK, np.int64), np.empty(CHUNK)
     for start in range(0, block.rows(), CHUNK):
-        added = count = 0
+        count = 0
         for i in range(start, min(start + CHUNK, block.rows())):
             row = numbers.row(i)
-            cap = labels.cap(k, row)
-            if cap > 0.0:
-                L = softness / cap
-                a = loss.step(alpha[row], margins[row], L, cap)
-                slope = loss.slope(a, L, cap)
-                pulling[added], pulls[added] = i, labels.sign(k, row) * a
-                added += a != 0.0
-                free[count], slopes[count] = i, slope
-                count += slope > 0.0
-        block.add_rows(pulling[:added], pulls[:added], image)
-        block.add_gram(free[:count], slopes[:count], few, H)
+            rows[count], pulls[count] = i, labels.sign(k, row) * alpha[row]
+            count += alpha[row] != 0.0
+        block.add_rows(rows[:count], pulls[:count], image)
+
+
+@kernel
+def add_matrix(block, numbers, slopes, H):
+    """H (d+1, d+1) += sum_i slope_i x_i x_i^T over the rows of the block, its upper triangle only; slopes (n,)."""
+    rows, factors = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    few = np.zeros((TOGETHER, H.shape[0]))
+    for start in range(0, block.rows(), CHUNK):
+        count = 0
+        for i in range(start, min(start + CHUNK, block.rows())):
+            row = numbers.row(i)
+            rows[count], factors[count] = i, slopes[row]
+            count += slopes[row] > 0.0
+        block.add_gram(rows[:count], factors[:count], few, H)
 
 
 @kernel
@@ -233,17 +265,26 @@ def subtract_image(block, numbers, labels, k, alpha, offset):
 
 
 @kernel
-def lowest(labels, loss, k, softness, alpha, margins, products, along, square, slope, limit):
+def lowest(labels, loss, k, softness, caps, alpha, margins, products, along, square, slope, limit):
     """The t in (0, limit) where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
 
-    The M_i are at the margins + t products, both (n,), of problem k. Newton's method from t = 1, kept in the interval
-    that still holds the minimum.
+    The M_i are at the margins + t products; centres alpha, margins, products (n,), and caps as row_caps gives them, or
+    (0,), where there is no room. Newton's method from t = 1, kept in the interval that still holds the minimum.
     """
     low, high, t = 0.0, limit, min(1.0, 0.5 * limit)
+    cap, margin = np.empty(CHUNK), np.empty(CHUNK)
     for _ in range(TRIALS):
-        first, second = slope_along(labels, loss, k, softness, alpha, margins, products, t)
-        first += along + t * square
-        second += square
+        first, second = along + t * square, square
+        for start in range(0, margins.size, CHUNK):
+            stop = min(start + CHUNK, margins.size)
+            there, those = caps[start:stop], margins[start:stop]
+            if caps.size == 0:
+                there, those = cap[: stop - start], margin[: stop - start]
+                those[:] = margins[start:stop]
+                row_caps(labels, k, start, those, there)
+            slope_there, bend = chunk_slope(loss, softness, there, those, alpha[start:stop], products[start:stop], t)
+            first += slope_there
+            second += bend
         if abs(first) <= FLAT * abs(slope):
             break
         if first < 0.0:
@@ -256,38 +297,19 @@ def lowest(labels, loss, k, softness, alpha, margins, products, along, square, s
     return t
 
 
-@register_jitable
-def slope_along(labels, loss, k, softness, alpha, margins, products, t):
-    """First and second derivative of sum_i M_i at the margins + t products, along the products; all (n,)."""
-    caps, centres, margin, along = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
-    first, second = 0.0, 0.0
-    for start in range(0, margins.size, CHUNK):
-        m = 0
-        for i in range(start, min(start + CHUNK, margins.size)):
-            cap = labels.cap(k, i)
-            caps[m], margin[m], along[m] = cap, margins[i] + t * products[i], products[i]
-            if alpha.size > 0:
-                centres[m] = alpha[i]
-            m += cap > 0.0
-        slope, bend = chunk_slope(loss, softness, caps[:m], margin[:m], centres[:m], along[:m])
-        first += slope
-        second += bend
-    return first, second
-
-
 @kernel(wide_sums=True)
-def chunk_slope(loss, softness, caps, margins, centres, along):
-    """First and second derivative of sum_i M_i at these margins, along `along`, over the rows of a chunk; all (m,)."""
+def chunk_slope(loss, softness, caps, margins, centres, along, t):
+    """First and second derivative of sum_i M_i at the margins + t along, over the rows of a chunk; all (m,)."""
     first, second = 0.0, 0.0
     if softness == 0.0:
         for r in range(caps.size):
-            a, _value, _share, bend = attained(loss, margins[r], caps[r])
+            a, _value, _share, bend = attained(loss, margins[r] + t * along[r], caps[r])
             first -= a * along[r]
             second += bend * along[r] * along[r]
         return first, second
     for r in range(caps.size):
         L = softness / caps[r]
-        a = loss.step(centres[r], margins[r], L, caps[r])
+        a = loss.step(centres[r], margins[r] + t * along[r], L, caps[r])
         first -= a * along[r]
         second += loss.slope(a, L, caps[r]) * along[r] * along[r]
     return first, second
@@ -383,15 +405,18 @@ def warm(sample: Sample) -> None:
     for loss in sample.losses("distance"):
         newton_sums(
             block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), pair, False,
-            pair.copy(), pair[:, :0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
+            pair.copy(), pair[:0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
             counts(),
         )  # fmt: skip
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
-        chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0])
-        newton_model(block, numbers, labels, loss, 0, 1.0, pair[0], pair[0], weights()[0], np.zeros((3, 3)))
-        lowest(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 0.0, 1.0, -1.0, np.inf)
+        chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)
+        attain(loss, 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
+        lowest(labels, loss, 0, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0, np.inf)
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
         middle_centres(labels, loss, 0, 1.0, pair[0].copy())
+    row_caps(labels, 0, 0, pair[0].copy(), np.zeros(2))
+    add_image(block, numbers, labels, 0, pair[0], weights()[0])
+    add_matrix(block, numbers, pair[0], np.zeros((3, 3)))
     signed_products(block, numbers, labels, 0, weights()[0], pair[0])
     subtract_image(block, numbers, labels, 0, pair[0], weights()[0])
     newton_direction(np.zeros((3, 3)), np.ones(3), 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
 STEPS = 80  # of a problem that is solved to the end
+QUICK = 3  # steps that tell that the softness may fall faster
+# rows that bend, in multiples of the columns, that are left where the softness falls before a step is done, and how far
+FREE, WORTH = 10, 0.7
 SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 
 
@@ -31,63 +35,81 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     return found if -math.inf < found @ gradient < 0.0 else -gradient  # nor where that is no number
 
 
-def descend(
-    parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, k: int, loss: Any, softness: float, alpha: np.ndarray,
-    margins: np.ndarray, products: np.ndarray, w: np.ndarray, gradient: np.ndarray, image: np.ndarray, H: np.ndarray,
-) -> float:  # fmt: skip
-    """One Newton step of problem k, as long as takes it to the lowest point on its way; w (d+1,) is moved.
+@dataclass
+class Proximal:
+    """How soft a proximal step is, relative to the caps, the dual objective at its centres, and steps made in it."""
 
-    alpha, margins (n,) and A^T a `image` (d+1,) are those of w; products (n,) is written. Returns by how much the
-    quadratic model fell: half the squared Newton decrement.
-    """
-    p = direction(H, gradient)
-    for numbers, block in parts:
-        kernel.signed_products(block, numbers, labels, k, p, products)
-    along = float((gradient + image) @ p)  # the derivative of 1/2 ||w||^2 and of what is linear, at w
-    slope = float(gradient @ p)
-    w += p * kernel.lowest(labels, loss, k, softness, alpha, margins, products, along, float(p @ p), slope, math.inf)
-    return -0.5 * slope
+    softness: float
+    height: float = -math.inf
+    steps: int = 0
+
+    def harder(self, softness: float, height: float) -> None:
+        self.softness, self.height, self.steps = softness, height, 0
 
 
 def solve(
-    parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, loss: Any, softness: float, alpha: np.ndarray,
-    w: np.ndarray, offset: np.ndarray, enough: float, part: float,
+    parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, loss: Any, proximal: Proximal, alpha: np.ndarray,
+    w: np.ndarray, offset: np.ndarray, enough: float, part: float, most: int = STEPS, last_move: bool = True,
 ) -> int:  # fmt: skip
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
 
-    labels: of these m rows and one problem. alpha (m,), the duals to start from, and w (d+1,) are changed in place.
-    Ends where the gap is below `enough`, or below this part of the primal objective. Without softness it ends with the
-    step before which the quadratic model was so near to its minimum.
+    labels: of these m rows and one problem. alpha (m,), the centres, w (d+1,) and the proximal step are changed in
+    place. Ends where the gap is below `enough`, or below this part of the primal objective, after one step at least;
+    the duals that have it are the centres then, if `last_move`. Without softness it ends with the step before which
+    the quadratic model was so near to its minimum.
     """
-    size = w.size
-    margins, products = np.zeros((1, alpha.size)), np.zeros(alpha.size)
-    image, H, totals = np.zeros((1, size)), np.zeros((1, size, size)), np.zeros((1, kernel.SUMS))
-    first, none, keys, wrong = np.array([0]), margins[:, :0], np.empty(0, np.float32), np.zeros(1, np.int64)
-    no_blur, norms = np.zeros(1), np.ones(alpha.size)  # nothing is certified here
-    soft, all_w, all_alpha = np.array([softness]), w[None], alpha[None]
-    for step in range(STEPS):
-        for sums in (image, H, totals):
-            sums[:] = 0.0
+    margins, products, caps, a, slopes = (np.zeros(alpha.size or labels.codes.size) for _ in range(5))
+    image, H, totals = np.zeros(w.size), np.zeros((w.size, w.size)), np.zeros(kernel.SUMS)
+    for numbers, block in parts:
+        kernel.signed_products(block, numbers, labels, 0, w, margins)
+    kernel.row_caps(labels, 0, 0, margins, caps)
+    made = 0
+    while True:
+        change = np.negative(a, out=products)
+        kernel.attain(loss, proximal.softness, caps, alpha, margins, a, slopes, totals)
+        change += a  # that of most rows is 0
         for numbers, block in parts:
-            kernel.newton_sums(
-                block, numbers, labels, loss, first, 1, soft, all_w, no_blur, norms, all_alpha, False, margins, none,
-                keys, image, H, totals, wrong,
-            )  # fmt: skip
-        gradient = w - offset - image[0]
-        away, gap = 0.5 * float(gradient @ gradient), totals[0, kernel.GAP]
-        primal = totals[0, kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
+            kernel.add_image(block, numbers, labels, 0, change, image)
+        gradient = w - offset - image
+        away, gap = 0.5 * float(gradient @ gradient), float(totals[kernel.GAP])
+        primal = totals[kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
         goal = max(enough, part * abs(primal))
-        done = gap + away <= goal
-        if done or away < 0.5 * gap:
-            kernel.move_centres(labels, loss, 0, soft[0], alpha, margins[0])
-            soft /= 4.0
-        if done:
-            return step
-        if away >= 0.5 * gap:
-            fall = descend(parts, labels, 0, loss, soft[0], alpha, margins[0], products, w, gradient, image[0], H[0])
-            if soft[0] == 0.0 and fall <= goal:
-                return step + 1
-    return STEPS
+        done = made > 0 and gap + away <= goal
+        if made == most or (done and not last_move):
+            return made
+        dual = primal - gap - away
+        soft = proximal.softness > 0.0 and proximal.steps > 0
+        if done or (soft and away < 0.5 * gap and dual >= proximal.height):
+            # the proximal step is done: w is near A^T a, and the dual no worse than at the centres
+            alpha[:] = a[: alpha.size]
+            proximal.harder(proximal.softness / (4.0 if proximal.steps <= QUICK else 2.0), dual)
+            if done:
+                return made
+            continue
+        lower = proximal.softness * max(0.25, math.sqrt(0.5 * goal / gap) if gap > 0.5 * goal else 1.0)
+        left = totals[kernel.FREE] * lower
+        if soft and lower <= WORTH * proximal.softness and left >= FREE * w.size * proximal.softness:
+            # the gap falls with the square of the softness, and w, not at the minimum yet, is as near to the next one;
+            # but where few rows bend the model of a step holds for a little way only
+            proximal.harder(lower, proximal.height)
+            continue
+        H[:] = 0.0
+        for numbers, block in parts:
+            kernel.add_matrix(block, numbers, slopes, H)
+        p = direction(H, gradient)
+        for numbers, block in parts:
+            kernel.signed_products(block, numbers, labels, 0, p, products)
+        slope = float(gradient @ p)
+        t = kernel.lowest(
+            labels, loss, 0, proximal.softness, caps, alpha, margins, products, float((w - offset) @ p), float(p @ p),
+            slope, math.inf,
+        )  # fmt: skip
+        w += t * p
+        margins += t * products
+        made += 1
+        proximal.steps += 1
+        if proximal.softness == 0.0 and -0.5 * slope <= goal:
+            return made
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:

@@ -15,7 +15,7 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import raise_bound, smooth, solve
+from streammargin.solvers.descent import Proximal, raise_bound, smooth, solve
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
 from streammargin.solvers.state import Array, Layout, Number, Room, State
@@ -27,11 +27,11 @@ BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
 LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
 STRETCHES = 16  # of the file at least, that the first sample comes from
-A_ROW = 64  # bytes beside its values: number, class, weight, dual, margin, product, and what is sorted
+A_ROW = 72  # bytes beside its values: number, class, weight, dual and its centre, margin, product, cap, slope
 SOFTNESS, FIRST_SOFTNESS = 0.25, 2.0  # relative to the caps: at the first read with weights, and of the sample
 FIRST_GAP = 3e-3  # relative, of the sample that the weights start from
 WITHIN = (
-    1e-4  # the problem of the rows kept is solved to this part of the tolerance: the bound of all rows feels the rest
+    1e-3  # the problem of the rows kept is solved to this part of the tolerance: the bound of all rows feels the rest
 )
 CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
 
@@ -92,8 +92,8 @@ class NearMargin(CertifiedBySweep):
             none = np.zeros((problem.count, 0))
             kernel.newton_sums(
                 block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"],
-                a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none, a["key"], a["image"], np.zeros((0, 1, 1)),
-                a["totals"], a["wrong"],
+                a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none[:0], a["key"], a["image"],
+                np.zeros((0, 1, 1)), a["totals"], a["wrong"],
             )  # fmt: skip
         numbers["seen"] += block.rows()
         rows = np.arange(first, first + block.rows())
@@ -185,7 +185,7 @@ class NearMargin(CertifiedBySweep):
         labels = Labels(problem.codes[ids], problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
         w, alpha = a["w"][k], a["alpha"][k, ids]
         if state.numbers["pass"] == 1:
-            first = 0.0 if smooth(problem.loss) else FIRST_SOFTNESS
+            first = Proximal(0.0 if smooth(problem.loss) else FIRST_SOFTNESS)
             solve(parts, labels, problem.loss, first, alpha, w, np.zeros_like(w), 0.0, FIRST_GAP)
             return
         alpha[~near] *= others / max(1, int((~near).sum()))
@@ -195,7 +195,7 @@ class NearMargin(CertifiedBySweep):
         softness = a["softness"][k]
         away = 0.5 * float(np.square(w - a["image"][k]).sum())
         enough = WITHIN * problem.tol * float(abs(a["best_primal"][k]))
-        solve(parts, labels, problem.loss, softness, alpha, w, offset, enough, 0.0)
+        solve(parts, labels, problem.loss, Proximal(softness), alpha, w, offset, enough, 0.0)
         a["alpha"][k, ids[near]] = alpha[near]
         if away < 0.5 * a["totals"][k, kernel.GAP]:
             a["softness"][k] /= 2.0

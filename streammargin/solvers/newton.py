@@ -13,23 +13,26 @@ from streammargin.solvers import asdca, sdca
 from streammargin.solvers.base import PassReport, Problem
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import descend, direction, smooth
+from streammargin.solvers.descent import QUICK, Proximal, direction, smooth, solve
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
-from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out, takes_all
+from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out
 from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
-# coordinate ascent starts it: so many passes where no sample can, and up to so many while that is about to get there by
-# itself, its estimate being at most so many times the tolerance after one pass, after two, three, and from then on
-START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
+# coordinate ascent starts it where no sample can: so many passes, and up to so many while that is about to get there by
+# itself, its estimate being at most so many times the tolerance
+START, START_MOST, START_NEAR = 6, 20, 12.0
 COLUMNS = 200  # with more of them a step costs as much as more such passes
-QUICK = 3  # steps that tell that the softness may fall faster
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
-PATIENCE, PROGRESS = 40, 0.9  # passes without the gap falling to this part: coordinate ascent takes over
+LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
+# at most so many, and so many multiplications, about a second: whoever wants the training to end waits for them
+STEPS, WORK = 12, 2e10
+# passes without the gap falling to this part: coordinate ascent takes over; of rows in memory a pass is many steps
+PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
 LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
 
@@ -101,10 +104,10 @@ class Method(CertifiedBySweep):
             "alpha": Array((K, 0 if smooth(problem.loss) else n)),
             "margins": Array((K, n)),
             "norms": Array((n if problem.resident else 0,)),
-            "products": Array((1 if problem.resident else K, n)),
+            "products": Array((0 if problem.resident else K, n)),
             "w": Array((K, width)),
             "image": Array((K, width)),
-            "H": Array((K, width, width)),
+            "H": Array((0 if problem.resident else K, width, width)),
             "totals": Array((K, kernel.SUMS)),
             "way": Array((K, width)),
             "slope": Array((K,)),
@@ -116,8 +119,9 @@ class Method(CertifiedBySweep):
             "steps": Array((K,), np.int64),
             "marks": Array((K,), fill=math.inf),
             "moved": Array((K,), bool),
-            "looked": Array((K,), bool),
+            "due": Array((K,), bool),
             **self.certificates(problem, np.dtype(np.float64)),
+            "the steps of one problem": Room(40 * n + 8 * width * (width + 6) if problem.resident else 0),
             "phase": Number("steps"),
             "sampling": Number(False),
             "stuck": Number(0),
@@ -160,7 +164,7 @@ class Method(CertifiedBySweep):
             self._set_out_from_sample(problem, state, active, block)
         if problem.resident:
             for k in active:
-                if state.arrays["looked"][k]:
+                if state.arrays["due"][k]:
                     self._step(problem, state, k, block)
         self._look(problem, state, active, block, first)
 
@@ -168,34 +172,27 @@ class Method(CertifiedBySweep):
         """Add the sums of the rows at the weights as they are."""
         a = state.arrays
         if state.numbers["seen"] == 0:
-            for name in ("image", "H", "totals"):
+            for name in ("image", "totals") if problem.resident else ("image", "totals", "H"):
                 a[name][active] = 0.0
             a["wrong"][:] = 0
         state.numbers["seen"] += block.rows()
-        products = a["products"][:, :0] if problem.resident else a["products"]
         kernel.newton_sums(
             block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            blur(a["w"]), a["norms"], a["alpha"], False, a["margins"], products, NO_KEYS, a["image"], a["H"],
+            blur(a["w"]), a["norms"], a["alpha"], False, a["margins"], a["products"], NO_KEYS, a["image"], a["H"],
             a["totals"], a["wrong"],
         )  # fmt: skip
-        a["looked"][active] = True
 
     def _step(self, problem: Problem, state: State, k: int, block: Block) -> None:
-        """One Newton step of problem k, as long as takes it to the lowest point on its way."""
+        """Newton steps of problem k, until one more look is likely to prove the weights."""
         a = state.arrays
-        if a["moved"][k]:
-            a["image"][k], a["H"][k] = 0.0, 0.0
-            kernel.newton_model(
-                block, numbered_from(0), problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k],
-                a["margins"][k], a["image"][k], a["H"][k],
-            )  # fmt: skip
-            a["moved"][k] = False
-        gradient = a["w"][k] - a["image"][k]
-        descend(
-            [(numbered_from(0), block)], problem.labels, k, problem.loss, a["softness"][k], a["alpha"][k],
-            a["margins"][k], a["products"][0], a["w"][k], gradient, a["image"][k], a["H"][k],
+        labels = problem.labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
+        proximal = Proximal(float(a["softness"][k]), float(a["height"][k]), int(a["steps"][k]))
+        w = a["w"][k]
+        solve(
+            [(numbered_from(0), block)], labels, problem.loss, proximal, a["alpha"][k], w, np.zeros_like(w), 0.0,
+            LIKELY * problem.tol, _steps(problem), last_move=False,
         )  # fmt: skip
-        a["steps"][k] += 1
+        a["softness"][k], a["height"][k], a["steps"][k] = proximal.softness, proximal.height, proximal.steps
 
     def _step_unseen(self, problem: Problem, state: State, k: int) -> None:
         """One Newton step a read: whether it was too long shows at the next read, by the margins before and after."""
@@ -207,8 +204,8 @@ class Method(CertifiedBySweep):
             products = a["products"][k]
             np.negative(products, out=products)  # the way back; the next read writes them anew
             t = kernel.lowest(
-                problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k], products,
-                -float(w @ way), float(way @ way), -slope, 1.0,
+                problem.labels, problem.loss, k, a["softness"][k], np.empty(0), a["alpha"][k], a["margins"][k],
+                products, -float(w @ way), float(way @ way), -slope, 1.0,
             )  # fmt: skip
             w -= t * way
             way[:] = 0.0
@@ -232,8 +229,8 @@ class Method(CertifiedBySweep):
             number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
-            near = estimate <= START_NEAR[min(number, 4) - 1] * problem.tol and number < START_MOST * more
-            state.numbers["started"] = bool((samples(problem) or number >= START * more) and not near)
+            near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
+            state.numbers["started"] = bool(number >= START * more and not near)
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
@@ -243,12 +240,14 @@ class Method(CertifiedBySweep):
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         for k in active:
-            self._move_centres(problem, state, k)
             # certified weights stay, as several classes share one count of mistakes
-            if not problem.resident and gaps[k] > problem.tol:
-                self._step_unseen(problem, state, k)
+            a["due"][k] = gaps[k] > problem.tol
+            if not problem.resident:
+                self._move_centres(problem, state, k)
+                if a["due"][k]:
+                    self._step_unseen(problem, state, k)
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
-        if _stuck(state, active, PATIENCE):
+        if _stuck(state, active, RESIDENT if problem.resident else PATIENCE):
             self._hand_over(problem, state)
         return report
 
@@ -263,8 +262,6 @@ class Method(CertifiedBySweep):
             kernel.move_centres(problem.labels, problem.loss, k, a["softness"][k], a["alpha"][k], a["margins"][k])
             if a["steps"][k] <= QUICK:
                 a["softness"][k] /= 4.0
-            elif problem.resident:  # a step out of core is a read, and steps of a softer problem are fewer
-                a["softness"][k] /= 2.0
             a["moved"][k], a["steps"][k] = True, 0
 
     def _take_all_rows(self, problem: Problem, state: State) -> None:
@@ -299,9 +296,6 @@ class Method(CertifiedBySweep):
         after = self._set_out(problem)
         for name in best_layout(problem):
             after.arrays[name][:] = before[name]
-        if samples(problem):
-            state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number, "sampling": True}
-            return
         after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
         for k in range(problem.count):
             # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
@@ -361,8 +355,15 @@ def _stuck(state: State, active: np.ndarray, patience: int) -> bool:
     return bool(state.numbers["stuck"] >= patience)
 
 
+def _steps(problem: Problem) -> int:
+    """Steps in memory between two looks: of a matrix of the rows that bend, mostly a quarter of all at first."""
+    width, entries = problem.features + 1, problem.entries or problem.rows * problem.features
+    each = width**3 / 3 + entries * (20 + width / 4)
+    return int(min(STEPS, max(1.0, WORK / each)))
+
+
 def _starts(problem: Problem) -> bool:
-    return problem.resident and not smooth(problem.loss) and not takes_all(problem)
+    return problem.resident and not smooth(problem.loss) and not samples(problem)
 
 
 def _keeps(problem: Problem) -> bool:

@@ -49,7 +49,7 @@ class Setting:
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            np.zeros(1), np.zeros(40), self.alpha, False, self.margins, self.margins[:, :0], self.keys,
+            np.zeros(1), np.zeros(40), self.alpha, False, self.margins, self.margins[:0], self.keys,
             self.image, self.H, self.sums, np.zeros(1, np.int64),
         )  # fmt: skip
         return self.sums[0]
@@ -77,10 +77,17 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     apart = w - s.image[0]
     assert primal - dual == pytest.approx(total[steps.GAP] + apart @ apart / 2, rel=1e-10)
     assert total[steps.MISTAKES] == problem.mistakes(w)
+    caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    steps.attain(s.loss, s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
+    assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
+    assert not np.delete(found, s.there).any()
+    for name in ("PRIMAL", "DUAL", "GAP", "FREE"):
+        at = getattr(steps, name)
+        assert sums[at] == pytest.approx(total[at], rel=1e-12)
     again, matrix = np.zeros(7), np.zeros((7, 7))
-    steps.newton_model(
-        s.block, numbered_from(0), s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], again, matrix
-    )
+    steps.add_image(s.block, numbered_from(0), s.labels, 0, found, again)
+    steps.add_matrix(s.block, numbered_from(0), slopes, matrix)
     assert again == pytest.approx(s.image[0], rel=1e-12) and matrix == pytest.approx(s.H[0], rel=1e-12)
 
 
@@ -92,10 +99,11 @@ def test_the_line_search_sees_the_derivatives_of_the_merit(loss):
     products = np.zeros(40)
     steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
     assert products[s.there] == pytest.approx(s.problem.A @ p, rel=1e-12)
-    centres = s.alpha[0, s.there]
+    centres, caps = s.alpha[0, s.there], np.empty(40)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
     for t in (0.0, 0.3, 1.0):
         w = s.w[0] + t * p
-        first, second = steps.slope_along(s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, t)
+        first, second = steps.chunk_slope(s.loss, s.softness, caps, s.margins[0], s.alpha[0], products, t)
         gradient = newton.gradient(s.problem, w, centres, s.softness)
         assert first + w @ p == pytest.approx(gradient @ p, rel=1e-4, abs=1e-5)
         assert second + p @ p == pytest.approx(p @ newton.hessian(s.problem, w, centres, s.softness) @ p, rel=1e-3)
@@ -148,16 +156,18 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
     s.look()
     centres = s.alpha[0, s.there]
     downhill = -newton.gradient(s.problem, s.w[0], centres, s.softness)
+    caps = np.empty(40)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
     for length in (1e-4, 1.0, 300.0):  # of a way; Newton's method alone would run away from some
         p = downhill * length / np.linalg.norm(downhill)
         products = np.zeros(40)
         steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
         def search(limit, p=p, products=products):
-            return steps.lowest(
-                s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p,
-                limit,
-            )  # fmt: skip
+            way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p, limit
+            t = steps.lowest(s.labels, s.loss, 0, s.softness, caps, *way)
+            assert steps.lowest(s.labels, s.loss, 0, s.softness, caps[:0], *way) == t
+            return t
 
         t = search(np.inf)
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p

@@ -16,7 +16,7 @@ from streammargin.driver import plan
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import near_margin, row_store
 from streammargin.solvers import newton as newton_solver
-from streammargin.solvers.descent import solve
+from streammargin.solvers.descent import Proximal, solve
 from streammargin.specs.losses import make_loss
 from streammargin.specs.rows import Labels, numbered_from
 
@@ -40,8 +40,8 @@ def test_rows_in_several_parts_are_solved_to_the_end(form):
     s = np.random.default_rng(2).choice([0.0, 0.3, 1.0, 4.0], 120)
     problem = binary(X, y, C=0.7, bias=0.5, sample_weight=s)
     labels = Labels(((y + 1) // 2).astype(np.int16), np.array([1]), np.full((1, 2), 0.7), s, np.empty(0))
-    alpha, w = np.zeros(120), np.zeros(7)
-    solve(parts_of(X, form, [0, 50, 51, 120]), labels, make_loss("hinge"), 0.5, alpha, w, np.zeros(7), 0.0, 1e-9)
+    parts, alpha, w = parts_of(X, form, [0, 50, 51, 120]), np.zeros(120), np.zeros(7)
+    solve(parts, labels, make_loss("hinge"), Proximal(0.5), alpha, w, np.zeros(7), 0.0, 1e-9)
     best = exact(problem, "hinge")
     assert problem.primal(w) == pytest.approx(best.primal, rel=1e-7)
     assert problem.dual(alpha[s > 0]) == pytest.approx(best.dual, rel=1e-7)
@@ -65,7 +65,7 @@ def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
     duals, moved = omega * a[kept], w.copy()
     centres = duals.copy()
     small = binary(X[kept], y[kept], C=0.7, bias=0.5, sample_weight=omega)
-    solve([(numbers, block)], labels, make_loss("hinge"), 0.25, duals, moved, offset, 0.0, 1e-10)
+    solve([(numbers, block)], labels, make_loss("hinge"), Proximal(0.25), duals, moved, offset, 0.0, 1e-10)
     assert moved - offset == pytest.approx(small.A.T @ duals, abs=1e-4)
     assert not np.allclose(newton.gradient(small, w, centres, 0.25) - offset, 0.0, atol=1e-2)
 

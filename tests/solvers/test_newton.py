@@ -175,7 +175,7 @@ def test_where_it_gets_stuck_coordinate_ascent_goes_on(monkeypatch):
 
     X, y = overlapping(100, 5)
     for loss in ("hinge", "logistic"):
-        monkeypatch.setattr(newton, "PATIENCE", 1)
+        monkeypatch.setattr(newton, "RESIDENT", 1)
         monkeypatch.setattr(newton, "PROGRESS", 0.0)
         result = train(X, y, loss=loss, tol=1e-4, passes=5000)
         exact = solve(binary(X, y, loss=loss), loss)

@@ -15,6 +15,7 @@ from streammargin.specs.losses import LOSSES
 from streammargin.specs.losses.base import Given
 from streammargin.specs.norms import L2, Lp, make_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
+from streammargin.specs.visits import Turns, all_at_once
 
 ONE = np.array([0])  # the problems to update, or an order of one group
 NORMS = (make_norm(2.0), make_norm(1.5))
@@ -32,6 +33,11 @@ class Sample(NamedTuple):
     def rows(self) -> tuple[Block, RowNumbers, Labels]:
         """What most kernels begin with."""
         return self.block, self.numbers, self.labels
+
+    @property
+    def turns(self) -> Turns:
+        """The same rows for kernels that visit several blocks."""
+        return all_at_once(self.block, self.numbers, ONE, 2)
 
     @property
     def dtype(self) -> np.dtype:

@@ -14,9 +14,8 @@ from streammargin.solvers.dual_ascent import NUMBERS, PIECE, DualAscent
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout
-from streammargin.specs.blocks import Block
 from streammargin.specs.norms import lp_norm, mirror
-from streammargin.specs.rows import RowNumbers
+from streammargin.specs.visits import Turns
 
 # The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
 # gives that up for nothing. Passes to a certified 1e-3 | 1e-6, rows in a random order:
@@ -71,16 +70,13 @@ class Method(DualAscent):
             self._set_off(state, k)
         return state
 
-    def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
-        order: np.ndarray, group: int, figures: np.ndarray,
-    ) -> None:  # fmt: skip
+    def visit_rows(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         a = state.arrays
         refresh = float(REFRESH * (problem.features + 1))
-        kernel.asdca_block(
-            slow_constant.shortened(block, state), numbers, problem.labels, problem.loss, problem.norm, order, group,
-            active, a["steps"], refresh, a["alpha"], a["momentum"], a["sleep"], a["curvature"], a["theta"], a["drift"],
-            a["pace"], a["centre"], state.numbers["damping"], figures,
+        kernel.asdca_turns(
+            turns, problem.labels, problem.loss, problem.norm, active, a["steps"], refresh, a["alpha"], a["momentum"],
+            a["sleep"], a["curvature"], a["theta"], a["drift"], a["pace"], a["centre"], state.numbers["damping"],
+            figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:

@@ -18,6 +18,7 @@ from streammargin.solvers.rounding import mean_rounding
 from streammargin.solvers.state import Layout, Number, Room
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.rows import RowNumbers, numbered_from
+from streammargin.specs.visits import PLACES, Turns, all_at_once, take_turns, visit
 
 # float32 weights move half the bytes; their rounding bounds the gap they can reach
 FLOAT32_TOL = 1e-5
@@ -33,7 +34,8 @@ GROUP_ROWS = 24
 #   two, one visit             22, 17       15, 15
 #   two, two visits            15, 15       15, 13
 #   four, two visits           12, 11       14, 12
-TOGETHER, TURNS, TURN_ROWS, VISITS = 4, 64, 512, 2
+# Four are as many as a call of a kernel takes (PLACES).
+TURNS, TURN_ROWS, VISITS = 64, 512, 2
 NO_ROOM = Room(0)
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
 
@@ -58,7 +60,7 @@ class DualAscent(CertifiedBySweep):
     """
 
     numeric = True
-    together = TOGETHER
+    together = PLACES
     requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed", "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
@@ -120,11 +122,8 @@ class DualAscent(CertifiedBySweep):
         return permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], *seeds), group
 
     @abstractmethod
-    def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
-        order: np.ndarray, group: int, figures: np.ndarray,
-    ) -> None:  # fmt: skip
-        """One step for every row of these groups of `group` rows; figures (K, FIGURES) are added to."""
+    def visit_rows(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
+        """One step for every row of these turns; figures (K, FIGURES) are added to."""
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
         self.run_blocks(problem, state, active, [(first, block)])
@@ -150,18 +149,22 @@ class DualAscent(CertifiedBySweep):
         figures: np.ndarray,
     ) -> None:  # fmt: skip
         visits = [
-            (numbered_from(first), block, *self.order_of(problem, state, block, first, *([again] if again else [])))
+            visit(
+                slow_constant.shortened(block, state), numbered_from(first),
+                *self.order_of(problem, state, block, first, *([again] if again else [])),
+            )
             for first, block in blocks
-        ]
+        ]  # fmt: skip
         rows = sum(block.rows() for _, block in blocks)
         turns = min(TURNS, -(-rows // TURN_ROWS)) if len(blocks) > 1 or kept else 1
         mixed = self._kept_order(problem, state, kept, blocks[0][0], again, 1) if kept else None
+        start = 0
         for turn in range(turns):
-            for numbers, block, order, group in visits:
-                now = order[order.size * turn // turns : order.size * (turn + 1) // turns]
-                self.visit_rows(problem, state, active, block, numbers, now, group, figures)
-            if mixed is not None:
-                names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
+            names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
+            if names or turn + 1 == turns:
+                self.visit_rows(problem, state, active, take_turns(visits, start, turn + 1, turns), figures)
+                start = turn + 1
+            if names and mixed is not None:
                 self._visit_kept(problem, state, active, names, *mixed)
 
     def _kept_order(
@@ -178,7 +181,8 @@ class DualAscent(CertifiedBySweep):
         for name in kept:
             ids, block = state.kept[name]
             order = mixed[mixed < -(-block.rows() // group)]
-            self.visit_rows(problem, state, active, block, RowNumbers(0, ids), order, group, aside)
+            turns = all_at_once(slow_constant.shortened(block, state), RowNumbers(0, ids), order, group)
+            self.visit_rows(problem, state, active, turns, aside)
 
     def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> None:
         """Visit the rows kept once more, several times, where no block is there to move them again."""

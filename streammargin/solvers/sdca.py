@@ -11,9 +11,8 @@ from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout, Number
-from streammargin.specs.blocks import Block
 from streammargin.specs.penalties.base import Penalty
-from streammargin.specs.rows import RowNumbers
+from streammargin.specs.visits import Turns
 
 # near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
 # its gap was 0.7 to 0.9 of the estimate on rcv1sub and a9a; not where a pass still takes half of the gap away
@@ -71,15 +70,11 @@ class Method(DualAscent):
     def _averages(self, problem: Problem) -> bool:
         return problem.linear and not problem.hard
 
-    def visit_rows(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, numbers: RowNumbers,
-        order: np.ndarray, group: int, figures: np.ndarray,
-    ) -> None:  # fmt: skip
+    def visit_rows(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         a = state.arrays
-        kernel.sdca_block(
-            slow_constant.shortened(block, state), numbers, problem.labels, problem.loss, problem.norm, order, group,
-            active, a["alpha"], a["sleep"], a["curvature"], a["theta"], self.powers(problem, state), a["power_sum"],
-            a["centre"], state.numbers["damping"], figures,
+        kernel.sdca_turns(
+            turns, problem.labels, problem.loss, problem.norm, active, a["alpha"], a["sleep"], a["curvature"],
+            a["theta"], self.powers(problem, state), a["power_sum"], a["centre"], state.numbers["damping"], figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:

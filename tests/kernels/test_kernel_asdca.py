@@ -13,6 +13,7 @@ from streammargin.kernels.duals import dual_sums
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
 from streammargin.specs.rows import Labels, numbered_from
+from streammargin.specs.visits import all_at_once
 
 BIAS = 0.5
 ROWS, FEATURES = 30, 6
@@ -68,9 +69,10 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
     pace[0, kernel.GAMMA] = 1 / present
     figures[0, kernel.MIN_MARGIN] = np.inf
     for visits in np.split(order, order.size) if sleep is None else [order]:
-        kernel.asdca_block(
-            block, numbered_from(0), Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
-            loss, norm, visits, 1, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
+        kernel.asdca_turns(
+            all_at_once(block, numbered_from(0), visits, 1),
+            Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
+            loss, norm, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
             np.zeros((1, n), np.uint8) if sleep is None else sleep, np.zeros(n), theta, drift, pace, np.zeros(1), 1.0,
             figures,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from streammargin.solvers.row_store import take
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
+from streammargin.specs.visits import all_at_once, take_turns, visit
 
 BIAS = 0.5
 FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
@@ -56,12 +57,16 @@ def labels(s):
 
 
 def run_pass(s, order, group=1, problems=None, block=None, numbers=None):
+    block, numbers = s.block if block is None else block, numbered_from(0) if numbers is None else numbers
+    run_turns(s, all_at_once(block, numbers, order, group), problems)
+
+
+def run_turns(s, turns, problems=None):
     s.figures[:] = 0.0
     s.figures[:, kernel.MIN_MARGIN] = np.inf
-    kernel.sdca_block(
-        s.block if block is None else block, numbered_from(0) if numbers is None else numbers, labels(s), s.loss,
-        s.norm, order, group, np.arange(len(s.positive)) if problems is None else problems, s.alpha, s.sleep,
-        s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
+    kernel.sdca_turns(
+        turns, labels(s), s.loss, s.norm, np.arange(len(s.positive)) if problems is None else problems, s.alpha,
+        s.sleep, s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
     )  # fmt: skip
 
 
@@ -155,6 +160,29 @@ def test_blocks_of_rows_find_their_place():
         block = parts.block._replace(X=X[first:stop])
         run_pass(parts, np.arange(stop - first), block=block, numbers=numbered_from(first))
     np.testing.assert_array_equal(whole.alpha, parts.alpha)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_blocks_take_turns_in_one_call(form):
+    """Calls for some of the turns of three blocks equal one call for each turn of each."""
+    together, apart = setting(form), setting(form)
+    parts = [(3, 1), (20, 2), (30, 4)]  # rows, and how many of them a group has
+    numbers = [np.arange(0, 3), np.arange(3, 23), np.arange(50)[:19:-1].copy()]
+    blocks = [take(together.block, ids) for ids in numbers]
+    orders = [np.random.default_rng(rows).permutation(-(-rows // group)) for rows, group in parts]
+    visits = [
+        visit(block, RowNumbers(0, ids), order, group)
+        for block, ids, order, (_, group) in zip(blocks, numbers, orders, parts, strict=True)
+    ]
+    for start, stop in ((0, 1), (1, 4), (4, 5)):
+        run_turns(together, take_turns(visits, start, stop, 5))
+    for turn in range(5):
+        for block, ids, order, (_, group) in zip(blocks, numbers, orders, parts, strict=True):
+            now = np.array_split(order, [order.size * turn // 5, order.size * (turn + 1) // 5])[1]
+            run_pass(apart, now, group, block=block, numbers=RowNumbers(0, ids))
+    for name in ("alpha", "theta", "curvature", "sleep"):
+        np.testing.assert_array_equal(getattr(together, name), getattr(apart, name))
+    assert np.count_nonzero(together.curvature) == np.count_nonzero(together.codes[together.weights > 0] >= 0)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])

@@ -13,7 +13,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin import kernels
 from streammargin.data import thinned
-from streammargin.kernels.sdca import sdca_block
+from streammargin.kernels.sdca import sdca_turns
 from streammargin.solvers import column_steps, interior
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py"}  # these compile, or warm
@@ -180,7 +180,7 @@ def figures(data, options):
 
 
 if __name__ == "__main__":
-    assert not hasattr(sdca_block, "signatures"), "run with NUMBA_DISABLE_JIT=1"
+    assert not hasattr(sdca_turns, "signatures"), "run with NUMBA_DISABLE_JIT=1"
     with Covered(KERNELS, but=WARM) as covered:
         answers = run()
     print(json.dumps({"figures": answers, "missed": covered.missed(), "share": covered.share()}))

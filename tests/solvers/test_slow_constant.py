@@ -16,6 +16,7 @@ from streammargin.solvers.slow_constant import damp
 from streammargin.specs.losses import make_loss
 from streammargin.specs.norms import make_norm
 from streammargin.specs.rows import Labels, numbered_from
+from streammargin.specs.visits import all_at_once
 
 ROWS, COLUMNS = 700, 40  # more rows than are looked at together, twice
 
@@ -81,17 +82,21 @@ def test_a_pass_equals_the_twin(form, momentum):
     figures = np.zeros((1, sdca.FIGURES))
     for number in range(3):
         order = np.random.default_rng(number).permutation(ROWS)
-        start = numbered_from(0), labels, make_loss("hinge"), make_norm(2.0), order, 1, np.array([0])
+        start = (
+            all_at_once(block, numbered_from(0), order, 1),
+            labels,
+            make_loss("hinge"),
+            make_norm(2.0),
+            np.array([0]),
+        )
         sleep = np.zeros((1, ROWS), np.uint8)
         if momentum:
-            asdca.asdca_block(
-                block, *start, np.array([float(ROWS)]), 0.0, alpha, momenta, sleep, curvature, theta, drift, pace,
-                centre, damping, figures,
+            asdca.asdca_turns(
+                *start, np.array([float(ROWS)]), 0.0, alpha, momenta, sleep, curvature, theta, drift, pace, centre,
+                damping, figures,
             )  # fmt: skip
         else:
-            sdca.sdca_block(
-                block, *start, alpha, sleep, curvature, theta, theta, np.zeros(1), centre, damping, figures
-            )  # fmt: skip
+            sdca.sdca_turns(*start, alpha, sleep, curvature, theta, theta, np.zeros(1), centre, damping, figures)
         twin.visit(order)
         np.testing.assert_allclose(alpha[0], twin.alpha, atol=1e-9)
         assert centre[0] == pytest.approx(twin.centre, abs=1e-9)

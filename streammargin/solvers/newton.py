@@ -17,7 +17,7 @@ from streammargin.solvers.descent import QUICK, Proximal, direction, smooth, sol
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
-from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out
+from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out, takes_all
 from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.rows import numbered_from
@@ -288,6 +288,7 @@ class Method(CertifiedBySweep):
         for k in active:
             found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k])
             a["softness"][k] *= found
+            a["due"][k] = not takes_all(problem)  # those of a sample prove too little to be looked at before
         state.numbers["sampling"] = False
 
     def _leave_start(self, problem: Problem, state: State) -> None:

@@ -18,6 +18,7 @@ STEPS = 80  # of a problem that is solved to the end
 QUICK = 3  # steps that tell that the softness may fall faster
 # rows that bend, in multiples of the columns, that are left where the softness falls before a step is done, and how far
 FREE, WORTH = 10, 0.7
+FALLEN = 1e-6  # of the largest squared norm that the weights had
 SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 
 
@@ -49,35 +50,43 @@ class Proximal:
 
 def solve(
     parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, loss: Any, proximal: Proximal, alpha: np.ndarray,
-    w: np.ndarray, offset: np.ndarray, enough: float, part: float, most: int = STEPS, last_move: bool = True,
+    w: np.ndarray, offset: np.ndarray, enough: float, part: float, most: int = STEPS, to_prove: bool = False,
 ) -> int:  # fmt: skip
     """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
 
     labels: of these m rows and one problem. alpha (m,), the centres, w (d+1,) and the proximal step are changed in
     place. Ends where the gap is below `enough`, or below this part of the primal objective, after one step at least;
-    the duals that have it are the centres then, if `last_move`. Without softness it ends with the step before which
-    the quadratic model was so near to its minimum.
+    the duals that have it are the centres then. Without softness it ends with the step before which the quadratic model
+    was so near to its minimum. If the gap is `to_prove` it is the gap alone that counts, and the centres stay.
     """
     margins, products, caps, a, slopes = (np.zeros(alpha.size or labels.codes.size) for _ in range(5))
     image, H, totals = np.zeros(w.size), np.zeros((w.size, w.size)), np.zeros(kernel.SUMS)
-    for numbers, block in parts:
-        kernel.signed_products(block, numbers, labels, 0, w, margins)
-    kernel.row_caps(labels, 0, 0, margins, caps)
-    made = 0
+    made, longest = 0, math.nan
     while True:
+        length = float(w @ w)  # squared
+        if not length >= FALLEN * longest:  # or at first; margins that were moved keep the rounding of larger ones
+            for numbers, block in parts:
+                kernel.signed_products(block, numbers, labels, 0, w, margins)
+            kernel.row_caps(labels, 0, 0, margins, caps)
+            longest = length
+        longest = max(longest, length)
         change = np.negative(a, out=products)
         kernel.attain(loss, proximal.softness, caps, alpha, margins, a, slopes, totals)
-        change += a  # that of most rows is 0
+        change += a
+        if np.count_nonzero(change != 0.0) >= np.count_nonzero(a != 0.0):
+            # a sum afresh costs no more, and has no rounding of the larger duals before, as those of a large C are
+            image[:], change[:] = 0.0, a
         for numbers, block in parts:
             kernel.add_image(block, numbers, labels, 0, change, image)
-        gradient = w - offset - image
+        theta = offset + image
+        gradient = w - theta
         away, gap = 0.5 * float(gradient @ gradient), float(totals[kernel.GAP])
-        primal = totals[kernel.PRIMAL] + 0.5 * float(w @ w) - float(offset @ w)
+        primal = totals[kernel.PRIMAL] + 0.5 * length - float(offset @ w)
         goal = max(enough, part * abs(primal))
         done = made > 0 and gap + away <= goal
-        if made == most or (done and not last_move):
+        if made == most or (done and to_prove):
             return made
-        dual = primal - gap - away
+        dual = float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta)
         soft = proximal.softness > 0.0 and proximal.steps > 0
         if done or (soft and away < 0.5 * gap and dual >= proximal.height):
             # the proximal step is done: w is near A^T a, and the dual no worse than at the centres
@@ -108,7 +117,7 @@ def solve(
         margins += t * products
         made += 1
         proximal.steps += 1
-        if proximal.softness == 0.0 and -0.5 * slope <= goal:
+        if not to_prove and proximal.softness == 0.0 and -0.5 * slope <= goal:
             return made
 
 

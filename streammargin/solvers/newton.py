@@ -29,9 +29,10 @@ START, START_MOST, START_NEAR = 6, 20, 12.0
 COLUMNS = 200  # with more of them a step costs as much as more such passes
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
-# at most so many, and so many multiplications, about a second: whoever wants the training to end waits for them
+# at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
 STEPS, WORK = 12, 2e10
-# passes without the gap falling to this part: coordinate ascent takes over; of rows in memory a pass is many steps
+# passes without the gap falling to this part: coordinate ascent takes over; in memory a pass is many steps where they
+# are short, and so fewer passes tell
 PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
 LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
@@ -165,7 +166,7 @@ class Method(CertifiedBySweep):
         if problem.resident:
             for k in active:
                 if state.arrays["due"][k]:
-                    self._step(problem, state, k, block)
+                    self._step(problem, state, k, block, _steps(problem, active))
         self._look(problem, state, active, block, first)
 
     def _look(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
@@ -182,15 +183,15 @@ class Method(CertifiedBySweep):
             a["totals"], a["wrong"],
         )  # fmt: skip
 
-    def _step(self, problem: Problem, state: State, k: int, block: Block) -> None:
-        """Newton steps of problem k, until one more look is likely to prove the weights."""
+    def _step(self, problem: Problem, state: State, k: int, block: Block, most: int) -> None:
+        """Newton steps of problem k, until one more look is likely to prove the weights, or so many."""
         a = state.arrays
         labels = problem.labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
         proximal = Proximal(float(a["softness"][k]), float(a["height"][k]), int(a["steps"][k]))
         w = a["w"][k]
         solve(
             [(numbered_from(0), block)], labels, problem.loss, proximal, a["alpha"][k], w, np.zeros_like(w), 0.0,
-            LIKELY * problem.tol, _steps(problem), last_move=False,
+            LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
         a["softness"][k], a["height"][k], a["steps"][k] = proximal.softness, proximal.height, proximal.steps
 
@@ -247,7 +248,8 @@ class Method(CertifiedBySweep):
                 if a["due"][k]:
                     self._step_unseen(problem, state, k)
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
-        if _stuck(state, active, RESIDENT if problem.resident else PATIENCE):
+        patience = max(RESIDENT, PATIENCE // _steps(problem, active)) if problem.resident else PATIENCE
+        if _stuck(state, active, patience):
             self._hand_over(problem, state)
         return report
 
@@ -356,11 +358,11 @@ def _stuck(state: State, active: np.ndarray, patience: int) -> bool:
     return bool(state.numbers["stuck"] >= patience)
 
 
-def _steps(problem: Problem) -> int:
+def _steps(problem: Problem, active: np.ndarray) -> int:
     """Steps in memory between two looks: of a matrix of the rows that bend, mostly a quarter of all at first."""
     width, entries = problem.features + 1, problem.entries or problem.rows * problem.features
     each = width**3 / 3 + entries * (20 + width / 4)
-    return int(min(STEPS, max(1.0, WORK / each)))
+    return int(min(STEPS, max(1.0, WORK / (each * max(1, active.size)))))
 
 
 def _starts(problem: Problem) -> bool:

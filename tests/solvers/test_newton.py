@@ -139,6 +139,42 @@ def test_a_large_C_takes_little_longer():
     assert sm.train((X, y), solver="sdca", C=1e4, tol=1e-3, passes=500, bias=0).reason == "passes"
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_duals_and_margins_that_fall_far_leave_no_rounding_behind(loss):
+    """Of separable rows duals at w = 0 are C and more, those at the end a few, and none feels a larger C."""
+    X, y = separable()
+    exact = solve(binary(X, y, C=1e4, bias=1.0), "hinge")
+    assert exact.alpha.max() < 50.0  # so that a larger C has the same optimum, but for 1e-6 where the loss is squared
+    for C in (1e8, 1e10):
+        result = train(X, y, loss=loss, C=C, bias=1.0, tol=1e-3)
+        assert result.converged and result.passes <= 2
+        assert exact.dual * (1 - 1e-6) <= result.certificate["primal"] <= exact.primal * (1 + 1e-3)
+        assert result.certificate["dual"] <= exact.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+@pytest.mark.parametrize("C", [100.0, 1e4])
+def test_steps_in_memory_go_on_until_the_gap_is_closed(C, tol):
+    """The gap of a smooth loss is larger than what the next step still gains."""
+    X, y = overlapping(2000, 20)
+    result, problem = train(X + 5, y, loss="squared_hinge", C=C, tol=tol), binary(X + 5, y, loss="squared_hinge", C=C)
+    w = result.model.coef_[0]
+    assert result.converged and result.passes == 1
+    assert problem.gap(w, 2 * C * np.maximum(1 - problem.A @ w, 0)) <= tol
+
+
+def test_short_passes_are_given_more_of_them(monkeypatch):
+    """Of many columns a pass is one step: gaps that stay for 8 of these are no sign that the steps lead nowhere."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((400, 40))
+    y = np.where(X @ rng.standard_normal(40) + 0.3 * np.sqrt(40) * rng.standard_normal(400) > 0, 1, -1)
+    problem = binary(X, y, C=100.0)
+    monkeypatch.setattr("streammargin.solvers.newton.WORK", 1.0)
+    result = train(X, y, C=100.0, tol=1e-4)
+    check_certificate(result, problem, solve(problem, "hinge"), result.model.coef_[0], 1e-4)
+    assert result.passes <= 100
+
+
 @pytest.mark.parametrize("loss, most", [("hinge", 30), ("squared_hinge", 6), ("logistic", 6)])
 def test_each_read_is_its_own_certificate(loss, most):
     X, y = overlapping(2000, 20)

@@ -19,7 +19,7 @@ from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
 from streammargin.solvers.rounding import blur
 from streammargin.solvers.sample_start import sample, sample_bytes, samples, set_out, takes_all
 from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
-from streammargin.specs.blocks import Block
+from streammargin.specs.blocks import TOGETHER, Block
 from streammargin.specs.rows import numbered_from
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
@@ -122,7 +122,7 @@ class Method(CertifiedBySweep):
             "moved": Array((K,), bool),
             "due": Array((K,), bool),
             **self.certificates(problem, np.dtype(np.float64)),
-            "the steps of one problem": Room(40 * n + 8 * width * (width + 6) if problem.resident else 0),
+            "the steps of one problem": Room(40 * n + 8 * width * (width + 6 + TOGETHER) if problem.resident else 0),
             "phase": Number("steps"),
             "sampling": Number(False),
             "stuck": Number(0),

@@ -185,6 +185,20 @@ def test_each_read_is_its_own_certificate(loss, most):
     assert certified == list(range(2, result.passes + 1))  # the first pass takes a sample to start from
 
 
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, monkeypatch, tmp_path):
+    monkeypatch.setattr("streammargin.solvers.newton.WORK", 1.0)  # one step a pass
+    X, y = overlapping(2000, 10)
+    y = np.where(X[:, 0] > 1, 2, y)
+    whole = train(X, y, loss=loss, C=100.0, bias=1.0)
+    assert whole.converged and whole.passes >= 3
+    for passes in range(1, whole.passes):
+        train(X, y, loss=loss, C=100.0, bias=1.0, passes=passes, checkpoint=str(tmp_path / str(passes)))
+        other = train(X, y, loss=loss, C=100.0, bias=1.0, checkpoint=str(tmp_path / str(passes)), resume=True)
+        assert other.passes == whole.passes and other.certificate == whole.certificate
+        assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+
+
 def test_twice_the_same_bits():
     X, y = overlapping()
     one, two = (train(X, y, bias=1.0).model for _ in range(2))

@@ -82,3 +82,19 @@ def test_so_few_rows_that_all_are_taken_end_with_the_first_step():
     X, y = overlapping(100, 10)
     result = train(X, y)
     assert result.converged and result.passes <= 4
+
+
+def test_of_many_columns_a_sample_waits_for_a_pass_that_may_be_enough(monkeypatch):
+    called = []
+
+    def count(*args):
+        called.append(1)
+        return sample_start.set_out(*args)
+
+    monkeypatch.setattr(newton, "set_out", count)
+    X, y = overlapping(7200, newton.COLUMNS + 5)
+    for C, samples in ((1e-4, 0), (10.0, 1)):
+        called.clear()
+        result, problem = train(X, y, C=C, tol=1e-2), binary(X, y, C=C)
+        assert result.converged and len(called) == samples
+        assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]), rel=1e-10)

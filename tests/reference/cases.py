@@ -79,6 +79,7 @@ def run():
         "newton out of core": (CountingSource(*noisy(900, 3), (0, 400, 900)), {"solver": "newton"}),
         "newton in steps": (CountingSource(X, labels, (0, 8, 20)), {"solver": "newton", "memory": "13M", "passes": 6}),
         "newton from a sample": (noisy(1010, 4), {"solver": "newton"}),
+        "newton from sparse rows": ((as_form(noisy(1010, 4)[0], "csr"), noisy(1010, 4)[1]), {"solver": "newton"}),
         "pdprox": ((X, y), {"solver": "pdprox", "penalty": "l1"}),
         "pdprox, smooth": ((as_form(X, "csr"), y), {"solver": "pdprox", "penalty": "l1", "loss": "logistic"}),
         "pdprox, numbers": ((X, X[:, 0] + y), {"solver": "pdprox", "penalty": "l1", "loss": "squared_error"}),

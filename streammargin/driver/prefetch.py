@@ -14,6 +14,11 @@ from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
+# Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
+# ahead a cold pass over 4 GB of sparse rows spent 2.0 s in reading and waited 0.2 s for it, with 5 MB 1.2 and 0.15,
+# with 16 MB 1.2 and 0.04, also while the disk was slow.
+ANNOUNCED = 16 << 20
+
 
 @dataclass
 class ReadCounts:
@@ -127,12 +132,16 @@ class BlockReader:
 
         def work() -> None:
             try:
+                ahead = max(1, ANNOUNCED // max(1, self._buffers[0].nbytes))
+                told = 0
                 for position, index in enumerate(order):
                     buffer = free.get()
                     if halt.is_set():
                         return
-                    for following in order[position + 1 : position + 2]:
+                    told = max(told, position + 1)  # the block itself is read at once
+                    for following in order[told : position + 1 + ahead]:
                         self.source.announce(int(self.bounds[following]), int(self.bounds[following + 1]))
+                        told += 1
                     filled.put((int(index), buffer, self._fill(int(index), buffer), None))
             except BaseException as error:  # handed to the consumer, who raises it
                 filled.put((0, None, None, error))

@@ -154,6 +154,20 @@ def first_pass(data):
     return found[0]
 
 
+def paired(path, loaded, raw, cold, pairs):
+    """(kernel, raw read, pass) seconds of so many pairs: the kernel's are the mean of those before and after."""
+    found = []
+    for _ in range(pairs):
+        before = first_pass(loaded)["compute_seconds"]
+        seconds = []
+        for run in (raw, lambda: first_pass(path)["seconds"]):
+            if cold:
+                drop(path)
+            seconds.append(run())
+        found.append(((before + first_pass(loaded)["compute_seconds"]) / 2, *seconds))
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir")
@@ -173,32 +187,23 @@ def main():
                 first_pass(recorded)
                 spans = list(dict.fromkeys(recorded.spans))
                 loaded = Loaded(source, spans)
-                kernels = {condition: [] for condition in ["beside", *limits]}
                 with reading(path, tables, indptr, spans):
-                    kernels["beside"] += [first_pass(loaded)["compute_seconds"] for _ in range(options.pairs)]
-                found = []
+                    beside = statistics.median(first_pass(loaded)["compute_seconds"] for _ in range(options.pairs))
+                print(f"{kind}: {rows} rows, {os.path.getsize(path) / 2**30:.2f} GiB, {len(spans)} blocks; kernel on "
+                      f"data in memory beside a cold read {beside:.2f} s", flush=True)  # fmt: skip
+
+                def raw(path=path, tables=tables, indptr=indptr, spans=spans):
+                    return raw_read(path, tables, indptr, spans)
+
                 for condition, limit in limits.items():
-                    ratios, reads, passes = [], [], []
-                    for _ in range(options.pairs):
-                        before = first_pass(loaded)["compute_seconds"]
-                        if condition == "cold":
-                            drop(path)
-                        reads.append(raw_read(path, tables, indptr, spans))
-                        if condition == "cold":
-                            drop(path)
-                        passes.append(first_pass(path)["seconds"])
-                        kernels[condition].append((before + first_pass(loaded)["compute_seconds"]) / 2)
-                        ratios.append(passes[-1] / max(reads[-1], kernels[condition][-1]))
-                    found.append((condition, limit, ratios, reads, passes))
+                    found = paired(path, loaded, raw, condition == "cold", options.pairs)
+                    ratios = [whole / max(kernel, read) for kernel, read, whole in found]
+                    kernel, read, whole = map(statistics.median, zip(*found, strict=True))
+                    ratio = statistics.median(ratios)
+                    print(f"  {condition:<10} kernel {kernel:.2f} s, raw read {read:.2f} s, pass {whole:.2f} s, ratio "
+                          f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, median of {options.pairs}; "
+                          f"{'within' if ratio <= limit else 'ABOVE'} {limit})", flush=True)  # fmt: skip
                 del loaded
-            print(f"{kind}: {rows} rows, {os.path.getsize(path) / 2**30:.2f} GiB, {len(spans)} blocks; kernel on data "
-                  f"in memory beside a cold read {statistics.median(kernels['beside']):.2f} s", flush=True)  # fmt: skip
-            for condition, limit, ratios, reads, passes in found:
-                ratio = statistics.median(ratios)
-                print(f"  {condition:<10} kernel {statistics.median(kernels[condition]):.2f} s, raw read "
-                      f"{statistics.median(reads):.2f} s, pass {statistics.median(passes):.2f} s, ratio {ratio:.2f} "
-                      f"({min(ratios):.2f} to {max(ratios):.2f}, median of {options.pairs}; "
-                      f"{'within' if ratio <= limit else 'ABOVE'} {limit})", flush=True)  # fmt: skip
             os.unlink(path)
     finally:
         shutil.rmtree(folder)

@@ -77,7 +77,7 @@ def asdca_turns(
                     gamma = next_gamma(gamma)
                 for place in range(min(FETCHED, found)):
                     block.prefetch_row(awake[place])
-                gap = 0.0
+                gap, smallest, missed = 0.0, np.inf, 0
                 for place in range(found):
                     if place + FETCHED < found:
                         block.prefetch_row(awake[place + FETCHED])
@@ -102,9 +102,8 @@ def asdca_turns(
                         curvature[row] = L
                     old = np.float64(alpha_k[row])
                     speed = np.float64(momentum_k[row])
-                    figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))
-                    if loss.missed(u):
-                        figures[k, MISTAKES] += 1.0
+                    smallest = min(smallest, loss.slack(u))
+                    missed += loss.missed(u)
                     if np.isfinite(cap):
                         gap += loss.gap(loss.feasible(old + share * speed, cap), u, cap)
                     alpha_k[row] = loss.step(old, u, n * gamma * L, cap)
@@ -133,6 +132,8 @@ def asdca_turns(
                 image = theta_k[theta_k.size - 1] + last * last * drift_k[drift_k.size - 1]
                 centre[k] = follow(image, centre[k], damping, groups.size * group)
                 figures[k, GAP] += gap
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], smallest)
+                figures[k, MISTAKES] += missed
 
 
 def warm(sample: Sample) -> None:

@@ -52,7 +52,7 @@ def sdca_turns(
                 enter(theta_k, centre[k], damping)
                 for place in range(min(FETCHED, found)):
                     block.prefetch_row(awake[place])
-                gap = 0.0
+                gap, smallest, missed, updates = 0.0, np.inf, 0, 0
                 for place in range(found):
                     if place + FETCHED < found:
                         block.prefetch_row(awake[place + FETCHED])
@@ -65,9 +65,8 @@ def sdca_turns(
                         block.prefetch_weights(awake[place + 1], theta_k)
                     if np.isfinite(cap):
                         gap += loss.gap(loss.feasible(old, cap), u, cap)
-                    figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], loss.slack(u))
-                    if loss.missed(u):
-                        figures[k, MISTAKES] += 1.0
+                    smallest = min(smallest, loss.slack(u))
+                    missed += loss.missed(u)
                     L = curvature[row]
                     if L == 0.0:
                         L = row_curvature(block, norm, i)
@@ -78,13 +77,16 @@ def sdca_turns(
                     if change != 0.0:
                         move = labels.sign(k, row) * change
                         power_sum[k] = norm.move(block, i, move, theta_k, powers_k, power_sum[k])
-                        figures[k, UPDATES] += 1.0
+                        updates += 1
                         sleep_k[row] = 0
                     elif loss.settled(new, cap):
                         sleep_k[row] = longer(sleep_k[row])
                 leave(theta_k, centre[k], damping)
                 centre[k] = follow(theta_k[theta_k.size - 1], centre[k], damping, groups.size * group)
                 figures[k, GAP] += gap
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], smallest)
+                figures[k, MISTAKES] += missed
+                figures[k, UPDATES] += updates
 
 
 def warm(sample: Sample) -> None:

@@ -1,24 +1,52 @@
-"""Orders of rows and blocks: seeded, the same on every machine."""
+"""Orders of rows and blocks: seeded, the same on every machine.
+
+A generator of NumPy takes longer to make than a few hundred rows to visit, and a pass over a file wants one for each of
+thousands of blocks. These orders are drawn by SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom
+number generators, figure 13), whose state is one number.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
+from numba.extending import register_jitable
 
-SMALL = 256  # a generator takes longer to make than so many rows to visit, and the next training asks for the same
-REMEMBERED = 2048  # 4 MiB of orders
+from streammargin.kernels.jit import kernel
+from streammargin.kernels.samples import Sample
+
+STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+ONE, _27, _30, _31, _32 = (np.uint64(bits) for bits in (1, 27, 30, 31, 32))
 
 
 def permutation(size: int, *seed: int) -> np.ndarray:
-    """A permutation of range(size), int64, drawn from the seed words (all >= 0)."""
-    if size == 1:  # data in memory are one block; a generator would cost 50 us a pass
-        return np.zeros(1, np.int64)
-    return _remembered(size, *seed).copy() if size <= SMALL else _drawn(size, *seed)
+    """A permutation of range(size), int64, drawn from the seed words (all >= 0); size < 2^32."""
+    order = np.arange(size)
+    if size > 1:
+        with np.errstate(over="ignore"):  # words wrap around; of use without the JIT only
+            shuffle(order, np.array(seed, np.uint64))
+    return order
 
 
-def _drawn(size: int, *seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).permutation(size)
+@register_jitable
+def mixed(word):
+    """A word (uint64) all of whose bits depend on all of this one's."""
+    word = (word ^ (word >> _30)) * FIRST
+    word = (word ^ (word >> _27)) * SECOND
+    return word ^ (word >> _31)
 
 
-_remembered = lru_cache(REMEMBERED)(_drawn)
+@kernel
+def shuffle(order, words):
+    """Shuffle an array, as the seed words (uint64) say (Fisher and Yates; Durstenfeld 1964)."""
+    state = np.uint64(words.size)
+    for word in words:
+        state = mixed(state + STEP) ^ word
+    state = mixed(state)
+    for last in range(order.size - 1, 0, -1):
+        state += STEP
+        # the upper half of the word as a part of 1, times the number of places
+        place = np.int64(((mixed(state) >> _32) * (np.uint64(last) + ONE)) >> _32)
+        order[last], order[place] = order[place], order[last]
+
+
+def warm(sample: Sample) -> None:
+    permutation(2, 0)

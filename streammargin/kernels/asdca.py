@@ -121,7 +121,7 @@ def asdca_turns(
                             square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                         sleep_k[row] = 0
                     elif loss.settled(old, cap):
-                        sleep_k[row] = longer(sleep_k[row])
+                        sleep_k[row] = longer(sleep_k[row], loss, u)
                     last = gamma
                     gamma = next_gamma(gamma)
                 pace[k, GAMMA] = gamma

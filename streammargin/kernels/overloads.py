@@ -106,6 +106,12 @@ def _overload_log_one_plus(t):
     return exponentials.log_one_plus
 
 
+@overload(base.far, jit_options=ALONG)
+def _overload_far(loss, u, most):
+    known = hasattr(loss.instance_class, "distance")
+    return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
+
+
 @overload(base.attained, jit_options=ALONG)
 def _overload_attained(loss, u, cap):
     at_once = getattr(loss.instance_class, "attained", None)

@@ -80,7 +80,7 @@ def sdca_turns(
                         updates += 1
                         sleep_k[row] = 0
                     elif loss.settled(new, cap):
-                        sleep_k[row] = longer(sleep_k[row])
+                        sleep_k[row] = longer(sleep_k[row], loss, u)
                 leave(theta_k, centre[k], damping)
                 centre[k] = follow(theta_k[theta_k.size - 1], centre[k], damping, groups.size * group)
                 figures[k, GAP] += gap

@@ -196,10 +196,13 @@ def test_rows_kept_from_anywhere_find_their_place(form):
         np.testing.assert_array_equal(getattr(whole, name), getattr(kept, name))
 
 
-def test_a_settled_row_sleeps_longer_and_longer():
+@pytest.mark.parametrize("margin, expected", [(1.4, [1, 2, 4, 15, 15]), (1.6, [2, 15, 15]), (1e4, [2, 15, 15])])
+def test_a_settled_row_sleeps_longer_and_longer(margin, expected):
+    """One that is far from where the hinge bends is a step ahead."""
     s = setting("dense", weighted=False)
     row = next(i for i in s.rows if s.block.X[i].any())
-    s.theta[0] = 100 * np.where(s.codes[row] == 1, 1, -1) * np.append(s.block.X[row], 0)
+    x = s.block.X[row]
+    s.theta[0] = margin / (x @ x) * np.where(s.codes[row] == 1, 1, -1) * np.append(x, 0)
     s.codes[:] = np.where(np.arange(50) == row, s.codes, -1)
     visits = []
     for number in range(1, 100):
@@ -207,8 +210,8 @@ def test_a_settled_row_sleeps_longer_and_longer():
         if np.isfinite(s.figures[0, kernel.MIN_MARGIN]):
             visits.append(number)
     gaps = np.diff(visits)
-    assert gaps[:3].tolist() == [1, 2, 4]
-    assert set(gaps[3:]) == {15}
+    assert gaps[: len(expected)].tolist() == expected
+    assert set(gaps[len(expected) :]) == {15}
 
 
 def test_the_certificate_wakes_rows_that_a_step_would_move():

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from streammargin.errors import UsageError
 from streammargin.options.table import Options
 from streammargin.specs.losses import LOSSES, is_numeric, loss_text, losses_with, make_loss
-from streammargin.specs.losses.base import attained, attained_one_by_one
+from streammargin.specs.losses.base import attained, attained_one_by_one, far
 
 WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0), "generalized_hinge": (1.1, 2.0, 30.0)}
 CASES = [(name, width) for name in twins.ALL for width in WIDTHS.get(name, (1.0,))]
@@ -175,6 +175,12 @@ def test_logistic_at_once_is_logistic_one_by_one(u):
         assert (alpha, value) == pytest.approx(plain[:2], rel=1e-14, abs=0 if abs(u) < 700 else cap * 1e-300)
         # one by one the share loses what is left of alpha next to cap to rounding, and so does its slope
         assert (share, slope) == pytest.approx(plain[2:], rel=1e-14, abs=cap * (2.0 + min(abs(u), 50.0)) * 2.3e-16)
+
+
+def test_margins_far_from_where_a_loss_bends():
+    assert [far(make_loss("hinge"), u, 0.5) for u in (-1.0, 0.4, 0.6, 1.0, 1.4, 1.6)] == [1, 1, 0, 0, 0, 1]
+    assert [far(make_loss("squared_hinge"), u, 0.5) for u in (-1.0, 1.4, 1.6)] == [0, 0, 1]
+    assert not far(make_loss("absolute_error"), 9.0, 0.5), "residuals have units, and no such distance"
 
 
 def test_smooth_hinges_at_once_are_their_methods():

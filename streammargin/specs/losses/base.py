@@ -23,6 +23,11 @@ class Maker(NamedTuple):
     hard: bool = False
 
 
+def far(loss, u, most):
+    """Whether u is further than `most` from where the loss bends; False for a loss without `distance`."""
+    return hasattr(loss, "distance") and loss.distance(u) > most
+
+
 def attained(loss, u, cap):
     """alpha = -cap phi'(u) of a smooth loss, with `primal`, `dual` and `slope` there; a loss may do it at once."""
     return loss.attained(u, cap) if hasattr(loss, "attained") else attained_one_by_one(loss, u, cap)

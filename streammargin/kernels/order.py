@@ -2,7 +2,7 @@
 
 A generator of NumPy takes longer to make than a few hundred rows to visit, and a pass over a file wants one for each of
 thousands of blocks. These orders are drawn by SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom
-number generators, figure 13), whose state is one number.
+number generators, with Stafford's mix 13), whose state is one number.
 """
 
 from __future__ import annotations

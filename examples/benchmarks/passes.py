@@ -5,7 +5,8 @@
 For a dense and a CSR file: the first pass of sdca out of core (256M budget), cold (the file dropped from the
 page cache before) and from the page cache; a plain preadv loop over the same bytes in the same order, under
 the same condition; and the kernel over the same blocks held in memory. Every pair is run back to back: the kernel, the
-read, the pass and the kernel again, whose mean counts, for the speed of a shared machine changes within minutes.
+read and the pass, which take turns to come first, and the kernel again, whose mean counts, for the speed of a shared
+machine changes within minutes.
 
 Cold, a fourth figure says what this machine allows: the kernel on data in memory and another process that only reads
 the file, neither of which waits for the other, begin together, and the later one ends after so long. They share
@@ -159,17 +160,22 @@ def both_at_once(path, loaded, raw):
 
 
 def paired(path, loaded, raw, cold, pairs):
-    """(kernel, raw read, pass, both at once or 0) seconds of so many pairs: the kernel's are the mean of two."""
+    """(kernel, raw read, pass, both at once or 0) seconds of so many pairs: the kernel's are the mean of two.
+
+    Read and pass take turns to come first: a disk may be slower after 4 GB than before.
+    """
+    runs = {"raw": raw, "pass": lambda: first_pass(path)["seconds"]}
     found = []
-    for _ in range(pairs):
+    for pair in range(pairs):
         before = first_pass(loaded)["compute_seconds"]
-        seconds = []
-        for run in (raw, lambda: first_pass(path)["seconds"]):
+        seconds = {}
+        for name in sorted(runs, reverse=pair % 2 == 0):
             if cold:
                 drop(path)
-            seconds.append(run())
+            seconds[name] = runs[name]()
         kernel = (before + first_pass(loaded)["compute_seconds"]) / 2
-        found.append((kernel, *seconds, both_at_once(path, loaded, raw) if cold else 0.0))
+        both = both_at_once(path, loaded, raw) if cold else 0.0
+        found.append((kernel, seconds["raw"], seconds["pass"], both))
     return found
 
 

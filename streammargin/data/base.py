@@ -93,7 +93,7 @@ class Source(ABC):
         """
 
     def announce(self, start: int, stop: int) -> None:  # noqa: B027
-        """A hint that rows start..stop are read next but one: the disk may begin with them now."""
+        """A hint that rows start..stop are read soon: the disk may begin with them now."""
 
     def place(self, row: int) -> tuple[str, int]:
         """(name, row there) of a row, for messages: of several files, the one that holds it."""

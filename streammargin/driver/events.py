@@ -11,7 +11,7 @@ from typing import Any
 Listener = Callable[[dict[str, Any]], None]
 SCHEMA = 1
 KEPT = 10_000
-RESIDENT_SECONDS = 0.02
+RESIDENT_SECONDS = 0.1
 
 
 class _Resident:

@@ -16,7 +16,7 @@ from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
 # Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
 # ahead a cold pass over 4 GB of sparse rows spent 2.0 s in reading and waited 0.2 s for it, with 5 MB 1.2 and 0.15,
-# with 16 MB 1.2 and 0.04, also while the disk was slow.
+# with 16 MB 1.2 and 0.04; while the disk gives less than the kernel takes, it waits 0.3 to 1 s with 128 MB as well.
 ANNOUNCED = 16 << 20
 
 

@@ -51,8 +51,8 @@ def asdca_turns(
     """
     visits, start, stop, parts = turns
     for step in range(start * PLACES, stop * PLACES):  # one loop: to compile a function of its own takes a second more
-        block, smallest, listed, whole, group = visits[step % PLACES]
-        numbers, order = RowNumbers(smallest, listed), in_turn(whole, step // PLACES, parts)
+        block, lowest, listed, whole, group = visits[step % PLACES]
+        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
         q = norm.q
         together = groups_together(group, problems.size)

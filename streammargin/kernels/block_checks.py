@@ -34,23 +34,35 @@ def first_not_finite(values):
 
 
 @register_jitable
-def _in_order(indices, width):
-    """Whether these indices rise from one to the next, from 0 on and below width: without a way out, many at a time."""
-    if indices.size == 0:
-        return True
-    falls = 0
-    for k in range(indices.size - 1):
-        falls += indices[k + 1] <= indices[k]
-    return falls == 0 and indices[0] >= 0 and indices[indices.size - 1] < width
+def _in_order(indices, indptr, width):
+    """Whether the indices of every row rise from one to the next, below width: all at once, without a way out."""
+    first, last = indptr[0], indptr[indptr.size - 1]
+    within = indices[first:last]
+    falls, largest = 0, np.uint32(0)
+    for k in range(within.size - 1):
+        falls += within[k + 1] <= within[k]
+        largest = max(largest, within[k])
+    if within.size > 0:
+        largest = max(largest, within[within.size - 1])
+        if largest >= width:
+            return False
+    # those from the last of a row to the first of the next are none
+    before = first
+    for i in range(1, indptr.size - 1):
+        start = indptr[i]
+        if before < start < last:
+            falls -= indices[start] <= indices[start - 1]
+        before = start
+    return falls == 0
 
 
 @kernel
 def check_sparse(indices, indptr, width):
     """(code, row, index) of the first row whose indices are out of range, repeated or unsorted."""
+    if _in_order(indices, indptr, width):
+        return FINE, 0, 0
     unsorted_row = -1
     for i in range(indptr.size - 1):
-        if _in_order(indices[indptr[i] : indptr[i + 1]], width):
-            continue
         previous = np.int64(-1)
         for k in range(indptr[i], indptr[i + 1]):
             j = np.int64(indices[k])

@@ -8,7 +8,7 @@ from numba.extending import register_jitable
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.kernels.jit import kernel
-from streammargin.kernels.row_norms import row_norm
+from streammargin.kernels.row_norms import length_of
 from streammargin.kernels.samples import Sample, counts, weights
 from streammargin.kernels.sleep import AWAKE
 
@@ -47,14 +47,18 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
     sleeps = sleep.shape[1] > 0
     per_trial = w.shape[0] // trials
     scores = np.empty(w.shape[0])
+    size = 0.0
     for i in range(block.rows()):
         row = numbers.row(i)
         if not labels.weight(row) > 0.0:
             continue
         block.prefetch_row(i + 2)
-        size = row_norm(block, i, 2.0)
         for k in range(w.shape[0]):
-            score = block.exact_dot(i, w[k])
+            if k == 0:
+                score, square = block.dot_and_square(i, w[k])
+                size = length_of(block, i, np.sqrt(square))
+            else:
+                score = block.exact_dot(i, w[k])
             block.prefetch_weights(i + 1, w[k])
             if has_alpha:
                 block.prefetch_weights(i + 1, theta[k])

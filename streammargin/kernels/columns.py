@@ -95,13 +95,18 @@ def sparse_shares(data, indices, indptr, weights, squares, out):
 @kernel
 def extremes(largest):
     """Where the largest value stands, and the smallest but for zeros; -1 where all are 0."""
-    large = small = -1
-    for j in range(largest.size):
-        if largest[j] > 0.0:
-            if large < 0 or largest[j] > largest[large]:
-                large = j
-            if small < 0 or largest[j] < largest[small]:
-                small = j
+    high, low = 0.0, np.inf
+    for j in range(largest.size):  # the values alone, without a branch: of text half of the columns are 0, at random
+        x = np.float64(largest[j])
+        high = max(high, x)
+        low = min(low, x if x > 0.0 else np.inf)
+    if high == 0.0:
+        return -1, -1
+    large = small = 0
+    while largest[large] != high:
+        large += 1
+    while largest[small] != low:
+        small += 1
     return large, small
 
 

@@ -9,6 +9,15 @@ from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample
 
 
+@kernel(wide_sums=True)
+def total(alpha):
+    """The sum of alpha (n,), in float64: NumPy converts it first."""
+    found = 0.0
+    for row in range(alpha.size):
+        found += np.float64(alpha[row])
+    return found
+
+
 @kernel
 def dual_sums(labels, loss, k, alpha, momentum, share):
     """(dual, sum of duals) of the sequence alpha + share momentum (n,) of problem k.
@@ -30,3 +39,4 @@ def warm(sample: Sample) -> None:
     for loss, _, dtype in sample.dual_steps():
         alpha, momentum = np.zeros((2, 2), dtype)
         dual_sums(sample.labels, loss, 0, alpha, momentum, 0.0)
+        total(alpha)

@@ -7,23 +7,34 @@ number generators, with Stafford's mix 13), whose state is one number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numba.extending import register_jitable
 
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample
 
+WORD = (1 << 64) - 1
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 ONE, _27, _30, _31, _32 = (np.uint64(bits) for bits in (1, 27, 30, 31, 32))
 
 
 def permutation(size: int, *seed: int) -> np.ndarray:
-    """A permutation of range(size), int64, drawn from the seed words (all >= 0); size < 2^32."""
+    """A permutation of range(size), int64, drawn from these numbers (all >= 0); size < 2^32."""
     order = np.arange(size)
     if size > 1:
         with np.errstate(over="ignore"):  # words wrap around; of use without the JIT only
-            shuffle(order, np.array(seed, np.uint64))
+            shuffle(order, np.array(list(_words(seed)), np.uint64))
     return order
+
+
+def _words(seed: tuple[int, ...]) -> Iterator[int]:
+    """The numbers in pieces of 64 bits: one of each, but for seeds that are longer."""
+    for number in seed:
+        yield number & WORD
+        while (number := number >> 64) > 0:
+            yield number & WORD
 
 
 @register_jitable

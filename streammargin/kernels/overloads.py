@@ -108,7 +108,7 @@ def _overload_log_one_plus(t):
 
 @overload(base.far, jit_options=ALONG)
 def _overload_far(loss, u, most):
-    known = hasattr(loss.instance_class, "distance")
+    known = inspect.isfunction(getattr(loss.instance_class, "distance", None))  # a field may be called so
     return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
 
 

@@ -17,7 +17,12 @@ LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 def row_norm(block, i, q):
     """||x_i||_q, or the next larger of ||x_i||_2 and ||x_i||_1 where its powers under- or overflow; 0 for 0 alone."""
     total = block.sum_powers(i, q)
-    size = np.sqrt(total) if q == 2.0 else total ** (1.0 / q)  # a power costs as much as the sum
+    return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # a power costs as much as the sum
+
+
+@register_jitable
+def length_of(block, i, size):
+    """What `row_norm` returns, of a row whose norm comes to this size by its powers."""
     for r in (2.0, 1.0):
         if not (size > 0.0 and np.isfinite(size)):
             size = block.sum_powers(i, r) ** (1.0 / r)

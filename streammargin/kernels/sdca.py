@@ -36,8 +36,8 @@ def sdca_turns(
     """
     visits, start, stop, parts = turns
     for step in range(start * PLACES, stop * PLACES):  # one loop: to compile a function of its own takes a second more
-        block, smallest, listed, whole, group = visits[step % PLACES]
-        numbers, order = RowNumbers(smallest, listed), in_turn(whole, step // PLACES, parts)
+        block, lowest, listed, whole, group = visits[step % PLACES]
+        numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
         together = groups_together(group, problems.size)
         awake = np.empty(together * group, np.int64)

@@ -273,7 +273,7 @@ class Solver(ABC):
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
         """The blocks that pass `number` (from 1) visits, in this order; default: a seeded permutation."""
-        return permutation(blocks, problem.seed, number) if blocks > 1 else np.zeros(1, np.int64)
+        return permutation(blocks, problem.seed, number)
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         """Called before the first block of a pass."""

@@ -170,7 +170,7 @@ class DualAscent(CertifiedBySweep):
     def _kept_order(
         self, problem: Problem, state: State, kept: restless.Parts, *seeds: int
     ) -> tuple[np.ndarray, int]:  # fmt: skip
-        """One order for all pieces of the rows kept: to draw it takes as long as to visit one."""
+        """One order for all pieces of the rows kept."""
         largest = max((state.kept[name].rows for name in kept), key=lambda piece: piece.rows())
         return self.order_of(problem, state, largest, *seeds)
 

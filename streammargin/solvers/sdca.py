@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.kernels import sdca as kernel
-from streammargin.kernels.duals import dual_sums
+from streammargin.kernels.duals import dual_sums, total
 from streammargin.solvers import restless, slow_constant
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
@@ -89,12 +89,12 @@ class Method(DualAscent):
             size = penalty.rough_gauge(a["theta"][k])
             alpha = a["alpha"][k]
             if problem.objective.signed:  # the sum of the duals says nothing
-                dual, total = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
+                dual, whole = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
-                dual = total = float(alpha.sum(dtype=np.float64))
+                dual = whole = total(alpha)
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state, k, a["theta"][k])
-            estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, total, gap, slack))
+            estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP
         if state.kept:

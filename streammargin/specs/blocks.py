@@ -17,7 +17,7 @@ LINE = 16  # values of 4 bytes that the processor fetches at once
 # Bytes of weights from which it pays to ask for those of the next row ahead. A pass over 40,000 rows of hashed n-grams,
 # 23 million values, without and with that: 2^20 columns in float32 0.057 and 0.060 s, in float64 0.088 and 0.069;
 # 2^22 columns 0.115 and 0.081, 0.149 and 0.108.
-FAR = 6 << 20
+BEYOND = 6 << 20
 # A loop over the values of a sparse row ends elsewhere for each row, and the processor guesses the end wrongly: some 15
 # steps of the loop are lost each time. LLVM would make two or three such loops of one, by unrolling it; it leaves those
 # alone that count in unsigned steps, which also need no look for negative positions.
@@ -132,6 +132,10 @@ class DenseBlock(NamedTuple):
         """x_i . w, summed in float64 even where w is float32."""
         x = self.X[i]
         return dense_exact_dot(x, w) + np.float64(self.bias) * np.float64(w[x.size])
+
+    def dot_and_square(self, i, w):
+        """(exact_dot, ||x_i||_2^2), summed in float64; the square may under- or overflow."""
+        return self.exact_dot(i, w), squares(self.X[i]) + self.bias * self.bias
 
     def add(self, i, t, w):
         """w += t x_i."""
@@ -298,6 +302,31 @@ class CSRBlock(NamedTuple):
             k += ONE
         return (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
 
+    def dot_and_square(self, i, w):
+        """(exact_dot, ||x_i||_2^2), summed in float64, in one sweep; the square may under- or overflow."""
+        data, indices = self.data, self.indices
+        k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
+        fours = stop - (stop - k) % FOUR
+        s0 = s1 = s2 = s3 = q0 = q1 = 0.0
+        # the score in the order of `exact_dot`, bit by bit: whether a score is 0 says which class is predicted
+        while k < fours:
+            x0, x1 = np.float64(data[k]), np.float64(data[k + ONE])
+            x2, x3 = np.float64(data[k + TWO]), np.float64(data[k + THREE])
+            s0 += x0 * np.float64(w[indices[k]])
+            s1 += x1 * np.float64(w[indices[k + ONE]])
+            s2 += x2 * np.float64(w[indices[k + TWO]])
+            s3 += x3 * np.float64(w[indices[k + THREE]])
+            q0 += x0 * x0 + x1 * x1
+            q1 += x2 * x2 + x3 * x3
+            k += FOUR
+        while k < stop:
+            x0 = np.float64(data[k])
+            s0 += x0 * np.float64(w[indices[k]])
+            q0 += x0 * x0
+            k += ONE
+        score = (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
+        return score, q0 + q1 + self.bias * self.bias
+
     def add(self, i, t, w):
         """w += t x_i."""
         data, indices = self.data, self.indices
@@ -417,14 +446,14 @@ class CSRBlock(NamedTuple):
         """Hint that row i comes soon."""
         rows = self.indptr.size - 1
         if i < rows:
-            # as much as a row has on average, for each of them alike: what more there is the hardware follows by itself
+            # as much as a row of 4-byte values has on average, for each alike: what more there is the hardware follows
             for line in range(self.data.size // (LINE * rows) + 1):
                 prefetch(self.data, self.indptr[i] + LINE * line)
                 prefetch(self.indices, self.indptr[i] + LINE * line)
 
     def prefetch_weights(self, i, w):
-        """Hint that w is asked for at the columns of row i soon; where they are FAR."""
-        if i + 1 < self.indptr.size and w.size * w.itemsize > FAR:
+        """Hint that w is asked for at the columns of row i soon; where they are BEYOND the caches."""
+        if i + 1 < self.indptr.size and w.size * w.itemsize > BEYOND:
             start = self.indptr[i]
             indices = self.indices[start : self.indptr[i + 1]]
             for k in range(indices.size):

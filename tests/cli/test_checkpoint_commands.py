@@ -63,7 +63,7 @@ def work(straight, tmp_path):
 
 def command(arguments, folder):
     return [*arguments, "-o", folder / "model.npz", "--log-json", folder / "log", "--checkpoint", folder / "points",
-            "--checkpoint-seconds", "0.01", "--resume"]  # fmt: skip
+            "--checkpoint-seconds", "1e-6", "--resume"]  # fmt: skip
 
 
 def written(folder):

@@ -1,5 +1,7 @@
 """Checks of blocks, orders, scores and column statistics."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ from reference.datasets import as_form, noisy
 
 from streammargin.data.arrays import ArraySource
 from streammargin.kernels import block_checks, columns
+from streammargin.kernels.duals import total
 from streammargin.kernels.order import permutation
 from streammargin.kernels.predict import decide_block
 
@@ -36,10 +39,43 @@ def test_the_first_value_that_is_not_finite_is_found(dtype, bad):
         ([1, 3, 2], [0, 1, 3], (block_checks.UNSORTED, 1, 0)),
         ([3, 2, 9], [0, 2, 3], (block_checks.OUT_OF_RANGE, 1, 9)),  # worse than unsorted
         ([3, 2, 4, 4], [0, 2, 4], (block_checks.TWICE, 1, 4)),
+        ([2, 1, 3, 0], [0, 1, 2, 4], (block_checks.UNSORTED, 2, 0)),  # one fall between rows, one within
+        ([1, 2, 4, 3], [0, 2, 2, 2, 4, 4], (block_checks.UNSORTED, 3, 0)),  # rows begin there three times
+        ([2, 1], [0, 0, 2, 2], (block_checks.UNSORTED, 1, 0)),
     ],
 )
 def test_sparse_rows_are_judged(indices, indptr, expected):
     assert block_checks.check_sparse(np.array(indices, np.uint32), np.array(indptr, np.int64), 5) == expected
+
+
+def judged(indices, indptr, width):
+    """What `check_sparse` says, row by row."""
+    codes = []
+    for row, (start, stop) in enumerate(pairwise(indptr)):
+        own = indices[start:stop].astype(np.int64)
+        for before, j in pairwise([-1, *own]):
+            if j >= width:
+                return block_checks.OUT_OF_RANGE, row, j
+            if j == before:
+                return block_checks.TWICE, row, j
+            if j < before:
+                codes.append((block_checks.UNSORTED, row, 0))
+    return codes[0] if codes else (block_checks.FINE, 0, 0)
+
+
+def test_sparse_rows_are_judged_as_one_by_one():
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(3000):
+        lengths = rng.integers(0, 4, rng.integers(1, 6))
+        indptr = np.append(0, np.cumsum(lengths))
+        rows = [np.sort(rng.choice(8, m, replace=False)) for m in lengths]
+        indices = np.concatenate(rows).astype(np.uint32)
+        for _ in range(rng.integers(0, 2) if indices.size else 0):
+            indices[rng.integers(indices.size)] = rng.integers(0, 9)
+        expected = judged(indices, indptr, 8)
+        assert block_checks.check_sparse(indices, indptr, 8) == expected
+        seen.add(expected[0])
+    assert seen == {block_checks.FINE, block_checks.OUT_OF_RANGE, block_checks.TWICE, block_checks.UNSORTED}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -63,6 +99,8 @@ def test_orders_are_permutations_of_their_seed():
     for other in ((4, 1), (3, 2), (3, 1, 1)):
         assert not np.array_equal(one, permutation(1000, *other))
     assert permutation(0, 1).size == 0
+    long = [permutation(1000, word) for word in (0, 5, 1 << 64, 5 + (1 << 64), 1 << 128)]
+    assert len({order.tobytes() for order in long}) == len(long)
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -124,3 +162,10 @@ def test_columns_are_scaled_in_place(dtype):
     sparse = as_form(X, "csr", dtype)
     columns.scale_sparse(sparse.data, sparse.indices.view(np.uint32), factor)
     np.testing.assert_allclose(sparse.toarray(), X * factor, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_duals_are_summed_in_float64(dtype):
+    alpha = np.full(10_001, 0.1, dtype)
+    assert total(alpha) == pytest.approx(float(dtype(0.1)) * 10_001, rel=1e-12)
+    assert total(np.empty(0, dtype)) == 0.0

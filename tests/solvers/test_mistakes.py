@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import streammargin as sm
 
@@ -28,3 +29,15 @@ def test_a_certificate_counts_what_evaluate_counts(solver, C):
     said = [event["mistakes"] for event in result.history if event["event"] == "certificate"][-1]
     wrong = np.count_nonzero(result.model.predict(X) != y)
     assert said == wrong == result.model.evaluate((X, y))["mistakes"] and said >= zeros
+
+
+@pytest.mark.parametrize("solver", ["sdca", "pegasos"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_that_cancel_are_counted_as_they_are_predicted(solver, classes):
+    """Whether such a sum is 0 depends on its order."""
+    for seed in range(60, 90):
+        rng = np.random.default_rng(seed)
+        X = sp.csr_matrix(rng.choice([-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3], (40, 8)))
+        y = rng.integers(0, classes, 40)
+        result = sm.train((X, y), solver=solver, C=0.1, passes=1, bias=0)
+        assert result.certificate["mistakes"] == result.model.evaluate((X, y))["mistakes"]

@@ -141,7 +141,7 @@ def test_no_separator(form, norm):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("share, reason", [(0.5, "tolerance"), (2.0, "small_margin")])
-def test_a_margin_below_tol_times_the_mean_row_norm_is_given_up(share, reason, seed):
+def test_a_margin_known_well_after_it_is_known_as_small_is_given_up(share, reason, seed):
     """Two rows on either side lie near each other: the margin is known well long after it is known as small."""
     X, y = separable()
     w = solve(binary(X, y, C=np.inf), "hinge").w

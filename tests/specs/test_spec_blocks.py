@@ -44,6 +44,16 @@ def test_dot_and_add(block):
         np.testing.assert_allclose(moved, w - 0.7 * X[i], rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dot_and_square_are_those_of_float64(block, dtype):
+    X = rows_of(block)
+    w = np.random.default_rng(1).standard_normal(8).astype(dtype)
+    for i in range(20):
+        score, square = block.dot_and_square(i, w)
+        assert score == pytest.approx(X[i] @ w.astype(float), rel=1e-12, abs=1e-12)
+        assert square == pytest.approx(X[i] @ X[i], rel=1e-12)
+
+
 def test_dot_keeps_the_precision_of_the_weights(block):
     assert block.dot(3, np.ones(8)).dtype == np.float64
     if rows_dtype(block) == np.float32:  # the loop in float32 is for such rows only

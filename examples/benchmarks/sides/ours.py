@@ -1,7 +1,8 @@
 """streammargin with one of its solvers: from arrays in memory, start and certificates included.
 
-Every call for the same gap draws other orders, as LIBLINEAR does, which goes on with its random numbers from call to
-call: whether a gap comes out just below or just above the one to reach is luck, and costs a pass and a certificate.
+Every call of a side for the same gap draws other orders, as LIBLINEAR does, which goes on with its random numbers from
+call to call: whether a gap comes out just below or just above the one to reach is luck, and costs a pass and a
+certificate.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def ours(solver: Any, **more: Any) -> Side:
             "passes": result.passes,
             "certificates": sum(event["event"] == "certificate" for event in result.history),
             "solver": result.model.header["solver"],
+            "seed": seed,
             "compile_seconds": compile_seconds() - before,
         }
         return result.model.coef_, facts

@@ -25,7 +25,7 @@ class Maker(NamedTuple):
 
 def far(loss, u, most):
     """Whether u is further than `most` from where the loss bends; False for a loss without `distance`."""
-    return hasattr(loss, "distance") and loss.distance(u) > most
+    return callable(getattr(loss, "distance", None)) and loss.distance(u) > most
 
 
 def attained(loss, u, cap):

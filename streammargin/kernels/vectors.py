@@ -13,10 +13,10 @@ from streammargin.kernels.samples import Sample
 
 @kernel(wide_sums=True)
 def square(x):
-    """||x||^2 of x (m,) float64."""
+    """||x||^2 of x (m,), summed in float64."""
     total = 0.0
     for j in range(x.size):
-        total += x[j] * x[j]
+        total += np.float64(x[j]) * np.float64(x[j])
     return total
 
 
@@ -43,6 +43,7 @@ def towards(x, b, y):
 
 
 def warm(sample: Sample) -> None:
-    square(np.ones(2))
+    for dtype in (np.float32, np.float64):
+        square(np.ones(2, dtype))
     mix(1.0, np.ones(2), 1.0, np.ones(2))
     towards(np.ones(2), 1.0, np.ones(2))

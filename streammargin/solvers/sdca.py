@@ -6,11 +6,13 @@ import numpy as np
 
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums, total
+from streammargin.kernels.vectors import square
 from streammargin.solvers import restless, slow_constant
 from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout, Number
+from streammargin.specs.norms import lp_norm
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.visits import Turns
 
@@ -86,14 +88,14 @@ class Method(DualAscent):
         figures = a["figures"]
         estimate, penalty = np.zeros(problem.count), problem.objective.penalty
         for k in active:
-            size = penalty.rough_gauge(a["theta"][k])
-            alpha = a["alpha"][k]
+            theta, alpha = a["theta"][k], a["alpha"][k]
+            size = lp_norm(theta, 2.0, square(theta)) if problem.linear else penalty.gauge(theta)
             if problem.objective.signed:  # the sum of the duals says nothing
                 dual, whole = dual_sums(problem.labels, problem.loss, k, alpha, alpha, 0.0)
             else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
                 dual = whole = total(alpha)
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
-            gap += slow_constant.behind(state, k, a["theta"][k])
+            gap += slow_constant.behind(state, k, theta)
             estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))
         if state.numbers["trailing"]:
             estimate *= MEAN_GAP

@@ -11,6 +11,8 @@ def test_each_in_one_read(size):
     rng = np.random.default_rng(size)
     x, y = rng.standard_normal((2, size))
     assert square(x) == pytest.approx(x @ x, rel=1e-12)
+    single = x.astype(np.float32)
+    assert square(single) == pytest.approx(single.astype(float) @ single.astype(float), rel=1e-12)
     along, length = towards(x, 0.7, y)
     assert along == pytest.approx(x @ (0.7 * y - x), rel=1e-12)
     assert length == pytest.approx(np.sum((0.7 * y - x) ** 2), rel=1e-12)

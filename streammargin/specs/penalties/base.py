@@ -84,10 +84,6 @@ class Penalty(ABC):
         """The penalty as kernels take it (specs/norms.py); None where coordinate ascent cannot serve it."""
         return None
 
-    def rough_gauge(self, theta: np.ndarray) -> float:
-        """The gauge to the precision of the type of theta."""
-        return self.gauge(theta)
-
     def powers(self, theta: np.ndarray) -> np.ndarray:
         """What `norm` keeps beside theta (m,), as many numbers, where it keeps anything."""
         raise NotImplementedError

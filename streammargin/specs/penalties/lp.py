@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.specs.norms import lp_norm, make_norm, mirror, rough_norm
+from streammargin.specs.norms import lp_norm, make_norm, mirror
 from streammargin.specs.penalties.base import Maker, Pieces, Square, single
 
 
@@ -33,9 +33,6 @@ class LpSquare(Square):
     @property
     def norm(self) -> Any:
         return make_norm(self.p)
-
-    def rough_gauge(self, theta: np.ndarray) -> float:
-        return rough_norm(theta, self.q)
 
     def powers(self, theta: np.ndarray) -> np.ndarray:
         return np.sign(theta) * np.abs(theta) ** (self.q - 1.0)

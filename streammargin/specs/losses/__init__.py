@@ -7,8 +7,8 @@ name on the command line to the Maker of the tuple (base.py). The duals of a los
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
     slope(alpha, L, cap)     -d step / du where the step came to alpha, 0 at a bound: L = 0 gives cap phi''(u)
-    distance(u)              how far the margin u is from where phi is not linear; may be left out: rows at a bound then
-                             sleep less (kernels/sleep.py)
+    distance(u)              how far the margin u is from where phi is not linear; coordinate ascent does without, and
+                             its rows at a bound sleep less then (kernels/sleep.py)
     primal(u, cap)           cap * phi(u)
     dual(alpha, cap)         -cap * phi*(-alpha/cap), the row's share of the dual; of a number, without alpha y
     settled(alpha, cap)      True where alpha lies at a bound that a step may leave it at

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
-from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.careful import carried_sum, loss_rounding, margin_rounding
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.overloads import along
 from streammargin.kernels.row_norms import length_of
 from streammargin.kernels.samples import Sample, counts, weights
 from streammargin.kernels.sleep import AWAKE
@@ -24,7 +23,7 @@ def new_sums(problems):
     return sums
 
 
-@register_jitable
+@along
 def add(sums, column, term):
     """sums[column] += term."""
     sums[column], sums[CARRY + column] = carried_sum(sums[column], sums[CARRY + column], term)
@@ -52,7 +51,6 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
         row = numbers.row(i)
         if not labels.weight(row) > 0.0:
             continue
-        block.prefetch_row(i + 2)
         for k in range(w.shape[0]):
             if k == 0:
                 score, square = block.dot_and_square(i, w[k])

@@ -7,7 +7,7 @@ import numpy as np
 from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import Sample
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import ONE, Block, DenseBlock
 
 
 @kernel
@@ -71,9 +71,11 @@ def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
     for i in range(start, indptr.size - 1, step):
         if codes[i] < 0 or (weighted and not weights[i] > 0.0):
             continue
-        for k in range(indptr[i], indptr[i + 1]):
+        k, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        while k < stop:
             j = indices[k]
             largest[j] = max(largest[j], abs(data[k]))
+            k += ONE
 
 
 @kernel

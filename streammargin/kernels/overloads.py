@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic, overload, overload_method
+from numba.extending import intrinsic, overload, overload_method, register_jitable
 
 from streammargin.specs import blocks, exponentials, losses, norms, rows, steps
 from streammargin.specs.losses import base
@@ -20,6 +20,7 @@ from streammargin.specs.losses import base
 # A method is called through its object, and a count of references would be kept for every array of that: 30 ns a call,
 # which LLVM does not always take out; these take and return numbers, so none of them needs to count
 ALONG = {"forceinline": True, "_nrt": False}
+along = register_jitable(**ALONG)  # for functions of a loop that are given blocks or arrays, too
 
 
 def _prefetcher(level: int) -> Any:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from numba.extending import register_jitable
 
-from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.jit import kernel
+from streammargin.kernels.overloads import along
 from streammargin.kernels.samples import Sample
 
 # columns of the figures of all rows that are present
 LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 
 
-@register_jitable
+@along
 def row_norm(block, i, q):
     """||x_i||_q, or the next larger of ||x_i||_2 and ||x_i||_1 where its powers under- or overflow; 0 for 0 alone."""
     total = block.sum_powers(i, q)
     return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # a power costs as much as the sum
 
 
-@register_jitable
+@along
 def length_of(block, i, size):
     """What `row_norm` returns, of a row whose norm comes to this size by its powers."""
     for r in (2.0, 1.0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.kernels import overloads  # noqa: F401
-from streammargin.kernels.curvature import row_curvature
+from streammargin.kernels.curvature import now_and_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
 from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
@@ -60,17 +60,19 @@ def sdca_turns(
                     row = numbers.row(i)
                     cap = labels.cap(k, row)
                     old = np.float64(alpha_k[row])
-                    u = labels.margin(k, row, norm.now(block, i, theta_k, powers_k, power_sum[k]))
+                    L = curvature[row]
+                    if L == 0.0:
+                        score, L = now_and_curvature(block, norm, i, theta_k, powers_k, power_sum[k])
+                        curvature[row] = L
+                    else:
+                        score = norm.now(block, i, theta_k, powers_k, power_sum[k])
+                    u = labels.margin(k, row, score)
                     if place + 1 < found:
                         block.prefetch_weights(awake[place + 1], theta_k)
                     if np.isfinite(cap):
                         gap += loss.gap(loss.feasible(old, cap), u, cap)
                     smallest = min(smallest, loss.slack(u))
                     missed += loss.missed(u)
-                    L = curvature[row]
-                    if L == 0.0:
-                        L = row_curvature(block, norm, i)
-                        curvature[row] = L
                     new = loss.step(old, u, L, cap)
                     alpha_k[row] = new
                     change = np.float64(alpha_k[row]) - old

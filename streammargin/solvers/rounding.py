@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 
+from streammargin.kernels.vectors import square
 from streammargin.specs.norms import lp_norm
 
 EPS = float(np.finfo(np.float64).eps)
@@ -28,7 +29,7 @@ def mean_rounding(terms: float, largest: float) -> float:
 
 def blur(weights: np.ndarray) -> np.ndarray:
     """eps ||w||_2 of weights (K, d+1): times the norm of a row and its entries, how far rounding moves its score."""
-    return np.array([EPS * lp_norm(w, 2.0) for w in weights])
+    return np.array([EPS * lp_norm(w, 2.0, square(w)) for w in weights])
 
 
 def score_rounding(entries: float, size: float) -> float:

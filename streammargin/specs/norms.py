@@ -32,6 +32,10 @@ class L2(NamedTuple):
         """x_i.w for the w that theta stands for."""
         return np.float64(block.dot(i, powers))
 
+    def now_and_curvature(self, block, i, theta, powers, power_sum):
+        """Both in one sweep over the row."""
+        return block.dot_and_square(i, powers)
+
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i; returns the new sum |theta|^q (not needed here)."""
         block.add(i, t, theta)
@@ -62,6 +66,10 @@ class Lp(NamedTuple):
     def now(self, block, i, theta, powers, power_sum):
         """x_i.w for the w that theta stands for."""
         return self.scale(power_sum) * np.float64(block.dot(i, powers))
+
+    def now_and_curvature(self, block, i, theta, powers, power_sum):
+        """Both."""
+        return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i, its powers with it; returns the new sum |theta|^q."""
@@ -101,6 +109,10 @@ class Shrunk(NamedTuple):
         """x_i.w for the w that theta stands for."""
         return block.shrunk_dot(i, theta, self.r) / self.rest
 
+    def now_and_curvature(self, block, i, theta, powers, power_sum):
+        """Both."""
+        return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
+
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i; returns power_sum, which is not needed here."""
         block.add(i, t, theta)
@@ -125,6 +137,10 @@ class Grouped(NamedTuple):
     def now(self, block, i, theta, powers, power_sum):
         """x_i.w for the w that theta stands for."""
         return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
+
+    def now_and_curvature(self, block, i, theta, powers, power_sum):
+        """Both."""
+        return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
         """theta += t x_i, the squares of its groups with it; returns power_sum, which is not needed here."""

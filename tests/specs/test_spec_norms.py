@@ -69,8 +69,14 @@ def test_curvature_equals_the_twin(p, bias):
     a = np.array([0.0, -3.0, 0.5, 0.0, 2.0])
     sparse = CSRBlock(a[a != 0], np.flatnonzero(a).astype(np.uint32), np.array([0, 3]), 5, bias)
     expected = twins.curvature(np.append(a, bias), norm.q)
-    assert norm.curvature(DenseBlock(a[None, :], bias), 0) == pytest.approx(expected, rel=1e-12)
-    assert norm.curvature(sparse, 0) == pytest.approx(expected, rel=1e-12)
+    theta = np.array([0.5, 2.0, -1.0, 4.0, 0.25, -3.0])
+    powers = np.sign(theta) * np.abs(theta) ** (norm.q - 1)
+    power_sum = float(np.sum(np.abs(theta) ** norm.q))
+    for block in (DenseBlock(a[None, :], bias), sparse):
+        assert norm.curvature(block, 0) == pytest.approx(expected, rel=1e-12)
+        score, L = norm.now_and_curvature(block, 0, theta, powers, power_sum)
+        assert pytest.approx(expected, rel=1e-12) == L
+        assert score == pytest.approx(np.append(a, bias) @ twins.mirror(theta, norm.q), rel=1e-12)
 
 
 @pytest.mark.parametrize("q", [2.0, 3.0, 21.0])

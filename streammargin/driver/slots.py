@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-MAGIC = b"streammargin checkpoint 2\n"  # another one where a resumed training would not end in the same bits
+MAGIC = b"streammargin checkpoint 3\n"  # another one where a resumed training would not end in the same bits
 DIGEST = 32
 LARGEST = 1 << 48  # side of an array
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}

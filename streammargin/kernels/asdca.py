@@ -16,7 +16,7 @@ from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
 from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES
-from streammargin.kernels.sleep import FETCHED, groups_together, longer, rows_awake
+from streammargin.kernels.sleep import FETCHED, LONGEST, groups_together, longer, rows_awake
 from streammargin.kernels.slow_constant import enter, follow, leave
 from streammargin.kernels.turns import in_turn
 from streammargin.specs.rows import RowNumbers
@@ -121,7 +121,7 @@ def asdca_turns(
                             square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                         sleep_k[row] = 0
                     elif loss.settled(old, cap):
-                        sleep_k[row] = longer(sleep_k[row], loss, u)
+                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST)
                     last = gamma
                     gamma = next_gamma(gamma)
                 pace[k, GAMMA] = gamma

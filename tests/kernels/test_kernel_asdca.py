@@ -136,7 +136,7 @@ def test_rows_that_sleep_take_steps_that_move_nothing():
     problem = binary(X, codes == 1, loss="hinge", C=0.7, norm=2, bias=BIAS)
     twin = ThreeSequences(problem.A, problem.q, loss_step(problem), n)
     sleep = np.zeros((1, n), np.uint8)
-    sleep[0, [3, 8, 21]] = 16 + 2, 32 + 2, 48 + 3
+    sleep[0, [3, 8, 21]] = 8 + 2, 16 + 2, 24 + 3
     order = np.random.default_rng(1).permutation(n)
     none, caps = np.empty(0), np.full((1, 2), 0.7)
     seen = run(X, "csr", make_loss("hinge"), make_norm(2.0), order, codes, caps, none, none, sleep=sleep)
@@ -147,7 +147,7 @@ def test_rows_that_sleep_take_steps_that_move_nothing():
     for name in ("v", "z", "alpha"):
         np.testing.assert_allclose(seen[name], getattr(twin, name), rtol=1e-9, atol=1e-11)
     assert seen["pace"][kernel.GAMMA] == pytest.approx(twin.gamma, rel=1e-12)
-    assert sleep[0, [3, 8, 21]].tolist() == [2, 16 + 2, 32 + 3]
+    assert sleep[0, [3, 8, 21]].tolist() == [2, 8 + 2, 16 + 3]
     at_rest = np.isin(seen["alpha"], [0.0, 0.7]) & ~np.isin(np.arange(n), [3, 8, 21])
     assert np.all(at_rest[sleep[0] == 1]) and np.all(sleep[0][~at_rest & (sleep[0] < 2)] == 0)
 

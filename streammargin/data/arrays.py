@@ -200,10 +200,10 @@ def _as_csr(X: Any, name: str) -> Any:
 
 
 def sample(values: np.ndarray | None) -> bytes:
-    """At most some 8192 entries of an array (n,), as bytes, for a fingerprint."""
+    """At most some 2048 entries of an array (n,), as bytes, for a fingerprint: of short trainings it takes a part."""
     if values is None:
         return b""
-    some = values[:: max(1, len(values) // 4096)]
+    some = values[:: max(1, len(values) // 1024)]
     return repr(some.tolist()).encode() if some.dtype.hasobject else some.tobytes()
 
 

@@ -148,8 +148,9 @@ def census(
     place = np.argsort(unsorted, kind="stable")
     rank = np.empty(len(order), np.int16)
     rank[place] = np.arange(len(order), dtype=np.int16)
-    for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
-        codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
+    if not np.array_equal(place, np.arange(len(order))):
+        for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
+            codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
     return unsorted[place], codes, counts[place]
 
 

@@ -13,6 +13,7 @@ from streammargin.data.labels import as_values, census, label_key, shifted
 from streammargin.errors import DataError, UsageError
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
+COUNTED = 8  # classes that are counted one by one, of two in an eighth of the time that NumPy takes for all at once
 LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
 LARGEST_NUMBER = 1e50  # to be predicted
 MOST_NUMBERS = 100  # more labels like 0.37, or 1 and 5 without 3, are hardly classes
@@ -196,6 +197,9 @@ def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool 
     mass = np.zeros(classes)
     for start in range(0, len(codes), PIECE):  # no copies of length n
         code, weight = codes[start : start + PIECE], weights[start : start + PIECE]
+        if not weights.size and classes <= COUNTED:
+            mass += [np.count_nonzero(code == each) for each in range(classes)]
+            continue
         present = (code >= 0) & (weight > 0.0) if weights.size else code >= 0
         each = weight[present] if weights.size and not rows else None
         mass += np.bincount(code[present], each, minlength=classes)

@@ -16,8 +16,9 @@ from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
 # Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
 # ahead a cold pass over 4 GB of sparse rows spent 2.0 s in reading and waited 0.2 s for it, with 5 MB 1.2 and 0.15,
-# with 16 MB 1.2 and 0.04; while the disk gives less than the kernel takes, it waits 0.3 to 1 s with 128 MB as well.
-ANNOUNCED = 16 << 20
+# with 16 MB 1.2 and 0.04. While the disk gives less than the kernel takes, medians of 24 passes took 3.25 s with 16 MB,
+# 3.05 with 32, 3.06 with 64 and 3.37 with 128.
+ANNOUNCED = 32 << 20
 
 
 @dataclass
@@ -149,7 +150,8 @@ class BlockReader:
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
         try:
-            together = max(1, min(together, self.buffer_count - 1))  # one is left to be filled
+            # as many are filled meanwhile: with one left of four a pass waited a fifth of its time; one at least
+            together = max(1, min(together, self.buffer_count - 1, max(2, self.buffer_count // 2)))
             groups = np.array_split(order, -(-len(order) // together)) if len(order) else []  # no last one alone
             for now in groups:
                 group, used = [], []

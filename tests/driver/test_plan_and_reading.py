@@ -137,8 +137,8 @@ def test_leaving_early_ends_the_thread(files):
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("buffers, together", [(2, 2), (3, 2), (4, 3), (6, 4), (4, 1)])
-def test_blocks_of_a_group_are_valid_together(files, buffers, together):
+@pytest.mark.parametrize("buffers, together, most", [(2, 2, 1), (3, 2, 2), (4, 3, 2), (6, 4, 3), (8, 4, 4), (4, 1, 1)])
+def test_blocks_of_a_group_are_valid_together(files, buffers, together, most):
     for source in files:
         reader = BlockReader(source, source.bounds(LEAST_BLOCK_BYTES), buffers)
         order = np.arange(len(reader.bounds) - 1)[::-1]
@@ -150,8 +150,8 @@ def test_blocks_of_a_group_are_valid_together(files, buffers, together):
             seen.append([start for start, _, _ in group])
         assert [start for starts in seen for start in starts] == [int(reader.bounds[index]) for index in order]
         sizes = [len(starts) for starts in seen]
-        assert max(sizes) <= min(together, buffers - 1) and max(sizes) - min(sizes) <= 1
-        assert len(sizes) == -(-len(order) // min(together, buffers - 1))
+        assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
+        assert len(sizes) == -(-len(order) // most)
         # what is left after some groups is cut as it was: a training that is resumed goes on so
         rest = list(reader.groups(order[sizes[0] :], together))
         assert [[start for start, _, _ in group] for group in rest] == seen[1:]

@@ -33,7 +33,7 @@ class L2(NamedTuple):
         return np.float64(block.dot(i, powers))
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """Both in one sweep over the row."""
+        """(now, curvature), in one sweep over the row."""
         return block.dot_and_square(i, powers)
 
     def move(self, block, i, t, theta, powers, power_sum):
@@ -68,7 +68,7 @@ class Lp(NamedTuple):
         return self.scale(power_sum) * np.float64(block.dot(i, powers))
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """Both."""
+        """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
@@ -110,7 +110,7 @@ class Shrunk(NamedTuple):
         return block.shrunk_dot(i, theta, self.r) / self.rest
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """Both."""
+        """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
@@ -139,7 +139,7 @@ class Grouped(NamedTuple):
         return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """Both."""
+        """(now, curvature)."""
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):

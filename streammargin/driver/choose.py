@@ -35,9 +35,9 @@ def choose(
         except UsageError as error:
             refusal = error
             continue
-        for budget in (problem.budget, 0):
+        for share in (1.0, 0.75, 0.5, 0.0):  # what it holds may leave too little for blocks that cannot be small
             try:
-                return method, fit(method, replace(problem, budget=budget))
+                return method, fit(method, replace(problem, budget=int(share * problem.budget)))
             except UsageError as error:
                 refusal = error
     raise refusal

@@ -14,6 +14,7 @@ from streammargin.specs.blocks import Block, nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
+BESIDE = 5  # so many pieces more: one while it is copied, and what pieces do not fill
 FULL = 0.9375  # of the room is taken by the rows that stay: the rest is for those that come before others can go
 NAMES = [f"rows {part}" for part in range(PARTS)]
 # How many rows blocks bring, over those of a piece, before its next visit beside them, and how often all pieces come
@@ -28,9 +29,10 @@ def room_for_rows(problem: Problem, vectors: Layout) -> Layout:
     """Room for rows kept, where not all of them are in memory."""
     left = 0 if problem.resident else problem.budget - layout_bytes(vectors)
     room = store.room(left, BUFFERS, problem.size + _beside(problem) * problem.rows)
+    room = max(0, min(room, (left - BUFFERS) * PARTS // (PARTS + BESIDE)))
     return {
         "rows kept": Room(room),
-        "the copy of a piece, and what pieces do not fill": Room(5 * room // PARTS),
+        "the copy of a piece, and what pieces do not fill": Room(BESIDE * room // PARTS),
         "brought": Number(0.0),
         "turn": Number(0),
         "least": Number(0.0),
@@ -67,17 +69,14 @@ class Moves:
     """How far the duals of the rows of some blocks, and of pieces of those kept, move from here on."""
 
     def __init__(self, state: State, blocks: Blocks, parts: Parts) -> None:
-        self.numbers = [np.arange(first, first + block.rows()) for first, block in blocks]
-        self.numbers += [state.kept[name].ids for name in parts]
-        self.before = self._duals(state)
-
-    def _duals(self, state: State) -> list[np.ndarray]:
-        return [state.arrays["alpha"][:, ids] for ids in self.numbers]
+        self.rows: list[slice | np.ndarray] = [slice(first, first + block.rows()) for first, block in blocks]
+        self.rows += [state.kept[name].ids for name in parts]
+        self.before = [np.array(state.arrays["alpha"][:, rows]) for rows in self.rows]
 
     def made(self, state: State) -> list[np.ndarray]:
         """Of the rows of each block, and of each piece (m,)."""
-        pairs = zip(self._duals(state), self.before, strict=True)
-        return [np.abs(after - before).sum(axis=0) for after, before in pairs]
+        pairs = zip(self.rows, self.before, strict=True)
+        return [np.abs(state.arrays["alpha"][:, rows] - before).sum(axis=0) for rows, before in pairs]
 
 
 def keep_restless(problem: Problem, state: State, blocks: Blocks, parts: Parts, moves: Moves, room: int) -> None:
@@ -139,7 +138,7 @@ def _forget_kept(state: State, blocks: Blocks, made: list[np.ndarray]) -> None:
 def _limit(moved: np.ndarray, each: np.ndarray, room: int) -> float:
     """The largest move of a row that there is no room for, 0 if there is room for all that moved."""
     moving = np.flatnonzero(moved)  # most rows rest at a bound
-    furthest = moving[np.argsort(-moved[moving], kind="stable")]
+    furthest = moving[np.argsort(-moved[moving])]
     last = int(np.searchsorted(np.cumsum(each[furthest]), room, side="right"))
     return float(moved[furthest[last]]) if last < furthest.size else 0.0
 

@@ -17,6 +17,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import checkpoint as module
+from streammargin.driver import plan
 from streammargin.driver.checkpoint import SLOTS, Checkpoint
 from streammargin.driver.slots import read_plain, read_slot, write_slot
 
@@ -126,9 +127,12 @@ def ten_classes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("solver, memory, blocks", [
-    ("sdca", "1G", (1, 1)), ("sdca", "20M", (1, 4)), ("sdca", "18M", (4, 5)), ("asdca", "21M", (1, 4)),
+    ("sdca", "1G", (1, 1)), ("sdca", "20M", (1, 13)), ("sdca", "18M", (13, 17)), ("asdca", "20M", (9, 17)),
 ])  # fmt: skip
-def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(solver, memory, blocks, ten_classes, tmp_path):
+def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(
+    solver, memory, blocks, ten_classes, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 18)
     options = {"solver": solver, "memory": memory, "checkpoint": str(tmp_path)}
     ran = []
     for tol, passes in ((0.01, 9), (1e-12, 5), (0.95, 5)):

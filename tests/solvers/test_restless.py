@@ -60,6 +60,24 @@ def test_fewer_reads_than_without_them_and_the_same_optimum(small_plans, monkeyp
     assert without.certificate.dual <= result.certificate.primal
 
 
+def test_more_memory_never_means_that_no_rows_are_kept(small_plans):
+    X, y = text(1000)
+    with pytest.raises(sm.UsageError) as refused:
+        sm.train(CountingSource(X, y, np.linspace(0, 1000, 101).astype(int)), solver="sdca", memory=1, bias=0)
+    least = int(str(refused.value).split("needs ")[1].split("M")[0]) << 20
+    kept = []
+    for memory in range(least - (1 << 20), least, 1 << 12):
+        source = CountingSource(X, y, np.linspace(0, 1000, 101).astype(int))
+        try:
+            result = sm.train(source, solver="sdca", C=3.0, memory=memory, bias=0, passes=1)
+        except sm.UsageError:
+            continue
+        if max(source.reads.values()) > 1 or len(source.reads) > 1:  # not all of it in memory
+            kept.append(max(event["kept_rows"] for event in result.history if event["event"] == "pass_end"))
+    assert kept[0] == 0 < kept[-1] and len(kept) > 20
+    assert 0 not in kept[kept.index(next(filter(None, kept))) :]
+
+
 def test_in_a_pass_every_piece_has_its_turn_as_often_as_blocks_bring_rows_for_it():
     X, _ = text(200)
     block = sm.open_source((X, np.ones(200))).whole()
@@ -80,7 +98,8 @@ def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(smal
     keep = restless.keep_restless
 
     def checked(problem, state, blocks, parts, moves, room):
-        made = dict(zip(np.concatenate(moves.numbers), np.concatenate(moves.made(state)), strict=True))
+        numbers = [np.arange(problem.rows)[rows] for rows in moves.rows]
+        made = dict(zip(np.concatenate(numbers), np.concatenate(moves.made(state)), strict=True))
         before = {row for kept in state.kept.values() for row in kept.ids.tolist()}
         new = {row for first, block in blocks for row in range(first, first + block.rows())} - before
         keep(problem, state, blocks, parts, moves, room)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.setup import Target
+from streammargin.specs.losses.base import has
 
 PIECE = 1 << 16  # numbers that are looked at together
 HALVINGS = 40  # of the range in which a quantile is looked for
@@ -71,7 +72,7 @@ def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any)
     again. weights (n,), or (0,) for 1.
     """
     present = _Present(targets, target.codes, weights)
-    level = loss.level() if hasattr(loss, "level") else None
+    level = loss.level() if has(loss, "level") else None
     shift = present.mean() if level is None else present.quantile(level)
     np.subtract(targets, shift, out=targets, where=target.codes == 0)
     return replace(target, shift=shift)

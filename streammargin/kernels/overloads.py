@@ -109,13 +109,13 @@ def _overload_log_one_plus(t):
 
 @overload(base.far, jit_options=ALONG)
 def _overload_far(loss, u, most):
-    known = inspect.isfunction(getattr(loss.instance_class, "distance", None))  # a field may be called so
+    known = base.has(loss.instance_class, "distance")
     return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
 
 
 @overload(base.attained, jit_options=ALONG)
 def _overload_attained(loss, u, cap):
-    at_once = getattr(loss.instance_class, "attained", None)
+    at_once = base.has(loss.instance_class, "attained")
     return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.specs.losses import LOSSES
-from streammargin.specs.losses.base import Given
+from streammargin.specs.losses.base import Given, has
 from streammargin.specs.norms import L2, Lp, make_norm
 from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 from streammargin.specs.visits import Turns, all_at_once
@@ -47,7 +47,7 @@ class Sample(NamedTuple):
     def losses(self, method: str) -> list[Any]:
         """One loss of each family that has this method: the others differ in numbers only."""
         families = {type(loss): loss for loss in (maker.make(Given()) for _, maker in sorted(LOSSES.items()))}
-        return [loss for kind, loss in families.items() if hasattr(kind, method)]
+        return [loss for kind, loss in families.items() if has(kind, method)]
 
     def dual_steps(self) -> Iterator[tuple[Any, L2 | Lp, np.dtype]]:
         """(loss, norm, type of the weights) as dual coordinate ascent meets them."""

@@ -25,6 +25,7 @@ from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
 from streammargin.specs.blocks import Block
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
+from streammargin.specs.losses.base import has
 from streammargin.specs.norms import L2, Shrunk
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
@@ -193,7 +194,7 @@ class Solver(ABC):
         if not self.requires and problem.loss != make_loss(self.default_loss):
             raise UsageError(f"{self.name} has one loss of its own; leave `loss` and `width` out")
         for method in self.requires:
-            if not hasattr(problem.loss, method):
+            if not has(problem.loss, method):
                 able = ", ".join(losses_with(self.requires))
                 raise UsageError(
                     f"{self.name} needs the method {method} of a loss, which {type(problem.loss).__name__} has not; "

@@ -23,6 +23,7 @@ from streammargin.kernels.order import permutation
 from streammargin.solvers import interior
 from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block, values_of
+from streammargin.specs.losses.base import has
 
 NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
@@ -64,7 +65,7 @@ def split(problem: Problem) -> Split | None:
     """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind,
     or the loss is.
     """
-    if problem.penalty is None or not hasattr(problem.loss, "slope"):
+    if problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
     if found is None or not found[1].thresholds.all():
@@ -224,7 +225,7 @@ def minimise(
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
     prove = prove and softness == 0.0 and penalty.square == 0.0 and groups.size == columns.size
-    prove = prove and hasattr(problem.loss, "feasible")
+    prove = prove and has(problem.loss, "feasible")
     first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.kernels import interior as kernel
+from streammargin.specs.losses.base import has
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
 AWAY = 10.0  # times mu: weights whose columns matter in any case
@@ -118,7 +119,7 @@ def linear(loss: Any) -> tuple[float, float, float] | None:
     """(low, high, height): what the duals of a row of weight 1 lie between, and the slope of its dual objective, if
     that is the same in all of them.
     """
-    if not hasattr(loss, "feasible"):
+    if not has(loss, "feasible"):
         return None
     low, high = loss.feasible(-math.inf, 1.0), loss.feasible(math.inf, 1.0)
     if not 0.0 < high - low < math.inf:

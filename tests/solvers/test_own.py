@@ -1,5 +1,6 @@
 """Losses and solvers that are handed over as objects."""
 
+import inspect
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +9,9 @@ from reference.datasets import as_form, noisy, separable
 from reference.wide import WideHinge
 
 import streammargin as sm
-from streammargin.solvers import perceptron
+from streammargin.solvers import newton, perceptron
+from streammargin.specs.losses import make_loss
+from streammargin.specs.losses.logistic import Logistic
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
@@ -35,6 +38,28 @@ def test_its_model_names_it_and_can_be_kept(tmp_path):
     margins = np.where(data[1] == model.classes_[1], 1.0, -1.0) * model.decision_function(data[0])
     mean = np.maximum(2.0 - margins, 0.0).mean()
     assert model.evaluate(data, loss=WideHinge(2.0))["loss"] == pytest.approx(mean)
+
+
+def logistic_with(*names):
+    """The logistic loss with more numbers of its own, which are called as methods of losses are."""
+    own = NamedTuple("Own", [("tolerance", float), *((name, float) for name in names)])
+    for name, method in inspect.getmembers(Logistic, inspect.isfunction):
+        if not name.startswith("_") and name not in names:
+            setattr(own, name, method)
+    return own(make_loss("logistic").tolerance, *(1.0 for _ in names))
+
+
+@pytest.mark.parametrize("names", [["attained", "of_numbers"], ["distance"], ["slope"]])
+@pytest.mark.parametrize("solver", ["auto", "newton", "sdca"])
+def test_numbers_of_a_loss_are_not_taken_for_methods(solver, names):
+    loss, lacking = logistic_with(*names), [name for name in names if name in newton.Method.requires]
+    if solver == "newton" and lacking:
+        with pytest.raises(sm.UsageError, match=f"newton needs the method {lacking[0]} of a loss"):
+            sm.train(noisy(), solver=solver, loss=loss)
+        return
+    own, known = (sm.train(noisy(), solver=solver, loss=one, tol=1e-6) for one in (loss, "logistic"))
+    assert own.converged
+    assert own.certificate["primal"] == pytest.approx(known.certificate["primal"], rel=2e-6)
 
 
 class Bare(NamedTuple):

@@ -43,7 +43,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streammargin.errors import UsageError
-from streammargin.specs.losses.base import Given, Maker
+from streammargin.specs.losses.base import Given, Maker, has
 
 
 def _load() -> dict[str, Maker]:
@@ -98,12 +98,12 @@ def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
     """Names of the losses of classes, or of numbers and a finite C, that have all of these methods."""
     made = {name: maker.make(Given()) for name, maker in sorted(LOSSES.items()) if not maker.hard}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
-    return [name for name in fit if all(hasattr(made[name], method) for method in methods)]
+    return [name for name in fit if all(has(made[name], method) for method in methods)]
 
 
 def is_numeric(loss: Any) -> bool:
     """Whether the loss is one of numbers rather than classes."""
-    return hasattr(loss, "of_numbers") and loss.of_numbers()
+    return has(loss, "of_numbers") and loss.of_numbers()
 
 
 def is_hard(name: Any) -> bool:

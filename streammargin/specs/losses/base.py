@@ -23,14 +23,19 @@ class Maker(NamedTuple):
     hard: bool = False
 
 
+def has(loss: Any, method: str) -> bool:
+    """Whether a loss, or a class of losses, has this method: a number of the user's loss may be called so."""
+    return callable(getattr(loss, method, None))
+
+
 def far(loss, u, most):
     """Whether u is further than `most` from where the loss bends; False for a loss without `distance`."""
-    return callable(getattr(loss, "distance", None)) and loss.distance(u) > most
+    return has(loss, "distance") and loss.distance(u) > most
 
 
 def attained(loss, u, cap):
     """alpha = -cap phi'(u) of a smooth loss, with `primal`, `dual` and `slope` there; a loss may do it at once."""
-    return loss.attained(u, cap) if hasattr(loss, "attained") else attained_one_by_one(loss, u, cap)
+    return loss.attained(u, cap) if has(loss, "attained") else attained_one_by_one(loss, u, cap)
 
 
 def attained_one_by_one(loss, u, cap):

@@ -150,8 +150,8 @@ class BlockReader:
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
         try:
-            # as many are filled meanwhile: with one left of four a pass waited a fifth of its time; one at least
-            together = max(1, min(together, self.buffer_count - 1, max(2, self.buffer_count // 2)))
+            # half of them, rounded down, are filled meanwhile: with one of four a pass waited a fifth of its time
+            together = max(1, min(together, (self.buffer_count + 1) // 2))
             groups = np.array_split(order, -(-len(order) // together)) if len(order) else []  # no last one alone
             for now in groups:
                 group, used = [], []

@@ -137,7 +137,9 @@ def test_leaving_early_ends_the_thread(files):
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("buffers, together, most", [(2, 2, 1), (3, 2, 2), (4, 3, 2), (6, 4, 3), (8, 4, 4), (4, 1, 1)])
+@pytest.mark.parametrize(
+    "buffers, together, most", [(2, 2, 1), (3, 2, 2), (4, 3, 2), (5, 4, 3), (7, 4, 4), (8, 4, 4), (4, 1, 1)]
+)
 def test_blocks_of_a_group_are_valid_together(files, buffers, together, most):
     for source in files:
         reader = BlockReader(source, source.bounds(LEAST_BLOCK_BYTES), buffers)

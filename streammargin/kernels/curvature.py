@@ -17,7 +17,7 @@ def row_curvature(block, norm, i):
 
 @along
 def now_and_curvature(block, norm, i, theta, powers, power_sum):
-    """(x_i.w, L_i) at the first visit of a row: reading its values twice would take a quarter longer."""
+    """(x_i.w, L_i) at the first visit of a row: to read a sparse row twice would take a quarter longer."""
     score, L = norm.now_and_curvature(block, i, theta, powers, power_sum)
     return score, _told_apart(L, block, i)
 

@@ -31,7 +31,7 @@ def permutation(size: int, *seed: int) -> np.ndarray:
 
 def _words(seed: tuple[int, ...]) -> Iterator[int]:
     """The numbers in pieces of 64 bits: one of each, but for seeds that are longer."""
-    for number in seed:
+    for number in map(int, seed):
         yield number & WORD
         while (number := number >> 64) > 0:
             yield number & WORD

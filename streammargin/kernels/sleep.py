@@ -1,7 +1,7 @@
 """Rows whose duals rest at a bound sleep: the next visit comes after 1 pass, then 2, 4, and after many.
 
-A counter (uint8) has the passes left to sleep in its five upper bits, and in the others how often the row was put to
-sleep, one time after the other.
+A counter (uint8) has the passes left to sleep in its five upper bits, and in the others how often it was put to sleep,
+one time after the other, twice as often where it was far from waking, and FOR_LONG times at most.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class DenseBlock(NamedTuple):
 
     def dot_and_square(self, i, w):
         """(exact_dot, ||x_i||_2^2), summed in float64; the square may under- or overflow."""
-        return self.exact_dot(i, w), squares(self.X[i]) + self.bias * self.bias
+        return self.exact_dot(i, w), self.sum_powers(i, 2.0)
 
     def add(self, i, t, w):
         """w += t x_i."""

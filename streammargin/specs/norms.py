@@ -33,7 +33,7 @@ class L2(NamedTuple):
         return np.float64(block.dot(i, powers))
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """(now, curvature), in one sweep over the row."""
+        """(now, curvature), of a sparse row in one sweep."""
         return block.dot_and_square(i, powers)
 
     def move(self, block, i, t, theta, powers, power_sum):

@@ -8,6 +8,11 @@ the same condition; and the kernel over the same blocks held in memory. Every pa
 read and the pass, which take turns to come first, and the kernel again, whose mean counts, for the speed of a shared
 machine changes within minutes.
 
+The speed of the raw read is that of its slowest and of its fastest stretch of 256 MB. A disk of a shared machine may
+swing several times over within a second (some of a file lies in the host's memory, some does not); a pass that reads a
+few buffers ahead is at every moment as slow as the slower of disk and kernel, and so slower than either is on the
+whole. Hold the disk to a speed that it always has to measure the pass alone: on Linux by a cgroup's limit for reading.
+
 Cold, a fourth figure says what this machine allows: the kernel on data in memory and another process that only reads
 the file, neither of which waits for the other, begin together, and the later one ends after so long. They share
 memory, caches and cores; a pass needs both.
@@ -35,6 +40,7 @@ KINDS = {
 }
 OPTIONS = {"solver": "sdca", "C": 0.1, "bias": 0, "passes": 1, "tol": 1e-9}
 MEMORY = "256M"
+STRETCH = 256 << 20
 
 
 class Recorded(Source):
@@ -106,13 +112,16 @@ def pieces(path, x="X"):
 
 
 def raw_read(path, tables, indptr, spans):
-    """Seconds to read the bytes of these rows in this order, with nothing done to them."""
+    """Seconds to read the bytes of these rows in this order, with nothing done to them; and bytes a second of the
+    slowest and of the fastest STRETCH.
+    """
     if indptr is not None:
         spans = [(int(indptr[start]), int(indptr[stop])) for start, stop in spans]
     largest = max((stop - start) * table[0][3] for start, stop in spans for table in tables)
     buffer = memoryview(np.zeros(largest, np.uint8))
     handle = os.open(path, os.O_RDONLY)
-    started = time.perf_counter()
+    started = begun = time.perf_counter()
+    read, speeds = 0, []
     for low, high in spans:
         for table in tables:
             size, item = table[0][1], table[0][3]
@@ -123,10 +132,14 @@ def raw_read(path, tables, indptr, spans):
                 place = offset + (here - first) * item
                 while want:
                     got = os.preadv(handle, [buffer[:want]], place)
-                    want, place = want - got, place + got
+                    want, place, read = want - got, place + got, read + got
+        if read >= STRETCH:
+            now = time.perf_counter()
+            speeds.append(read / (now - begun))
+            read, begun = 0, now
     seconds = time.perf_counter() - started
     os.close(handle)
-    return seconds
+    return seconds, min(speeds, default=0.0), max(speeds, default=0.0)
 
 
 def first_pass(data):
@@ -166,23 +179,25 @@ def both_at_once(path, loaded, raw):
 
 
 def paired(path, loaded, raw, cold, pairs):
-    """(kernel, raw read, pass, both at once or 0) seconds of so many pairs: the kernel's are the mean of two.
+    """(kernel, raw read, pass, both at once or 0) seconds of so many pairs, and all speeds of the raw reads.
 
-    Read and pass take turns to come first: a disk may be slower after 4 GB than before.
+    The kernel's seconds are the mean of two. Read and pass take turns to come first: a disk may be slower after 4 GB
+    than before.
     """
-    runs = {"raw": raw, "pass": lambda: first_pass(path)["seconds"]}
-    found = []
+    runs = {"raw": raw, "pass": lambda: (first_pass(path)["seconds"],)}
+    found, speeds = [], []
     for pair in range(pairs):
         before = first_pass(loaded)["compute_seconds"]
         seconds = {}
         for name in sorted(runs, reverse=pair % 2 == 0):
             if cold:
                 drop(path)
-            seconds[name] = runs[name]()
+            seconds[name], *seen = runs[name]()
+            speeds += seen
         kernel = (before + first_pass(loaded)["compute_seconds"]) / 2
         both = both_at_once(path, loaded, raw) if cold else 0.0
         found.append((kernel, seconds["raw"], seconds["pass"], both))
-    return found
+    return found, speeds
 
 
 def main():
@@ -210,12 +225,13 @@ def main():
                     return raw_read(path, tables, indptr, spans)
 
                 for condition, limit in limits.items():
-                    found = paired(path, loaded, raw, condition == "cold", options.pairs)
+                    found, speeds = paired(path, loaded, raw, condition == "cold", options.pairs)
                     ratios = [whole / max(kernel, read) for kernel, read, whole, _ in found]
                     uncoupled = [both / max(kernel, read) for kernel, read, _, both in found]
                     kernel, read, whole, both = map(statistics.median, zip(*found, strict=True))
                     ratio = statistics.median(ratios)
-                    print(f"  {condition:<10} kernel {kernel:.2f} s, raw read {read:.2f} s, pass {whole:.2f} s, ratio "
+                    print(f"  {condition:<10} kernel {kernel:.2f} s, raw read {read:.2f} s "
+                          f"({min(speeds) / 1e9:.1f} to {max(speeds) / 1e9:.1f} GB/s), pass {whole:.2f} s, ratio "
                           f"{ratio:.2f} ({min(ratios):.2f} to {max(ratios):.2f}, median of {options.pairs}; "
                           f"{'within' if ratio <= limit else 'ABOVE'} {limit})", flush=True)  # fmt: skip
                     if both:

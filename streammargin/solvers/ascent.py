@@ -76,7 +76,7 @@ class Method(Solver):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         if state.numbers["leaving"]:
-            self._change_over(problem, state)
+            take_momentum(problem, state, MOMENTUM)
         _now(state).begin_pass(problem, state, number)
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
@@ -95,15 +95,6 @@ class Method(Solver):
             numbers["leaving"], numbers["before"] = number >= LOOK and left > MANY, estimate
         return report
 
-    def _change_over(self, problem: Problem, state: State) -> None:
-        """From here on with momentum, from the duals so far; bounds and best weights stay."""
-        before, after = state, MOMENTUM.start(problem)
-        for name in ("alpha", "curvature", "theta", "centre", *best_layout(problem)):
-            after.arrays[name] = before.arrays[name]
-        for name in ("pass", "largest blur", "damping", *NUMBERS):
-            after.numbers[name] = before.numbers[name]
-        state.arrays, state.numbers = after.arrays, after.numbers
-
     def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         _now(state).begin_certificate(problem, state, active)
 
@@ -115,6 +106,16 @@ class Method(Solver):
 
     def weights(self, problem: Problem, state: State) -> np.ndarray:
         return _now(state).weights(problem, state)
+
+
+def take_momentum(problem: Problem, state: State, method: asdca.Method) -> None:
+    """From here on this method, from the duals of `sdca` so far; bounds and best weights stay."""
+    before, after = state, method.start(problem)
+    for name in ("alpha", "curvature", "theta", "centre", *best_layout(problem)):
+        after.arrays[name] = before.arrays[name]
+    for name in ("pass", "largest blur", "damping", *NUMBERS):
+        after.numbers[name] = before.numbers[name]
+    state.arrays, state.numbers = after.arrays, after.numbers
 
 
 def _now(state: State) -> Plain | Momentum:

@@ -105,7 +105,7 @@ class Method(DualAscent):
         # the scale of the weights is a little old for p < 2; float32 sums of p = 2 could only fall by rounding
         fell = problem.p != 2.0 and dual < a["dual"][k] - 1e-9 * abs(dual)
         if fell or (a["passes"][k] >= SHORTEST and estimate < a["departure"][k] / RESTART):
-            self._restart(problem, state, k)
+            self.restart(problem, state, k)
         a["dual"][k] = dual
 
     def _image(self, state: State, k: int) -> np.ndarray:
@@ -123,7 +123,8 @@ class Method(DualAscent):
             if not problem.objective.signed:
                 np.maximum(piece, 0.0, out=piece)  # it is a mean of feasible points, but for rounding
 
-    def _restart(self, problem: Problem, state: State, k: int) -> None:
+    def restart(self, problem: Problem, state: State, k: int) -> None:
+        """From the averaged sequence of problem k, as if it were the first pass."""
         a = state.arrays
         a["theta"][k] = self._image(state, k)
         self._average(problem, state, k, 1.0)

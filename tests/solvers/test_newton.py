@@ -12,6 +12,7 @@ from reference.training import binary, check_certificate
 
 import streammargin as sm
 from streammargin.errors import UsageError
+from streammargin.solvers import newton
 
 TOL = 1e-5
 
@@ -199,6 +200,32 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
         assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
 
 
+@pytest.mark.parametrize("most, way", [(1e3, ["start", "momentum"]), (0.0, ["start", "momentum", "steps"])])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_where_no_sample_starts_it_ascent_goes_on_with_momentum_first(classes, most, way, monkeypatch, tmp_path):
+    monkeypatch.setattr("streammargin.solvers.newton.TAKEN", most)
+    phases, end_pass = [], newton.Method.end_pass
+    monkeypatch.setattr(
+        newton.Method, "end_pass", lambda *given: (phases.append(given[2].numbers["phase"]), end_pass(*given))[1]
+    )
+    X, y = overlapping(300, 20)
+    y = np.where((X[:, 0] > 1) & (classes == 3), 2, y)
+    options = {"tol": 1e-4, "bias": 1.0, "passes": 5000}
+    whole = train(X, y, **options)
+    assert whole.converged and list(dict.fromkeys(phases)) == way
+    [last] = [event for event in whole.history if event["event"] == "certificate"][-1:]
+    figures_of = last["per_class"] if classes == 3 else [last]
+    for figures, positive in zip(figures_of, np.unique(y)[-len(figures_of) :], strict=True):
+        exact = solve(binary(X, y == positive, bias=1.0), "hinge")
+        assert exact.dual * (1 - 1e-9) <= figures["primal"] <= exact.primal * (1 + 1e-4)
+        assert figures["dual"] <= exact.primal * (1 + 1e-9)
+    for passes in {*(phases.index(phase) for phase in way[1:]), phases.index("momentum") + 1}:  # before each, within
+        there = {"checkpoint": str(tmp_path / str(passes)), **options}
+        train(X, y, **(there | {"passes": passes}))
+        other = train(X, y, **there, resume=True)
+        assert other.passes == whole.passes and other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+
+
 def test_twice_the_same_bits():
     X, y = overlapping()
     one, two = (train(X, y, bias=1.0).model for _ in range(2))
@@ -221,8 +248,6 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
 
 
 def test_where_it_gets_stuck_coordinate_ascent_goes_on(monkeypatch):
-    from streammargin.solvers import newton
-
     X, y = overlapping(100, 5)
     for loss in ("hinge", "logistic"):
         monkeypatch.setattr(newton, "RESIDENT", 1)

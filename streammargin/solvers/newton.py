@@ -28,16 +28,20 @@ SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one 
 # coordinate ascent starts it where no sample can: so many passes, and up to so many while that is about to get there by
 # itself, its estimate being at most so many times the tolerance after one pass, after two, three, and from then on
 START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
-# with more of them a step costs as much as more such passes, and one pass is tried before a sample: at a small C it may
-# be about to get there, 60,000 x 1,000 sparse rows at C = 0.1 to 1e-2 in 20 ms in place of 128
+# with more of them a step costs as much as more such passes, and passes come before a sample too
 COLUMNS = 200
-# Where no sample can start it ascent goes on with momentum, for at most as many passes, of so many multiplications a
-# value, as TAKEN steps would take. Milliseconds to 1e-3 without that and with it, at C = 0.1, 1, 10, 100:
-#   MNIST 3/5             127 | 45   332 | 127    427 | 383    718 | 704
-#   MNIST 0/1              85 | 33    96 |  55     99 |  75    102 |  78
-#   2,000 x 1,500 dense    10 | 12    42 |  44   1239 |  82   1409 | 116
-#   3,000 x 100 dense       3 |  3     6 |   9      9 |   9     10 |  11
-TAKEN, PASS_WORK = 15, 7
+# It goes on with momentum, unless the fall of its estimate speaks of more passes, of PASS_WORK multiplications a value,
+# than so many steps would take; SAMPLED: of dense and of sparse rows that a sample would start instead, whose steps are
+# few. Milliseconds to 1e-3 without momentum, with one pass before a sample, and as it is, for the hinge:
+#                             C = 0.1       C = 1        C = 10       C = 100
+#   MNIST 3/5                 127 |  45    332 |  127    427 |  383    718 |  704
+#   2,000 x 1,500 dense        10 |   9     42 |   37   1239 |   69   1409 |   99
+#   3,000 x 100 dense           3 |   3      6 |    8      9 |    8     10 |   11
+#   MNIST, ten classes       6720 | 1640  9370 | 9120  14580 |14310
+#   40,000 x 300 dense        130 |  62    163 |  171                  196 |  196
+#   40,000 x 1,000 dense     1898 | 142   2142 |  545                 3420 | 3735
+#   60,000 x 1,000 sparse     136 |  20    168 |   67                  214 |  212
+TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
 # at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
@@ -50,6 +54,7 @@ LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of th
 
 
 NO_KEYS = np.empty(0, np.float32)
+LEAVING: Layout = {"started": Number(False), "seen": Number(0), "before": Number(math.inf)}
 
 
 class Start(sdca.Method):
@@ -58,7 +63,7 @@ class Start(sdca.Method):
     name = "newton"
 
     def layout(self, problem: Problem) -> Layout:
-        return {**super().layout(problem), "phase": Number("start"), "started": Number(False), "seen": Number(0)}
+        return {**super().layout(problem), "phase": Number("start"), "lost": Number(False), **LEAVING}
 
 
 class Momentum(asdca.Method):
@@ -67,8 +72,7 @@ class Momentum(asdca.Method):
     name = "newton"
 
     def layout(self, problem: Problem) -> Layout:
-        own = {"phase": Number("momentum"), "started": Number(False), "seen": Number(0), "before": Number(math.inf)}
-        return {**super().layout(problem), **own}
+        return {**super().layout(problem), "phase": Number("momentum"), **LEAVING}
 
 
 class Ascent(asdca.Method):
@@ -248,21 +252,16 @@ class Method(CertifiedBySweep):
             return report
         if state.numbers["phase"] == "start":
             report = START_METHOD.end_pass(problem, state, active)
-            number, estimate = state.numbers["pass"], report.estimate[active].max(initial=0.0)
+            number, estimate = state.numbers["pass"], float(report.estimate[active].max(initial=0.0))
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
             near = estimate <= START_NEAR[min(number, 4) - 1] * problem.tol and number < START_MOST * more
-            state.numbers["started"] = bool((samples(problem) or number >= START * more) and not near)
+            state.numbers["lost"] = not near and samples(problem) and _far(problem, state, estimate)
+            state.numbers["started"] = state.numbers["lost"] or (number >= START * more and not near)
             return report
         if state.numbers["phase"] == "momentum":
             report = MOMENTUM.end_pass(problem, state, active)
-            numbers, estimate = state.numbers, float(report.estimate[active].max(initial=0.0))
-            number, most = numbers["pass"], TAKEN * _step_work(problem) / (PASS_WORK * _values(problem))
-            left = 0.0
-            if number & (number - 1) == 0:
-                left = passes_left(numbers["before"], estimate, number // 2, problem.tol)
-                numbers["before"] = estimate
-            numbers["started"] = number >= most or left > most
+            state.numbers["started"] = _far(problem, state, float(report.estimate[active].max(initial=0.0)))
             return report
         a = state.arrays
         if state.numbers["seen"] < problem.rows:  # the pass was broken off
@@ -326,10 +325,12 @@ class Method(CertifiedBySweep):
 
     def _leave_start(self, problem: Problem, state: State) -> None:
         """From here on second-order steps from a sample; or momentum, then steps from the duals and weights so far."""
-        if state.numbers["phase"] == "start" and not samples(problem):
+        if state.numbers["phase"] == "start" and not state.numbers["lost"]:
+            last = state.numbers["before"]
             take_momentum(problem, state, MOMENTUM)
+            state.numbers["before"] = last
             return
-        if state.numbers["phase"] == "momentum":
+        if state.numbers["phase"] == "momentum" and not samples(problem):
             for k in range(problem.count):
                 MOMENTUM.restart(problem, state, k)
         before, number = state.arrays, state.numbers["pass"]
@@ -385,6 +386,20 @@ def _other(problem: Problem, state: State) -> tuple[DualAscent | NearMargin, Pro
         return ASCENT, _double(problem)
     # the weights of a sample, which second-order steps may set out from, are certified as those of rows kept
     return {"start": START_METHOD, "momentum": MOMENTUM}.get(state.numbers["phase"], NEAR_MARGIN), problem
+
+
+def _far(problem: Problem, state: State, estimate: float) -> bool:
+    """Whether coordinate ascent takes more passes than second-order steps would, by how its estimate falls.
+
+    That is looked at after twice as many passes each time.
+    """
+    numbers, number, left = state.numbers, state.numbers["pass"], 0.0
+    taken = SAMPLED[problem.sparse] if samples(problem) else TAKEN
+    most = taken * _step_work(problem) / (PASS_WORK * _values(problem))
+    if number & (number - 1) == 0:
+        left = passes_left(numbers["before"], estimate, number // 2, problem.tol)
+        numbers["before"] = estimate
+    return number >= most or left > most
 
 
 def _stuck(state: State, active: np.ndarray, patience: int) -> bool:

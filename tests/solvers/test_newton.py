@@ -200,30 +200,38 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
         assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
 
 
-@pytest.mark.parametrize("most, way", [(1e3, ["start", "momentum"]), (0.0, ["start", "momentum", "steps"])])
+@pytest.mark.parametrize("rows, most, left, way", [
+    (300, 1e3, 0.0, ["start", "momentum"]), (300, 4.0, 0.0, ["start", "momentum", "steps"]),
+    (300, 4.0, 1e9, ["start", "momentum", "steps"]), (700, 1e3, 0.0, ["start", "momentum"]),
+    (700, 4.0, 0.0, ["start", "momentum", "steps"]), (700, 4.0, 1e9, ["start", "steps"]),
+])  # fmt: skip
 @pytest.mark.parametrize("classes", [2, 3])
-def test_where_no_sample_starts_it_ascent_goes_on_with_momentum_first(classes, most, way, monkeypatch, tmp_path):
-    monkeypatch.setattr("streammargin.solvers.newton.TAKEN", most)
+def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, classes, monkeypatch, tmp_path):
+    """Where no sample can start it, or columns are many: until it took as long as steps, or is known to take longer."""
+    monkeypatch.setattr(newton, "TAKEN", most)
+    monkeypatch.setattr(newton, "SAMPLED", (most, most))
+    monkeypatch.setattr(newton, "COLUMNS", 19)
+    monkeypatch.setattr(newton, "passes_left", lambda *given: left)
     phases, end_pass = [], newton.Method.end_pass
     monkeypatch.setattr(
         newton.Method, "end_pass", lambda *given: (phases.append(given[2].numbers["phase"]), end_pass(*given))[1]
     )
-    X, y = overlapping(300, 20)
+    X, y = overlapping(rows, 20)
     y = np.where((X[:, 0] > 1) & (classes == 3), 2, y)
     options = {"tol": 1e-4, "bias": 1.0, "passes": 5000}
     whole = train(X, y, **options)
     assert whole.converged and list(dict.fromkeys(phases)) == way
-    [last] = [event for event in whole.history if event["event"] == "certificate"][-1:]
-    figures_of = last["per_class"] if classes == 3 else [last]
-    for figures, positive in zip(figures_of, np.unique(y)[-len(figures_of) :], strict=True):
-        exact = solve(binary(X, y == positive, bias=1.0), "hinge")
-        assert exact.dual * (1 - 1e-9) <= figures["primal"] <= exact.primal * (1 + 1e-4)
-        assert figures["dual"] <= exact.primal * (1 + 1e-9)
-    for passes in {*(phases.index(phase) for phase in way[1:]), phases.index("momentum") + 1}:  # before each, within
+    for passes in {phases.index(phase) + more for phase in way[1:] for more in (0, 1)} - {whole.passes}:
         there = {"checkpoint": str(tmp_path / str(passes)), **options}
         train(X, y, **(there | {"passes": passes}))
         other = train(X, y, **there, resume=True)
         assert other.passes == whole.passes and other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+    [last] = [event for event in whole.history if event["event"] == "certificate"][-1:]
+    figures_of = last["per_class"] if classes == 3 else [last]
+    for figures, positive in zip(figures_of, np.unique(y)[-len(figures_of) :], strict=True):
+        known = train(X, np.where(y == positive, 1, -1), solver="asdca", **options).certificate
+        assert known.dual <= figures["primal"] * (1 + 1e-9) <= known.primal * (1 + 2e-4)
+        assert figures["dual"] <= known.primal * (1 + 1e-9)
 
 
 def test_twice_the_same_bits():

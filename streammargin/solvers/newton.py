@@ -34,7 +34,7 @@ COLUMNS = 200
 # than so many steps would take; SAMPLED: of dense and of sparse rows that a sample would start instead, whose steps are
 # few. Milliseconds to 1e-3 without momentum, with one pass before a sample, and as it is, for the hinge:
 #                             C = 0.1       C = 1        C = 10       C = 100
-#   MNIST 3/5                 127 |  45    332 |  127    427 |  383    718 |  704
+#   MNIST 3/5                 127 |  44    332 |  127    427 |  458    718 |  702
 #   2,000 x 1,500 dense        10 |   9     42 |   37   1239 |   69   1409 |   99
 #   3,000 x 100 dense           3 |   3      6 |    8      9 |    8     10 |   11
 #   MNIST, ten classes       6720 | 1640  9370 | 9120  14580 |14310
@@ -42,6 +42,8 @@ COLUMNS = 200
 #   40,000 x 1,000 dense     1898 | 142   2142 |  545                 3420 | 3735
 #   60,000 x 1,000 sparse     136 |  20    168 |   67                  214 |  212
 TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
+A_VISIT = 10  # values that a visit of a row takes as long as, beside its own
+MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
 # at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
@@ -115,7 +117,8 @@ class Method(CertifiedBySweep):
             before = NEAR_MARGIN.layout(problem)
             return {**before, "then": Room(max(0, layout_bytes(layout) - layout_bytes(before)))}
         if _starts(problem):
-            return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout))}
+            more = max(0, MOMENTUM.memory(problem) - START_METHOD.memory(problem))
+            return {**START_METHOD.layout(problem), "then": Room(layout_bytes(layout) + more)}
         return layout
 
     def layout_now(self, problem: Problem, state: State) -> Layout:
@@ -395,11 +398,12 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     """
     numbers, number, left = state.numbers, state.numbers["pass"], 0.0
     taken = SAMPLED[problem.sparse] if samples(problem) else TAKEN
-    most = taken * _step_work(problem) / (PASS_WORK * _values(problem))
+    most = taken * _step_work(problem) / (PASS_WORK * (_values(problem) + A_VISIT * problem.rows))
+    most = min(most, MOST)
     if number & (number - 1) == 0:
         left = passes_left(numbers["before"], estimate, number // 2, problem.tol)
         numbers["before"] = estimate
-    return number >= most or left > most
+    return number + left >= most
 
 
 def _stuck(state: State, active: np.ndarray, patience: int) -> bool:

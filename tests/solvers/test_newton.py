@@ -234,6 +234,17 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, class
         assert figures["dual"] <= known.primal * (1 + 1e-9)
 
 
+def test_ascent_leaves_the_steps_some_of_the_passes():
+    """As many passes as steps cost are more than 1000 here: ascent with momentum alone came to 4e-3 in these."""
+    rng = np.random.default_rng(3)
+    X = rng.poisson(0.3, (1600, 1200)).astype(np.float32)
+    scores = X @ rng.standard_normal(1200)
+    y = np.where(scores - np.median(scores) + scores.std() * rng.standard_normal(1600) > 0, 1, -1)
+    result = sm.train((X, y), C=100.0, tol=1e-4)
+    assert result.model.header["solver"] == "newton" and result.converged
+    assert result.passes <= newton.MOST + 100
+
+
 def test_twice_the_same_bits():
     X, y = overlapping()
     one, two = (train(X, y, bias=1.0).model for _ in range(2))

@@ -9,7 +9,7 @@ read and the pass, which take turns to come first, and the kernel again, whose m
 machine changes within minutes.
 
 The speed of the raw read is that of its slowest and of its fastest stretch of 256 MB. A disk of a shared machine may
-swing several times over within a second (some of a file lies in the host's memory, some does not); a pass that reads a
+swing several times over within a second (some of a file may lie in the host's memory); a pass that reads a
 few buffers ahead is at every moment as slow as the slower of disk and kernel, and so slower than either is on the
 whole. Hold the disk to a speed that it always has to measure the pass alone: on Linux by a cgroup's limit for reading.
 

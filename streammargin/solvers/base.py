@@ -79,10 +79,14 @@ class Problem:
     least_tol: float = math.inf
 
     @property
+    def values(self) -> int:
+        """Values stored in all rows."""
+        return self.entries or self.rows * self.features
+
+    @property
     def size(self) -> int:
         """Bytes of the rows: their values, and of sparse rows where these stand."""
-        entries = self.entries or self.rows * self.features
-        return entries * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
+        return self.values * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
 
     @property
     def count(self) -> int:

@@ -87,16 +87,11 @@ def all_fit(problem: Problem) -> bool:
 def room(problem: Problem) -> int:
     """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
     width = problem.features + 1
-    stored = entries(problem) + problem.rows
+    stored = problem.values + problem.rows
     vectors = (ROW_VECTORS, COLUMN_VECTORS)
     if interior.linear(problem.loss) is not None:
         vectors = interior.ROW_VECTORS, COLUMN_VECTORS + interior.COLUMN_VECTORS
     return BYTES * stored + 8 * (vectors[0] * problem.rows + vectors[1] * width + min(FEW, width) ** 2)
-
-
-def entries(problem: Problem) -> int:
-    """Values stored in all rows."""
-    return problem.entries or problem.rows * problem.features
 
 
 def wanted(problem: Problem, penalty: Split, w: np.ndarray, image: np.ndarray, reach: float) -> np.ndarray:
@@ -242,7 +237,7 @@ def minimise(
             grown = FASTER if turn <= QUICK else FURTHER
             following = grown * reach if turn <= EASY and reach < LARGEST else reach
             moving = int((matrix[1] - matrix[0])[chosen != 0.0].sum())
-            if exact or softness > 0.0 or moving > LIGHT * entries(problem):
+            if exact or softness > 0.0 or moving > LIGHT * problem.values:
                 break
         for _ in range(1 if softness > 0.0 else NEWTON * slow):
             slope, fell, height = kernel.newton(

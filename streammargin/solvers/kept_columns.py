@@ -30,7 +30,7 @@ VECTORS = 8  # of length d + 1, while columns are chosen
 
 def capacity(problem: Problem, vectors: Layout) -> int:
     """How many values of each problem's columns fit beside these vectors; 0 where these are too few."""
-    everything = column_steps.entries(problem) + problem.rows
+    everything = problem.values + problem.rows
     left = problem.budget - layout_bytes(vectors) - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)
     stored = row_store.room(left, BUFFERS, each * everything) // each

@@ -398,8 +398,7 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     """
     numbers, number, left = state.numbers, state.numbers["pass"], 0.0
     taken = SAMPLED[problem.sparse] if samples(problem) else TAKEN
-    most = taken * _step_work(problem) / (PASS_WORK * (_values(problem) + A_VISIT * problem.rows))
-    most = min(most, MOST)
+    most = min(MOST, taken * _step_work(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows)))
     if number & (number - 1) == 0:
         left = passes_left(numbers["before"], estimate, number // 2, problem.tol)
         numbers["before"] = estimate
@@ -425,11 +424,7 @@ def _steps(problem: Problem, active: np.ndarray) -> int:
 def _step_work(problem: Problem) -> float:
     """Multiplications of a step of one problem."""
     width = problem.features + 1
-    return width**3 / 3 + _values(problem) * (20 + width / 4)
-
-
-def _values(problem: Problem) -> int:
-    return problem.entries or problem.rows * problem.features
+    return width**3 / 3 + problem.values * (20 + width / 4)
 
 
 def _starts(problem: Problem) -> bool:

@@ -31,8 +31,8 @@ START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
 # with more of them a step costs as much as more such passes, and passes come before a sample too
 COLUMNS = 200
 # It goes on with momentum, unless the fall of its estimate speaks of more passes, of PASS_WORK multiplications a value,
-# than so many steps would take; SAMPLED: of dense and of sparse rows that a sample would start instead, whose steps are
-# few. Milliseconds to 1e-3 without momentum, with one pass before a sample, and as it is, for the hinge:
+# than so many steps would take; SAMPLED: of dense rows, and of sparse ones or a smooth loss, that a sample would start
+# instead. Milliseconds to 1e-3 without momentum, with one pass before a sample, and as it is, for the hinge:
 #                             C = 0.1       C = 1        C = 10       C = 100
 #   MNIST 3/5                 127 |  44    332 |  127    427 |  458    718 |  702
 #   2,000 x 1,500 dense        10 |   9     42 |   37   1239 |   69   1409 |   99
@@ -41,8 +41,17 @@ COLUMNS = 200
 #   40,000 x 300 dense        130 |  62    163 |  171                  196 |  196
 #   40,000 x 1,000 dense     1898 | 142   2142 |  545                 3420 | 3735
 #   60,000 x 1,000 sparse     136 |  20    168 |   67                  214 |  212
+# and to 1e-6 without ascent, and as it is, for the squared hinge and the logistic loss:
+#                           C = 0.01       C = 1       C = 100     C = 0.01      C = 1       C = 100
+#   MNIST 3/5               233 |  45    268 |  263   400 |  230   406 |  42   489 |  407   963 |  953
+#   MNIST 0/1               167 |  15    216 |   47   731 |   56   455 |  30   624 |  160  1581 |  293
+#   2,000 x 1,500 dense     153 |   6    704 |   26  1742 |   47   159 |   7   469 |   17   918 |   61
+#   40,000 x 300 dense      329 |  57    317 |  323   318 |  328   264 |  87   394 |  430   393 |  434
+#   40,000 x 1,000 dense   2477 | 124   3387 | 1499  3430 | 3495  1625 | 154  4392 |  450  4329 | 4444
+#   60,000 x 1,000 sparse   340 |  62    335 |  344   331 |  348   262 |  92   405 |  431   405 |  428
 TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
-A_VISIT = 10  # values that a visit of a row takes as long as, beside its own
+# values that a visit of a row takes as long as, beside its own; a search is what rows take whose duals never rest
+A_VISIT, A_SEARCH = 10, 750
 MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
@@ -343,7 +352,9 @@ class Method(CertifiedBySweep):
         if samples(problem):
             state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number, "sampling": True}
             return
-        after.arrays["alpha"][:], after.arrays["w"][:] = before["alpha"], before["theta"]
+        after.arrays["w"][:] = before["theta"]
+        if not smooth(problem.loss):
+            after.arrays["alpha"][:] = before["alpha"]
         for k in range(problem.count):
             # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
             largest, cap = float(before["alpha"][k].max(initial=0.0)), float(problem.caps[k].max())
@@ -397,8 +408,9 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     That is looked at after twice as many passes each time.
     """
     numbers, number, left = state.numbers, state.numbers["pass"], 0.0
-    taken = SAMPLED[problem.sparse] if samples(problem) else TAKEN
-    most = min(MOST, taken * _step_work(problem) / (PASS_WORK * (problem.values + A_VISIT * problem.rows)))
+    taken = SAMPLED[problem.sparse or smooth(problem.loss)] if samples(problem) else TAKEN
+    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
+    most = min(MOST, taken * _step_work(problem) / (PASS_WORK * (problem.values + visit * problem.rows)))
     if number & (number - 1) == 0:
         left = passes_left(numbers["before"], estimate, number // 2, problem.tol)
         numbers["before"] = estimate
@@ -428,9 +440,9 @@ def _step_work(problem: Problem) -> float:
 
 
 def _starts(problem: Problem) -> bool:
-    if not problem.resident or smooth(problem.loss):
+    if not problem.resident or takes_all(problem):
         return False
-    return not samples(problem) or (problem.features > COLUMNS and not takes_all(problem))
+    return problem.features > COLUMNS or not (samples(problem) or smooth(problem.loss))
 
 
 def _keeps(problem: Problem) -> bool:

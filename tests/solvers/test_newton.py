@@ -205,12 +205,13 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
     (300, 4.0, 1e9, ["start", "momentum", "steps"]), (700, 1e3, 0.0, ["start", "momentum"]),
     (700, 4.0, 0.0, ["start", "momentum", "steps"]), (700, 4.0, 1e9, ["start", "steps"]),
 ])  # fmt: skip
-@pytest.mark.parametrize("classes", [2, 3])
-def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, classes, monkeypatch, tmp_path):
+@pytest.mark.parametrize("loss, classes", [("hinge", 2), ("hinge", 3), ("logistic", 2), ("squared_hinge", 3)])
+def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss, classes, monkeypatch, tmp_path):
     """Where no sample can start it, or columns are many: until it took as long as steps, or is known to take longer."""
     monkeypatch.setattr(newton, "TAKEN", most)
     monkeypatch.setattr(newton, "SAMPLED", (most, most))
     monkeypatch.setattr(newton, "COLUMNS", 19)
+    monkeypatch.setattr(newton, "A_SEARCH", newton.A_VISIT)
     monkeypatch.setattr(newton, "passes_left", lambda *given: left)
     phases, end_pass = [], newton.Method.end_pass
     monkeypatch.setattr(
@@ -218,7 +219,7 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, class
     )
     X, y = overlapping(rows, 20)
     y = np.where((X[:, 0] > 1) & (classes == 3), 2, y)
-    options = {"tol": 1e-4, "bias": 1.0, "passes": 5000}
+    options = {"loss": loss, "tol": 1e-4, "bias": 1.0, "passes": 5000}
     whole = train(X, y, **options)
     assert whole.converged and list(dict.fromkeys(phases)) == way
     for passes in {phases.index(phase) + more for phase in way[1:] for more in (0, 1)} - {whole.passes}:
@@ -232,6 +233,23 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, class
         known = train(X, np.where(y == positive, 1, -1), solver="asdca", **options).certificate
         assert known.dual <= figures["primal"] * (1 + 1e-9) <= known.primal * (1 + 2e-4)
         assert figures["dual"] <= known.primal * (1 + 1e-9)
+
+
+def test_steps_come_sooner_where_duals_never_rest():
+    """A visit is a search there, as long as many values: passes cost more beside the same steps."""
+    X, y = overlapping(5000, 220)
+    phases, end_pass = {}, newton.Method.end_pass
+
+    def counted(loss):
+        seen = phases.setdefault(loss, [])
+        return lambda *given: (seen.append(given[2].numbers["phase"]), end_pass(*given))[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for loss in ("squared_hinge", "logistic"):
+            patch.setattr(newton.Method, "end_pass", counted(loss))
+            patch.setattr(newton, "passes_left", lambda *given: 0.0)
+            assert train(X, y, loss=loss, C=100.0, tol=1e-9).converged
+    assert phases["squared_hinge"].count("momentum") > 2 * phases["logistic"].count("momentum")
 
 
 def test_ascent_leaves_the_steps_some_of_the_passes():

@@ -58,7 +58,7 @@ LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the
 # at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
 STEPS, WORK = 12, 2e10
 # passes without the gap falling to this part: coordinate ascent takes over; in memory a pass is many steps where they
-# are short, and so fewer passes tell
+# are short, and so fewer passes tell, without the softness falling either: at C = 1e8 that goes before the gap
 PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
 LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
@@ -163,6 +163,7 @@ class Method(CertifiedBySweep):
             "phase": Number("steps"),
             "sampling": Number(False),
             "stuck": Number(0),
+            "as soft": Number(0),
             "seen": Number(0),
         }
 
@@ -230,6 +231,8 @@ class Method(CertifiedBySweep):
             [(numbered_from(0), block)], labels, problem.loss, proximal, a["alpha"][k], w, np.zeros_like(w), 0.0,
             LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
+        if proximal.softness < a["softness"][k]:
+            state.numbers["as soft"] = 0
         a["softness"][k], a["height"][k], a["steps"][k] = proximal.softness, proximal.height, proximal.steps
 
     def _step_unseen(self, problem: Problem, state: State, k: int) -> None:
@@ -259,7 +262,7 @@ class Method(CertifiedBySweep):
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
             report = NEAR_MARGIN.end_pass(problem, state, active)
-            if smooth(problem.loss) or _stuck(state, active, READS) or not enough_room(problem):
+            if smooth(problem.loss) or _stuck(state, active) >= READS or not enough_room(problem):
                 self._take_all_rows(problem, state)
             return report
         if state.numbers["phase"] == "start":
@@ -291,7 +294,9 @@ class Method(CertifiedBySweep):
                     self._step_unseen(problem, state, k)
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
         patience = max(RESIDENT, PATIENCE // _steps(problem, active)) if problem.resident else PATIENCE
-        if _stuck(state, active, patience):
+        stuck = _stuck(state, active)
+        state.numbers["as soft"] += 1
+        if stuck >= PATIENCE or min(stuck, state.numbers["as soft"]) >= patience:
             self._hand_over(problem, state)
         return report
 
@@ -417,15 +422,15 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     return number + left >= most
 
 
-def _stuck(state: State, active: np.ndarray, patience: int) -> bool:
-    """Whether so many passes have gone by without the gap of any problem falling to a part of what it was."""
+def _stuck(state: State, active: np.ndarray) -> int:
+    """How many passes have gone by without the gap of any problem falling to a part of what it was."""
     a = state.arrays
     apart = a["best_primal"] - a["best_dual"]
     state.numbers["stuck"] += 1
     for k in active:
         if apart[k] < PROGRESS * a["marks"][k]:
             a["marks"][k], state.numbers["stuck"] = apart[k], 0
-    return bool(state.numbers["stuck"] >= patience)
+    return int(state.numbers["stuck"])
 
 
 def _steps(problem: Problem, active: np.ndarray) -> int:

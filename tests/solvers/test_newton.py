@@ -263,6 +263,18 @@ def test_ascent_leaves_the_steps_some_of_the_passes():
     assert result.passes <= newton.MOST + 100
 
 
+def test_a_gap_that_stands_while_the_softness_falls_is_not_stuck():
+    """Half of the rows are zeros, whose labels the constant cannot tell apart; the others are separable: C = 1e8."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 300))
+    y = np.where(X[:, 0] + rng.standard_normal(1000) > 0, 1, -1)
+    X[::2] = 0.0
+    result = train(X, y, C=1e8, bias=1.0, tol=1e-3)
+    assert result.converged and result.passes < 100
+    fewer = min(np.count_nonzero(y[::2] == label) for label in (-1, 1))
+    assert result.certificate.primal == pytest.approx(2e8 * fewer, rel=1e-3)
+
+
 def test_twice_the_same_bits():
     X, y = overlapping()
     one, two = (train(X, y, bias=1.0).model for _ in range(2))

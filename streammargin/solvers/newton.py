@@ -25,8 +25,8 @@ from streammargin.specs.blocks import TOGETHER, Block
 from streammargin.specs.rows import numbered_from
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
-# coordinate ascent starts it where no sample can: so many passes, and up to so many while that is about to get there by
-# itself, its estimate being at most so many times the tolerance after one pass, after two, three, and from then on
+# where no sample can start it, coordinate ascent does: so many passes, and up to so many while that is about to get
+# there by itself, its estimate being at most so many times the tolerance after one pass, two, three, and from then on
 START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
 # with more of them a step costs as much as more such passes, and passes come before a sample too
 COLUMNS = 200
@@ -60,12 +60,13 @@ STEPS, WORK = 12, 2e10
 # passes without the gap falling to this part: coordinate ascent takes over; in memory a pass is many steps where they
 # are short, and so fewer passes tell, without the softness falling either: at C = 1e8 that goes before the gap
 PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
+DOWNHILL = 0.1  # of smooth losses: the objective falling by this part of the tolerance is progress too
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
 LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
 
 
 NO_KEYS = np.empty(0, np.float32)
-LEAVING: Layout = {"started": Number(False), "seen": Number(0), "before": Number(math.inf)}
+BOTH: Layout = {"started": Number(False), "seen": Number(0), "before": Number(math.inf)}
 
 
 class Start(sdca.Method):
@@ -74,7 +75,7 @@ class Start(sdca.Method):
     name = "newton"
 
     def layout(self, problem: Problem) -> Layout:
-        return {**super().layout(problem), "phase": Number("start"), "lost": Number(False), **LEAVING}
+        return {**super().layout(problem), "phase": Number("start"), "lost": Number(False), **BOTH}
 
 
 class Momentum(asdca.Method):
@@ -83,7 +84,7 @@ class Momentum(asdca.Method):
     name = "newton"
 
     def layout(self, problem: Problem) -> Layout:
-        return {**super().layout(problem), "phase": Number("momentum"), **LEAVING}
+        return {**super().layout(problem), "phase": Number("momentum"), **BOTH}
 
 
 class Ascent(asdca.Method):
@@ -156,6 +157,7 @@ class Method(CertifiedBySweep):
             "softness": Array((K,), fill=0.0 if smooth(problem.loss) else SOFTNESS),
             "steps": Array((K,), np.int64),
             "marks": Array((K,), fill=math.inf),
+            "lowest": Array((K,), fill=math.inf),
             "moved": Array((K,), bool),
             "due": Array((K,), bool),
             **self.certificates(problem, np.dtype(np.float64)),
@@ -211,6 +213,9 @@ class Method(CertifiedBySweep):
         """Add the sums of the rows at the weights as they are."""
         a = state.arrays
         if state.numbers["seen"] == 0:
+            # all classes share one count of mistakes: those that are certified stay as they were then
+            certified = np.delete(np.arange(problem.count), active)
+            a["w"][certified] = a["best"][certified]
             for name in ("image", "totals") if problem.resident else ("image", "totals", "H"):
                 a[name][active] = 0.0
             a["wrong"][:] = 0
@@ -262,7 +267,7 @@ class Method(CertifiedBySweep):
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
             report = NEAR_MARGIN.end_pass(problem, state, active)
-            if smooth(problem.loss) or _stuck(state, active) >= READS or not enough_room(problem):
+            if smooth(problem.loss) or _stuck(problem, state, active) >= READS or not enough_room(problem):
                 self._take_all_rows(problem, state)
             return report
         if state.numbers["phase"] == "start":
@@ -271,7 +276,7 @@ class Method(CertifiedBySweep):
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
             near = estimate <= START_NEAR[min(number, 4) - 1] * problem.tol and number < START_MOST * more
-            state.numbers["lost"] = not near and samples(problem) and _far(problem, state, estimate)
+            state.numbers["lost"] = samples(problem) and _far(problem, state, estimate) and not near
             state.numbers["started"] = state.numbers["lost"] or (number >= START * more and not near)
             return report
         if state.numbers["phase"] == "momentum":
@@ -286,7 +291,6 @@ class Method(CertifiedBySweep):
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         for k in active:
-            # certified weights stay, as several classes share one count of mistakes
             a["due"][k] = gaps[k] > problem.tol
             if not problem.resident:
                 self._move_centres(problem, state, k)
@@ -294,7 +298,7 @@ class Method(CertifiedBySweep):
                     self._step_unseen(problem, state, k)
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
         patience = max(RESIDENT, PATIENCE // _steps(problem, active)) if problem.resident else PATIENCE
-        stuck = _stuck(state, active)
+        stuck = _stuck(problem, state, active)
         state.numbers["as soft"] += 1
         if stuck >= PATIENCE or min(stuck, state.numbers["as soft"]) >= patience:
             self._hand_over(problem, state)
@@ -335,13 +339,14 @@ class Method(CertifiedBySweep):
         a = state.arrays
         rows, labels = sample(problem, block)
         for k in active:
+            a["w"][k] = 0.0
             found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k])
             a["softness"][k] *= found
             a["due"][k] = not takes_all(problem)  # those of a sample prove too little to be looked at before
         state.numbers["sampling"] = False
 
     def _leave_start(self, problem: Problem, state: State) -> None:
-        """From here on second-order steps from a sample; or momentum, then steps from the duals and weights so far."""
+        """From here on momentum, or second-order steps: from a sample, or else from the duals and weights so far."""
         if state.numbers["phase"] == "start" and not state.numbers["lost"]:
             last = state.numbers["before"]
             take_momentum(problem, state, MOMENTUM)
@@ -355,6 +360,7 @@ class Method(CertifiedBySweep):
         for name in best_layout(problem):
             after.arrays[name][:] = before[name]
         if samples(problem):
+            after.arrays["w"][:] = before["best"]  # the answer, until the sample has another
             state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number, "sampling": True}
             return
         after.arrays["w"][:] = before["theta"]
@@ -422,14 +428,20 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     return number + left >= most
 
 
-def _stuck(state: State, active: np.ndarray) -> int:
-    """How many passes have gone by without the gap of any problem falling to a part of what it was."""
+def _stuck(problem: Problem, state: State, active: np.ndarray) -> int:
+    """How many passes have gone by without the gap of any problem falling to a part of what it was.
+
+    Of smooth losses without the objective falling either: that is what their steps go by, and with separable rows at
+    a large C there is no bound before it is near the optimum.
+    """
     a = state.arrays
-    apart = a["best_primal"] - a["best_dual"]
+    primal, apart = a["best_primal"], a["best_primal"] - a["best_dual"]
     state.numbers["stuck"] += 1
     for k in active:
         if apart[k] < PROGRESS * a["marks"][k]:
             a["marks"][k], state.numbers["stuck"] = apart[k], 0
+        if smooth(problem.loss) and primal[k] < (1.0 - DOWNHILL * problem.tol) * a["lowest"][k]:
+            a["lowest"][k], state.numbers["stuck"] = primal[k], 0
     return int(state.numbers["stuck"])
 
 

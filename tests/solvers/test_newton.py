@@ -252,6 +252,34 @@ def test_steps_come_sooner_where_duals_never_rest():
     assert phases["squared_hinge"].count("momentum") > 2 * phases["logistic"].count("momentum")
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(loss, monkeypatch):
+    monkeypatch.setattr(newton, "COLUMNS", 19)
+    monkeypatch.setattr(newton, "_far", lambda problem, state, estimate: state.numbers["pass"] >= 40)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3600, 20)).astype(np.float32)
+    y = (X @ rng.standard_normal((20, 3)) / 4 + 0.3 * rng.standard_normal((3600, 3))).argmax(axis=1)
+    easy = rng.random(3600) < 0.3
+    X[:, 0] += np.where(easy, 8, -8)
+    y[easy] = 3
+    result = train(X, y, bias=1.0, loss=loss)
+    certificates = [event for event in result.history if event["event"] == "certificate"]
+    done = [sum(figures["gap"] <= TOL for figures in event["per_class"]) for event in certificates]
+    assert certificates[0]["pass"] < 40 < result.passes and 0 < done[0] < 4 == done[-1]
+    assert result.certificate.mistakes == np.count_nonzero(result.model.predict(X) != y)
+
+
+def test_smooth_losses_are_not_stuck_while_the_objective_falls():
+    """Separable rows at a large C: until it is near, nothing else does."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((5000, 250))
+    y = np.sign(X @ rng.standard_normal(250))
+    result = train(X, y, loss="squared_hinge", C=1e4, bias=5.0, tol=1e-3)
+    assert result.converged and result.passes < 200
+    known = train(X, y, solver="active-set", C=np.inf, bias=5.0, tol=1e-3).certificate
+    assert 0.9 * known.primal <= result.certificate.primal <= known.primal
+
+
 def test_ascent_leaves_the_steps_some_of_the_passes():
     """As many passes as steps cost are more than 1000 here: ascent with momentum alone came to 4e-3 in these."""
     rng = np.random.default_rng(3)

@@ -40,8 +40,9 @@ def run(module, *arguments, limit=None, seconds=30):
     """(exit code, peak resident bytes) of a command of ours, under a limit of what it may allocate."""
     command = [sys.executable, "-m", module, *arguments]
     if limit is not None:
-        # OpenBLAS spins for ever when it gets no memory
-        command = ["timeout", "-s", "KILL", str(seconds), "prlimit", f"--data={limit}", *command]
+        # OpenBLAS spins for ever when it gets no memory; the stack of a thread counts whole, touched or not
+        prlimit = ["prlimit", f"--data={limit}", f"--stack={1 << 20}"]
+        command = ["timeout", "-s", "KILL", str(seconds), *prlimit, *command]
     return peak_of(command)
 
 

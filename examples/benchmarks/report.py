@@ -51,16 +51,18 @@ def table(rows: list[Row]) -> str:
 
 
 def ratio(by_side: dict[str, Row], gap: str) -> str:
-    """How many times our time the fastest peer took; > 20 where none got there."""
+    """How many times our time the fastest peer took; > 20 where one was cut off, never where they just ended."""
     ours = next((row for side, row in by_side.items() if side.startswith(OURS)), None)
-    theirs = [row["reached"][gap]["median"] for side, row in by_side.items()
-              if not side.startswith(OURS) and gap in row["reached"]]  # fmt: skip
-    if ours is None or gap not in ours["reached"]:
+    peers = [row for side, row in by_side.items() if not side.startswith(OURS)]
+    if ours is None or gap not in ours["reached"] or not peers:
         return "-"
     own = ours["reached"][gap]["median"]
+    theirs = [row["reached"][gap]["median"] for row in peers if gap in row["reached"]]
     if theirs:
         return f"{min(theirs) / own:.2f}"
-    return f"> {ours['limits'][gap] / own:.0f}" if len(by_side) > 1 else "-"
+    cut_off = any(str(row["stopped"]).startswith("cut off") for row in peers)
+    late = any(point["suboptimality"] <= float(gap) for row in peers for point in row["points"])
+    return f"> {ours['limits'][gap] / own:.0f}" if cut_off or late else "never"
 
 
 class Curve(NamedTuple):

@@ -72,6 +72,20 @@ def test_ours_and_a_peer_are_measured_beside_each_other_and_only_once(tmp_path):
     assert "| D | 1 |" in command("report", out)
 
 
+@pytest.mark.parametrize("stopped, point, said", [
+    ("cut off at 2 s with setting 3", (0.1, 1.0), "> 20"), (None, (1e-4, 3.0), "> 20"), (None, (1e-4, 0.3), "3.00"),
+    (None, (0.1, 1.0), "never"), ("no room", (0.1, 1.0), "never"),
+])  # fmt: skip
+def test_a_peer_is_slower_only_if_it_was_cut_off_or_got_there_late(stopped, point, said, module):
+    report = module("examples.benchmarks.report")
+    suboptimality, seconds = point
+    reached = {"1e-3": {"median": seconds}} if suboptimality < 1e-3 and seconds < 2.0 else {}
+    peer = {"stopped": stopped, "reached": reached, "points": [{"suboptimality": suboptimality, "seconds": seconds}]}
+    ours = {"reached": {"1e-3": {"median": 0.1}}, "limits": {"1e-3": 2.0}}
+    assert report.ratio({"streammargin auto": ours, "peer": peer}, "1e-3") == said
+    assert report.ratio({"streammargin auto": ours}, "1e-3") == "-"
+
+
 def test_the_objective_is_that_of_every_row_by_itself(module):
     judge = module("examples.benchmarks.judge")
     random = np.random.default_rng(3)

@@ -6,6 +6,7 @@ python -m examples.benchmarks.report ROWS.jsonl [--out FILE.png]
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Any, NamedTuple
 
 from examples.benchmarks.sides import OURS
@@ -51,18 +52,26 @@ def table(rows: list[Row]) -> str:
 
 
 def ratio(by_side: dict[str, Row], gap: str) -> str:
-    """How many times our time the fastest peer took; > 20 where one was cut off, never where they just ended."""
+    """How many times our time the fastest peer took.
+
+    > 20 where none got there and one was cut off; never where they ended by themselves. Peers that failed do not count.
+    """
     ours = next((row for side, row in by_side.items() if side.startswith(OURS)), None)
-    peers = [row for side, row in by_side.items() if not side.startswith(OURS)]
+    peers = [row for side, row in by_side.items()
+             if not side.startswith(OURS) and (row["stopped"] is None or cut_off(row) or row["points"])]  # fmt: skip
     if ours is None or gap not in ours["reached"] or not peers:
         return "-"
     own = ours["reached"][gap]["median"]
     theirs = [row["reached"][gap]["median"] for row in peers if gap in row["reached"]]
-    if theirs:
+    if theirs and min(theirs) < math.inf:
         return f"{min(theirs) / own:.2f}"
-    cut_off = any(str(row["stopped"]).startswith("cut off") for row in peers)
     late = any(point["suboptimality"] <= float(gap) for row in peers for point in row["points"])
-    return f"> {ours['limits'][gap] / own:.0f}" if cut_off or late else "never"
+    return f"> {int(ours['limits'][gap] / own)}" if late or any(map(cut_off, peers)) else "never"
+
+
+def cut_off(row: Row) -> bool:
+    """Whether a side was stopped by the limit of its time, from outside or by itself."""
+    return str(row["stopped"]).startswith(("cut off", TimeoutError.__name__))
 
 
 class Curve(NamedTuple):

@@ -41,7 +41,8 @@ COLUMNS = 200
 #   40,000 x 300 dense        130 |  62    163 |  171                  196 |  196
 #   40,000 x 1,000 dense     1898 | 142   2142 |  545                 3420 | 3735
 #   60,000 x 1,000 sparse     136 |  20    168 |   67                  214 |  212
-# and to 1e-6 without ascent, and as it is, for the squared hinge and the logistic loss:
+# and to 1e-6 without ascent, and as it is:
+#                                  squared hinge                            logistic
 #                           C = 0.01       C = 1       C = 100     C = 0.01      C = 1       C = 100
 #   MNIST 3/5               233 |  45    268 |  263   400 |  230   406 |  42   489 |  407   963 |  953
 #   MNIST 0/1               167 |  15    216 |   47   731 |   56   455 |  30   624 |  160  1581 |  293
@@ -50,18 +51,20 @@ COLUMNS = 200
 #   40,000 x 1,000 dense   2477 | 124   3387 | 1499  3430 | 3495  1625 | 154  4392 |  450  4329 | 4444
 #   60,000 x 1,000 sparse   340 |  62    335 |  344   331 |  348   262 |  92   405 |  431   405 |  428
 TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
-# values that a visit of a row takes as long as, beside its own; a search is what rows take whose duals never rest
+# values that a visit of a row takes as long as, beside its own; where duals never come to rest at a bound, as those of
+# the logistic loss, it is a search for the best one
 A_VISIT, A_SEARCH = 10, 750
 MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
 # at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
 STEPS, WORK = 12, 2e10
-# passes without the gap falling to this part: coordinate ascent takes over; in memory a pass is many steps where they
-# are short, and so fewer passes tell, without the softness falling either: at C = 1e8 that goes before the gap
+# so many passes without the gap falling to this part: coordinate ascent takes over. In memory, where a pass is many
+# steps if they are short, RESIDENT of them are enough, unless the softness falls: at C = 1e8 it does so for long before
+# the gap does
 PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
-DOWNHILL = 0.1  # of smooth losses: the objective falling by this part of the tolerance is progress too
 READS = 8  # likewise, of rows near the margin: steps of all rows take over
+DOWNHILL = 0.1  # of smooth losses: the objective falling by this part of the tolerance is progress too
 LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
 
 
@@ -339,7 +342,6 @@ class Method(CertifiedBySweep):
         a = state.arrays
         rows, labels = sample(problem, block)
         for k in active:
-            a["w"][k] = 0.0
             found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k])
             a["softness"][k] *= found
             a["due"][k] = not takes_all(problem)  # those of a sample prove too little to be looked at before
@@ -360,7 +362,6 @@ class Method(CertifiedBySweep):
         for name in best_layout(problem):
             after.arrays[name][:] = before[name]
         if samples(problem):
-            after.arrays["w"][:] = before["best"]  # the answer, until the sample has another
             state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number, "sampling": True}
             return
         after.arrays["w"][:] = before["theta"]

@@ -34,7 +34,7 @@ def solver(method: str) -> Any:
             options["ipm_optimality_tolerance"] = tol
         found = linprog(costs, rows, -np.ones(rows.shape[0]), method=method, options={"time_limit": limit, **options})
         if found.x is None:
-            raise RuntimeError(f"it gave no answer: {found.message}")
+            raise (TimeoutError if found.status == 1 else RuntimeError)(f"it gave no answer: {found.message}")
         return (found.x[:d] - found.x[d : 2 * d])[None], {}
 
     return solve

@@ -17,6 +17,7 @@ from streammargin.cli.options import add_common
 from streammargin.data.open import files_read
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
+from streammargin.options.table import read_by
 from streammargin.sizes import parse_size
 
 
@@ -69,7 +70,7 @@ def convert(
     if features is not None and not 0 < features < 2**31:
         raise UsageError(f"`features` must lie between 1 and {2**31 - 1}, not {features}")
     check_output(output, force)
-    check_apart({"the output": output}, files_read([input], x=x, y=y))
+    check_apart({"the output": output}, files_read([input], **read_by({"x": x, "y": y})))
     if not os.path.exists(input):
         raise InputMissingError(f"{input}: no such file")
     if os.path.isdir(input):

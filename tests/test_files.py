@@ -13,6 +13,8 @@ from conftest import call, write_h5
 
 from streammargin import files
 from streammargin.errors import OutputError
+from streammargin.options.kinds import Read
+from streammargin.options.table import TABLE
 
 
 @contextlib.contextmanager
@@ -122,19 +124,50 @@ def test_what_a_killed_process_left_goes_with_the_next_run_on_the_same_output(tm
 
 
 def test_no_file_that_is_read_is_written(tmp_path, blobs):
+    """Each option that reads, by the table: a new one is here, or the first line fails."""
     X, y = blobs
+    reading = {line.name: line.metadata["kind"] for line in TABLE if isinstance(line.metadata["kind"], Read)}
+    given = {
+        "x": (["--x", "rows"], ["rows.h5"]),
+        "y": (["--y", "labels.h5:y"], ["labels.h5", "far.h5"]),
+        "sample_weight": (["--sample-weight", "w.npy"], ["w.npy"]),
+        "valid": (["--valid", "valid.h5"], ["valid.h5", "held.h5"]),
+        "groups": (["--penalty", "group", "--groups", "g.txt"], ["g.txt"]),
+    }
+    assert set(given) == set(reading)
+    for line in TABLE:  # whoever takes a name of data or of a file says so by its kind
+        words = (line.metadata["kind"].metavar or "").replace(":", "|").split("|")
+        assert (line.name in reading) == bool({"NAME", "FILE", "DATA"} & set(words)), line.name
     np.save(tmp_path / "w.npy", np.ones(len(y)))
-    write_h5(tmp_path / "labels.h5", X, y)
-    write_h5(tmp_path / "valid.h5", X, y)
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["X"] = h5py.ExternalLink("valid.h5", "/X")
-    train = ["train", "a.h5", "--y", "labels.h5:y", "--sample-weight", "w.npy", "--force"]
+    for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5"):
+        write_h5(tmp_path / name, X, y, g=np.arange(10) // 2)
+    (tmp_path / "g.txt").write_text("".join(f"{column // 2}\n" for column in range(10)))
+    links = {"a.h5": {"rows": "rows.h5", "g": "g.h5"}, "labels.h5": {"y": "far.h5"}, "valid.h5": {"y": "held.h5"}}
+    for name, parts in links.items():
+        with h5py.File(tmp_path / name, "a") as file:
+            for part, other in parts.items():
+                if part in file:
+                    del file[part]
+                file[part] = h5py.ExternalLink(other, "/X" if part == "rows" else f"/{part}")
+            if name == "valid.h5":
+                file.move("X", "rows")
     before = {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)}
-    for name in before:
-        for output in ("-o", "--log-json"):
-            done = call(*train, *([] if output == "-o" else ["-o", "m.npz"]), output, name, cwd=tmp_path)
+    everything = [word for words, _ in given.values() for word in words]
+    protected = {"a.h5", *(name for _, names in given.values() for name in names)}
+    asked = [(everything, name) for name in sorted(protected)]
+    asked += [([*everything, "--groups", "g"], "g.h5"), ([*everything, "--groups", "labels.h5:g"], "labels.h5")]
+    for words, name in asked:
+        for output in (["-o", name], ["-o", "m.npz", "--log-json", name]):
+            done = call("train", "a.h5", *words, *output, "--force", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (name, output, done.stderr)
     for verb in (["convert", "a.h5"], ["shuffle", "a.h5"], ["split", "a.h5", "b.h5"]):
-        done = call(*verb, "valid.h5", "--y", "labels.h5:y", "--force", module="data_tools", cwd=tmp_path)
-        assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
+        for name in ("rows.h5", "labels.h5", "far.h5"):
+            words = [name, "--x", "rows", "--y", "labels.h5:y", "--force"]
+            done = call(*verb, *words, module="data_tools", cwd=tmp_path)
+            assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
+    done = call("train", "a.h5", *everything, "-o", "m.npz", "-q", cwd=tmp_path)  # and all of it can be trained on
+    assert done.returncode == 0, done.stderr
+    for name in ("m.npz", "rows.h5"):
+        done = call("predict", "m.npz", "a.h5", "--x", "rows", "-o", name, "--force", cwd=tmp_path)
+        assert done.returncode == 2 and "is an input as well" in done.stderr, (name, done.stderr)

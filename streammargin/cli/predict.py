@@ -11,6 +11,7 @@ from typing import Any
 from streammargin.cli.options import add_common, name
 from streammargin.errors import ReadWriteError, StreamMarginError
 from streammargin.files import check_apart, check_output, replacing, short_reason
+from streammargin.options.table import read_by
 from streammargin.wording import one_line
 
 
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.output:
         check_output(options.output, options.force)
-        check_apart({"the output": options.output}, [options.model, *files_read(options.data, x=options.x)])
+        inputs = files_read(options.data, **read_by(vars(options)))
+        check_apart({"the output": options.output}, [options.model, *inputs])
     from streammargin.model.io import load_model
     from streammargin.sizes import parse_size
 

@@ -19,7 +19,7 @@ from streammargin.cli.options import add_common, add_table, name
 from streammargin.cli.outputs import Outputs
 from streammargin.errors import OutputError, StreamMarginError
 from streammargin.files import check_apart, check_input, check_output, replacing
-from streammargin.options.table import Options, Where, options_for
+from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.solvers.registry import names
 from streammargin.wording import Message
 
@@ -142,12 +142,11 @@ def run(options: argparse.Namespace) -> int:
     outputs = Outputs(options.checkpoint)
     force = options.force or outputs.wrote(output)
     check_output(output, force)
-    for path in [*options.data, *([options.valid] if options.valid else [])]:
+    named = read_by(asked)
+    for path in [*options.data, *named["rows"]]:
         check_input(path)
     log = None if options.log_json == "-" else options.log_json
-    inputs = files_read(options.data, x=options.x, y=options.y, sample_weight=options.sample_weight)
-    inputs += files_read([options.valid], x=options.x)
-    check_apart({"the model": output, "the log": log}, inputs)
+    check_apart({"the model": output, "the log": log}, files_read(options.data, **named))
     if log and not (options.force or outputs.wrote(log)) and os.path.isfile(log) and os.path.getsize(log):
         raise OutputError(f"the log {log} exists; use --force to replace it, or name another")
     verbosity = -1 if options.quiet else 1 if options.verbose else 0

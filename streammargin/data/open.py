@@ -59,19 +59,21 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
     )
 
 
-def files_read(paths: Sequence[str | None], **names: str | None) -> list[str]:
-    """The files that a run over `paths` reads, those of labels, weights and links included; names as for open_source.
+def files_read(
+    paths: Sequence[str], rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
+    files: Sequence[str] = (),
+) -> list[str]:  # fmt: skip
+    """The files that a run over `paths` reads, those that links lead to included; the rest as `read_by` has it.
 
+    rows: further files of rows. x: as for open_source. columns: names of what is read beside the rows. files: others.
     What cannot be opened is left out: the run will say so.
     """
-    given = [path for path in paths if path is not None]
-    # of a name that is no dataset: FILE.npy or FILE:NAME
-    beside = [name if name.endswith(".npy") else name.rpartition(":")[0] for name in names.values() if name is not None]
-    found = given + [path for path in beside if path]
-    for path in given:
-        with contextlib.suppress(StreamMarginError), opened(path, **names) as source:
-            found.extend(source.files())
-    return found
+    found = [*paths, *rows, *files]
+    for path in (*paths, *rows):
+        for name in (None, *columns):  # each is found as labels are
+            with contextlib.suppress(StreamMarginError), opened(path, x=x, y=name) as source:
+                found.extend(source.files())
+    return list(dict.fromkeys(found))
 
 
 @contextlib.contextmanager

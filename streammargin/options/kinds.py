@@ -40,6 +40,33 @@ class Name(Kind):
 
 
 @dataclass(frozen=True)
+class Read(Name):
+    """The name of something that is read, so that no output may be one of its files: `table.read_by` finds it."""
+
+
+@dataclass(frozen=True)
+class Dataset(Read):
+    """A dataset or group in the files of rows."""
+
+
+@dataclass(frozen=True)
+class Rows(Read):
+    """A file of rows."""
+
+
+@dataclass(frozen=True)
+class Column(Read):
+    """A dataset NAME beside the rows, FILE:NAME or FILE.npy; any_file: a FILE of another name as well."""
+
+    any_file: bool = False
+
+    def files(self, value: str) -> list[str]:
+        """The files, beside those of the rows, that the value may name."""
+        named = [value] if self.any_file or value.endswith(".npy") else []
+        return named + [file for file in [value.rpartition(":")[0]] if file]
+
+
+@dataclass(frozen=True)
 class Text(Kind):
     """A text that a solver reads."""
 

@@ -7,6 +7,7 @@ A new option is a line here, a keyword in the signature of `streammargin.train`,
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import Flag, auto
@@ -14,7 +15,9 @@ from typing import Any
 
 from streammargin.errors import UsageError
 from streammargin.options.kinds import (
+    Column,
     Costs,
+    Dataset,
     Exponent,
     Factors,
     Kind,
@@ -22,6 +25,8 @@ from streammargin.options.kinds import (
     Listed,
     Name,
     Number,
+    Read,
+    Rows,
     Size,
     Switch,
     Text,
@@ -99,8 +104,8 @@ class Options:
         "of sqrt(d_g) ||w_g||, or R times that + (1 - R)/2 ||w||^2; exclusive, 1/2 sum of ||w_g||_1^2")
     l1_ratio: float | None = option(None, Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0), "problem",
         PENALISED, "R of elasticnet (default 0.5) or group (default 1)")
-    groups: Any = option(None, Name("NAME|FILE"), "data", PENALISED, "an integer for each column, of the penalties "
-        "group and exclusive: a dataset, a .npy file, or a text file with one a line")
+    groups: Any = option(None, Column("NAME|FILE", any_file=True), "data", PENALISED, "an integer for each "
+        "column, of the penalties group and exclusive: a dataset, a .npy file, or a text file with one a line")
     penalize_bias: bool | None = option(None, YesNo(), "problem", PENALISED, "whether the penalty is also of the "
         "constant column's weight (default yes for lp and l2, no for the others)")
     bias: float | str | None = option(None, Number("a number >= 0", _finite, (MIDWAY,), "FLOAT|midway"),
@@ -145,11 +150,12 @@ class Options:
         "run", ROWS, "between two checkpoints; more where they would take over 2% of the time")
     resume: bool = option(False, Switch(), "run", ROWS, "go on from the newest checkpoint, where there is one; "
         "`tol`, `passes` and `max_seconds` may differ, arithmetic stays that of the smallest tolerance")
-    x: str | None = option(None, Name("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
-    y: Any = option(None, Name("NAME|FILE:NAME"), "data", CALLS, "dataset of the labels (default y); also a .npy file")
-    sample_weight: Any = option(None, Name("NAME"), "data", CALLS,
+    x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
+    y: Any = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
+        "dataset of the labels (default y); also a .npy file")
+    sample_weight: Any = option(None, Column("NAME"), "data", CALLS,
         "dataset of weights, factors of C by row (default sample_weight, if there); 0: the row is absent")
-    valid: Any = option(None, Name("DATA"), "data", Where.SHELL | Where.NUMBERS,
+    valid: Any = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
         "held-out data; its error (of numbers: its mean loss) is shown with every certificate")
     # fmt: on
 
@@ -219,3 +225,22 @@ TABLE: tuple[Field[Any], ...] = fields(Options)
 def options_for(place: Where) -> list[Field[Any]]:
     """The lines of the table that make sense there, in order."""
     return [line for line in TABLE if place in line.metadata["where"]]
+
+
+def read_by(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the options that were given (name -> value) is read, for `streammargin.data.open.files_read`.
+
+    rows: further files of rows; x: the name of the rows; columns: names of what is beside them; files: where those may
+    be, beside the files of rows. Arrays are left out.
+    """
+    named: dict[type, list[tuple[Any, str]]] = {Rows: [], Dataset: [], Column: []}
+    for line in TABLE:
+        kind, value = line.metadata["kind"], given.get(line.name)
+        if isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
+            named[type(kind)].append((kind, os.fspath(value)))
+    return {
+        "rows": [value for _, value in named[Rows]],
+        "x": next((value for _, value in named[Dataset]), None),
+        "columns": [value for _, value in named[Column]],
+        "files": [file for kind, value in named[Column] for file in kind.files(value)],
+    }

@@ -17,6 +17,7 @@ from streammargin.data.labels import census
 from streammargin.data.open import files_read, open_source
 from streammargin.driver.prefetch import read_blocks
 from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.options.table import read_by
 
 WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
 
@@ -187,7 +188,8 @@ def test_every_file_that_is_read_is_known(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["link"] = h5py.ExternalLink("rows.h5", "/X")
         file["X"] = h5py.SoftLink("/link")
-    found = files_read([str(tmp_path / "a.h5")], y=f"{tmp_path}/labels.h5:y", sample_weight=f"{tmp_path}/w.npy")
+    named = read_by({"y": f"{tmp_path}/labels.h5:y", "sample_weight": f"{tmp_path}/w.npy"})
+    found = files_read([str(tmp_path / "a.h5")], **named)
     assert {os.path.basename(path) for path in found} == {"a.h5", "rows.h5", "labels.h5", "w.npy"}
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 
+from streammargin.errors import OutputError
 from streammargin.files import replacing
 
 NAME = "outputs.json"
@@ -15,7 +16,7 @@ NAME = "outputs.json"
 class Outputs:
     """Names and digests of the models and logs that trainings with one directory wrote: they may replace them.
 
-    folder: None for a training without one, which may replace nothing.
+    folder: None for a training without one, which may replace nothing. Raises OutputError for a list that is none.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -24,9 +25,11 @@ class Outputs:
         if self.path is not None and os.path.exists(self.path):
             try:
                 with open(self.path, encoding="utf-8") as file:
-                    self.known = dict(json.load(file))
-            except (OSError, ValueError, TypeError):  # then nothing may be replaced
-                self.known = {}
+                    self.known = {path: _entry(*entry) for path, entry in json.load(file).items()}
+            except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+                raise OutputError(
+                    f"{self.path} is no list of outputs of a training; move it, or name another directory"
+                ) from error
 
     def wrote(self, path: str) -> bool:
         """Whether the file is the one that was recorded, or an empty one."""
@@ -54,6 +57,12 @@ class Outputs:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with replacing(self.path, force=True) as name, open(name, "w", encoding="utf-8") as file:
                 json.dump(self.known, file)
+
+
+def _entry(digest: str, size: int | None) -> list:
+    if not isinstance(digest, str) or not isinstance(size, (int, type(None))):
+        raise TypeError
+    return [digest, size]
 
 
 def _digest(path: str, size: int | None) -> str:

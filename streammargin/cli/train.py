@@ -133,6 +133,7 @@ class _Warnings(logging.Handler):
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, and say how it went."""
     from streammargin.data.open import files_read
+    from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
 
@@ -146,7 +147,10 @@ def run(options: argparse.Namespace) -> int:
     for path in [*options.data, *named["rows"]]:
         check_input(path)
     log = None if options.log_json == "-" else options.log_json
-    check_apart({"the model": output, "the log": log}, files_read(options.data, **named))
+    made = {"the model": output, "the log": log}
+    if options.checkpoint is not None:
+        made |= {**written_by(options.checkpoint), "the list of outputs": outputs.path}
+    check_apart(made, files_read(options.data, **named))
     if log and not (options.force or outputs.wrote(log)) and os.path.isfile(log) and os.path.getsize(log):
         raise OutputError(f"the log {log} exists; use --force to replace it, or name another")
     verbosity = -1 if options.quiet else 1 if options.verbose else 0

@@ -60,20 +60,29 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
 
 
 def files_read(
-    paths: Sequence[str], rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
+    data: Any, rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
     files: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
-    """The files that a run over `paths` reads, those that links lead to included; the rest as `read_by` has it.
+    """The files that a run over `data` reads, those that links lead to included; the rest as `read_by` has it.
 
     rows: further files of rows. x: as for open_source. columns: names of what is read beside the rows. files: others.
     What cannot be opened is left out: the run will say so.
     """
-    found = [*paths, *rows, *files]
-    for path in (*paths, *rows):
+    paths = [*_paths(data), *rows]
+    found = [*paths, *files]
+    for path in paths:
         for name in (None, *columns):  # each is found as labels are
             with contextlib.suppress(StreamMarginError), opened(path, x=x, y=name) as source:
                 found.extend(source.files())
     return list(dict.fromkeys(found))
+
+
+def _paths(data: Any) -> list[str]:
+    """The files of rows that are named; those of a source that is open already; none of arrays."""
+    if isinstance(data, Source):
+        return data.files()
+    parts = [data] if _is_path(data) else data if isinstance(data, (list, tuple)) else []
+    return [os.fspath(part) for part in parts if _is_path(part)]
 
 
 @contextlib.contextmanager

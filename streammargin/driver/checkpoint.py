@@ -14,13 +14,11 @@ from typing import Any
 from streammargin.driver import snapshot
 from streammargin.driver.progress import DONE
 from streammargin.driver.run import Run
-from streammargin.driver.slots import Arrays, read_plain, read_slot, write_slot
+from streammargin.driver.slots import LOCK, PART, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.files import short_reason
 
 LOG = logging.getLogger("streammargin")
-SLOTS = ("slot-a", "slot-b")
-LOCK = "lock"
 HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict, "history": dict,
           "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
@@ -39,7 +37,7 @@ class Checkpoint:
         self.folder, self.seconds = os.path.abspath(folder), seconds
         try:
             os.makedirs(self.folder, exist_ok=True)
-            self._lock = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._lock = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise OutputError(f"cannot write checkpoints to {folder}: {error.strerror}; name another one") from error
         try:
@@ -49,6 +47,11 @@ class Checkpoint:
             raise OutputError(
                 f"another process is training with the checkpoints in {folder}; wait for it, or name another directory"
             ) from error
+        if is_foreign(part := self._path(PART)):
+            self.close()
+            raise OutputError(
+                f"{part} is no part of a checkpoint, and would be replaced; move it, or name another directory"
+            )
         self.identity: dict[str, Any] = {}
         self.written = self.ended = False
         self._serial = 0  # of the newest slot

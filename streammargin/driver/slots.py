@@ -15,11 +15,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-MAGIC = b"streammargin checkpoint 3\n"  # another one where a resumed training would not end in the same bits
+FAMILY = b"streammargin checkpoint "
+MAGIC = FAMILY + b"3\n"  # another one where a resumed training would not end in the same bits
 DIGEST = 32
 LARGEST = 1 << 48  # side of an array
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
-PART = "slot.part"
+SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # the files of a directory of checkpoints
 
 Arrays = dict[str, np.ndarray]
 
@@ -27,12 +28,14 @@ Arrays = dict[str, np.ndarray]
 def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
     """Write beside `path`, and rename once all is on disk. Raises OSError; what stood there before stays then."""
     part = os.path.join(os.path.dirname(path), PART)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(part)  # of a process that was killed; of a link, what it leads to stays
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({"plain": plain, "arrays": listed}).encode()
     digest = hashlib.blake2b(digest_size=DIGEST)
     try:
-        with open(part, "wb", buffering=0) as file:
+        with open(part, "xb", buffering=0) as file:  # a new one: nothing that has the name by now is written to
             pieces = [memoryview(MAGIC + len(header).to_bytes(8, "little") + header), *map(_bytes_of, arrays.values())]
             for piece in pieces:
                 digest.update(piece)
@@ -49,6 +52,21 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def written_by(folder: str) -> dict[str, str]:
+    """What a training with its checkpoints in a folder makes there (what it is -> its path), the folder included."""
+    names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART, LOCK)}
+    return {"the directory of checkpoints": folder, **names}
+
+
+def is_foreign(part: str) -> bool:
+    """Whether this is a file with something in it that no training has begun as a slot."""
+    if os.path.islink(part) or not os.path.isfile(part):
+        return False
+    with open(part, "rb") as file:
+        start = file.read(len(FAMILY))
+    return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: a machine stopped before they were there
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

@@ -16,7 +16,7 @@ import streammargin
 from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
-from streammargin.data.open import opened
+from streammargin.data.open import files_read, opened
 from streammargin.data.thinned import thinned
 from streammargin.driver.centre import centred
 from streammargin.driver.checkpoint import Checkpoint
@@ -39,10 +39,12 @@ from streammargin.driver.setup import (
     make_numbers,
     make_target,
 )
+from streammargin.driver.slots import written_by
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, predicted
 from streammargin.errors import DataError, UsageError
+from streammargin.files import check_apart
 from streammargin.model.linear import LinearModel
-from streammargin.options.table import SEVERAL, Options, Where
+from streammargin.options.table import SEVERAL, Options, Where, read_by
 from streammargin.result import Certificate, TrainResult
 from streammargin.sizes import format_size, parse_size
 from streammargin.solvers.auto import candidates, reason
@@ -67,6 +69,7 @@ def train_rows(
     with ExitStack() as stack:
         checkpoint = None
         if options.checkpoint is not None:  # nobody else writes to the directory from here on
+            check_apart(written_by(options.checkpoint), files_read(data, **read_by(vars(options))))
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         least = checkpoint.least_tol() if checkpoint is not None and options.resume else math.inf
         job = prepare(stack, data, options, least)

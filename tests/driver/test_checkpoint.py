@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
+import h5py
 import numpy as np
 import pytest
 from conftest import write_h5
@@ -370,3 +371,60 @@ def test_a_disk_that_fails_costs_a_warning_and_no_more(failure, tmp_path, monkey
     assert bits(result) == bits(train("sdca"))
     if failure == "full":
         assert kept == [Path(folder, name).read_bytes() for name in SLOTS]
+
+
+def test_a_link_in_the_place_of_a_slot_is_not_followed(tmp_path):
+    folder, precious = tmp_path / "points", tmp_path / "precious"
+    folder.mkdir()
+    for name in ("slot.part", "lock"):
+        precious.write_text("years of work")
+        (folder / name).symlink_to(precious)
+        if name == "lock":
+            with pytest.raises(sm.OutputError, match="cannot write checkpoints to"):
+                train("sdca", str(folder))
+            continue
+        assert train("sdca", str(folder)).reason == "passes"
+        assert precious.read_text() == "years of work" and not (folder / name).is_symlink()
+        shutil.rmtree(folder)
+        folder.mkdir()
+    assert precious.read_text() == "years of work"
+
+
+def test_a_file_of_another_kind_is_not_taken_for_half_a_slot(tmp_path):
+    part = tmp_path / "slot.part"
+    part.write_text("years of work")
+    with pytest.raises(sm.OutputError, match=r"slot\.part is no part of a checkpoint, and would be replaced; move it"):
+        train("sdca", str(tmp_path))
+    assert part.read_text() == "years of work"
+    part.unlink()
+    train("sdca", str(tmp_path), should_stop=stop_after(3))
+    whole = (tmp_path / "slot-a").read_bytes()
+    for left in (b"", whole[:10], whole[: len(whole) // 2], bytes(100)):  # of a process or a machine that was killed
+        part.write_bytes(left)
+        train("sdca", str(tmp_path), resume=True, should_stop=stop_after(3))
+        assert not part.exists()
+
+
+@pytest.mark.parametrize("name", ["slot-a", "slot-b", "slot.part", "lock"])
+@pytest.mark.parametrize("option", ["data", "y", "valid", "groups", "link"])
+def test_no_file_that_is_read_is_a_file_of_the_checkpoint(name, option, tmp_path):
+    X, y = noisy()
+    folder = tmp_path / "points"
+    folder.mkdir()
+    data = write_h5(tmp_path / "data.h5", X, y)
+    given = {"data": data, "penalty": "group" if option == "groups" else "l2"}
+    if option == "groups":
+        given[option] = str(folder / name)
+        (folder / name).write_text("".join(f"{column}\n" for column in range(X.shape[1])))
+    else:
+        write_h5(folder / name, X, y)
+        given[option] = f"{folder / name}:y" if option == "y" else str(folder / name)
+    if option == "link":
+        del given["link"]
+        with h5py.File(data, "a") as file:
+            del file["X"]
+            file["X"] = h5py.ExternalLink(str(folder / name), "/X")
+    before = (folder / name).read_bytes()
+    with pytest.raises(sm.UsageError, match=f"the checkpoint's {name} .* is an input as well"):
+        sm.train(**given, passes=3, checkpoint=str(folder), checkpoint_seconds=1e-6, resume=True)
+    assert (folder / name).read_bytes() == before

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from streammargin.errors import InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
 
+_unfinished: set[str] = set()  # hidden files and folders that this process has, or is about to make
+
 
 def check_input(path: str, kind: str = "file") -> None:
     """Raise InputMissingError unless `path` is a regular file: a pipe would be waited for and cannot be read twice."""
@@ -90,14 +92,23 @@ def _prefix(path: str) -> str:
 def _unseen(path: str, suffix: str = "") -> str:
     """A hidden name beside the output `path` that no file has: .streammargin-OUTPUT-MACHINE-PROCESS-RANDOM.
 
-    Chosen before the file exists: a signal at any moment leaves none. Only what kills outright does, and what a process
-    left that is no more is removed now.
+    Chosen and noted before the file exists: a signal at any moment leaves none. Only what kills outright does, and what
+    a process left that is no more is removed now.
     """
     folder, prefix = os.path.dirname(os.path.realpath(path)), _prefix(path)
     for entry in os.listdir(folder):
         if entry.startswith(prefix) and not _alive(entry[len(prefix) :].split("-")[1]):
             _remove(os.path.join(folder, entry))
-    return os.path.join(folder, f"{prefix}-{os.getpid()}-{secrets.token_hex(8)}{suffix}")
+    name = os.path.join(folder, f"{prefix}-{os.getpid()}-{secrets.token_hex(8)}{suffix}")
+    _unfinished.add(name)
+    return name
+
+
+def remove_unfinished() -> None:
+    """Remove the hidden files and folders of this process, which is about to end without unwinding."""
+    for name in list(_unfinished):
+        with contextlib.suppress(OSError):
+            _remove(name)
 
 
 def _alive(process: str) -> bool:
@@ -122,6 +133,7 @@ def _temporary(path: str) -> Iterator[str]:
             _remove(name)
     finally:  # the one signal that raises may have struck in the first attempt
         _remove(name)
+        _unfinished.discard(name)
 
 
 @contextlib.contextmanager
@@ -136,6 +148,7 @@ def temporary_folder(near: str) -> Iterator[str]:
             _remove(name)
     finally:
         _remove(name)
+        _unfinished.discard(name)
 
 
 def _remove(name: str) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from streammargin.cli import last_resort
 
@@ -58,13 +58,21 @@ def interrupted(program: str) -> int:
     return 128 + number
 
 
+def leave(code: int) -> NoReturn:
+    """End the process at once, without unwinding, but for the files that would stay half written."""
+    files = sys.modules.get("streammargin.files")  # not imported: then there are none
+    if files is not None:
+        files.remove_unfinished()
+    os._exit(code)
+
+
 def watch(program: str) -> None:
     """See to it that a signal ends the process even where Python does not get to its handlers (last_resort.py)."""
 
     def end(number: int) -> None:
         global caught
         caught = caught or number
-        os._exit(interrupted(program))
+        leave(interrupted(program))
 
     last_resort.start([int(number) for number in SIGNALS], AGAIN, end)
 
@@ -115,7 +123,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
     global caught, _when
     if caught is not None:
         if time.monotonic() - _when > AGAIN:
-            os._exit(128 + number)
+            leave(128 + number)
         return
     while frame is not None:
         if frame.f_code is _dropped.__code__:  # raised in here it would be dropped for good

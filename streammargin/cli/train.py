@@ -65,7 +65,7 @@ class _Signals:
         if self.caught is None:
             self.caught, self._when = number_, time.monotonic()
         elif time.monotonic() - self._when > entry.AGAIN:
-            os._exit(128 + number_)
+            entry.leave(128 + number_)
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         if kind is KeyboardInterrupt and self.caught is not None:  # before there was a model

@@ -165,6 +165,52 @@ def test_a_file_beside_the_rows_that_may_not_be_read_is_named(tmp_path, blobs_fi
     assert done.stderr == f"streammargin: error: {file.name} cannot be read (Permission denied)\n"
 
 
+LEFT = """
+import hashlib, os, signal, sys, threading, time
+import streammargin.cli.entry as entry
+from streammargin.cli import last_resort
+from streammargin.cli.train import _Signals
+from streammargin.files import replacing, temporary_folder
+
+entry.AGAIN = 0.1
+class Last:
+    def __del__(self):  # Python drops what is raised here, and the signal is sent again, later on a busy machine
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+def again(timer, start=threading.Timer.start):
+    time.sleep(2 * entry.AGAIN)
+    start(timer)
+def hang():
+    last_resort.PATIENCE = 0.5
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+def twice():
+    with _Signals():
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(2 * entry.AGAIN)
+def job():
+    with replacing("out") as name, temporary_folder("out") as folder:
+        open(folder + "/rows", "w").close()
+        print(len(os.listdir()), flush=True)
+        WAY
+        time.sleep(20)
+threading.Timer.start = again
+sys.exit(entry.guarded("streammargin", lambda: job))
+"""
+
+
+@pytest.mark.parametrize("way", ["last = Last(); del last", "twice()", "hang()"])
+def test_a_process_that_a_signal_ends_at_once_leaves_no_half_file(tmp_path, way):
+    """Where nothing unwinds: a second signal, one that comes again late, and a library that does not come back."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT.replace("WAY", way)], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (143, "2\n"), done.stderr
+    assert os.listdir(tmp_path) == []
+
+
 FREED = """
 import numpy as np
 from streammargin.cli.allocator import return_freed_arrays

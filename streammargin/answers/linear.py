@@ -32,7 +32,7 @@ class LinearAnswer:
             )
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError("its weights are not all finite")
-        return cls(np.column_stack([coef, intercept]).astype(np.float64), 1.0)
+        return cls(np.column_stack([coef, intercept]).astype(np.float64, copy=False), 1.0)
 
     @property
     def outputs(self) -> int:

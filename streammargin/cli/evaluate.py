@@ -13,7 +13,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
     add_data_names(parser)
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for blocks of rows, default 256M")
+    parser.add_argument(
+        "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     add_common(parser)
 
@@ -25,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sizes import parse_size
 
     data = options.data if len(options.data) > 1 else options.data[0]
-    figures = load_model(options.model).evaluate(data, x=options.x, y=options.y, memory=parse_size(options.memory))
+    memory = parse_size(options.memory)
+    figures = load_model(options.model, memory).evaluate(data, x=options.x, y=options.y, memory=memory)
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0

@@ -19,7 +19,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of info."""
     parser.add_argument("path", nargs="+", metavar="DATA|MODEL", help="several data files are shards of one data set")
     add_data_names(parser)
-    parser.add_argument("--memory", default="1G", metavar="SIZE", help="for which to plan the reading, default 1G")
+    parser.add_argument(
+        "--memory", default="1G", metavar="SIZE", help="for which to plan the reading, or for a model, default 1G"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
@@ -77,7 +79,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     from streammargin.model.io import export_liblinear, load_model
     from streammargin.model.linear import LinearModel
 
-    model = load_model(options.path[0])
+    model = load_model(options.path[0], options.memory)
     if options.liblinear:
         export_liblinear(model, options.liblinear, options.force)
     return {

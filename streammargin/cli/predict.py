@@ -24,7 +24,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decision", action="store_true", help="scores instead of labels")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for blocks of rows, default 256M")
+    parser.add_argument(
+        "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
+    )
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
 
@@ -41,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sizes import parse_size
 
     memory = parse_size(options.memory)
-    model = load_model(options.model)
+    model = load_model(options.model, memory)
     with open_source(options.data if len(options.data) > 1 else options.data[0], x=options.x) as source:
         blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
                   for start, _, scores in model.score_blocks(source, memory))  # fmt: skip

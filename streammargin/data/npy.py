@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from streammargin.errors import DataError, InputMissingError
 
+LONGEST = 1 << 16  # bytes of a header
+
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
     """(shape, type) of the array that begins here. Raises ValueError for what is none, however NumPy says so."""
@@ -17,7 +20,11 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
         version = np.lib.format.read_magic(stream)
         one = version == (1, 0)
         read = np.lib.format.read_array_header_1_0 if one else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(stream)
+        length = stream.read(2 if one else 4)
+        size = int.from_bytes(length, "little")
+        if size > LONGEST:  # NumPy would read all of it first
+            raise ValueError(f"its header takes {size} bytes")
+        shape, _, dtype = read(io.BytesIO(length + stream.read(size)))
     except OSError:
         raise
     except Exception as error:  # the header is a piece of Python, which fails in many ways

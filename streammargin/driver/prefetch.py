@@ -179,10 +179,10 @@ def _block_bytes(block: Block) -> int:
     return block.data.nbytes + block.indices.nbytes + block.indptr.nbytes
 
 
-def read_blocks(source: Source, memory: int) -> Iterator[tuple[int, int, Block]]:
-    """All rows in file order, (start, stop, block), reading ahead in at most `memory` bytes."""
+def read_blocks(source: Source, memory: int, held: int = 0) -> Iterator[tuple[int, int, Block]]:
+    """All rows in file order, (start, stop, block), reading ahead in at most `memory` bytes, `held` of them taken."""
     from streammargin.driver.plan import make_plan
 
-    plan = make_plan(source, memory, 0)
+    plan = make_plan(source, memory, held)
     reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
     yield from reader.stream(np.arange(plan.blocks))

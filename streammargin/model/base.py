@@ -17,7 +17,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.model.file import write_model
 from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
 
-_BUDGET = 96 << 20
+_BUDGET = 96 << 20  # for blocks of rows, where none is given
+_SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
 
 
 class Model:
@@ -40,10 +41,16 @@ class Model:
         """Whether it predicts numbers rather than labels."""
         return len(self.classes_) == 0
 
-    def score_blocks(self, source: Source, memory: int = _BUDGET) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes.
+    @property
+    def nbytes(self) -> int:
+        """Bytes that scoring holds of the model."""
+        return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes
 
-        Raises DataError when the width is not the model's.
+    def score_blocks(self, source: Source, memory: int | None = None) -> Iterator[tuple[int, int, np.ndarray]]:
+        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model's included.
+
+        None: a budget of its own beside the model, which is there already. Raises DataError when the width is not the
+        model's, UsageError for too small a budget.
         """
         from streammargin.driver.prefetch import read_blocks
 
@@ -53,9 +60,11 @@ class Model:
                 f"{source.name} has {source.features} features but the model was trained on {answer.features}; "
                 "convert the data with streammargin-data convert --features and that number"
             )
-        for start, stop, block in read_blocks(source, memory):
-            for low in range(0, stop - start, 1 << 16):  # a block in memory may be all rows
-                high = min(stop - start, low + (1 << 16))
+        held = self.nbytes
+        rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
+        for start, stop, block in read_blocks(source, held + _BUDGET if memory is None else memory, held):
+            for low in range(0, stop - start, rows):
+                high = min(stop - start, low + rows)
                 scores = np.empty((high - low, answer.outputs))
                 answer.score(block, low, scores)
                 yield start + low, start + high, scores
@@ -84,10 +93,11 @@ class Model:
         return out
 
     def evaluate(
-        self, data: Any, *, x: str | None = None, y: Any = None, memory: int = _BUDGET, loss: Any = None
+        self, data: Any, *, x: str | None = None, y: Any = None, memory: int | None = None, loss: Any = None
     ) -> dict[str, Any]:
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
+        memory: bytes of the model and of blocks of rows; None: 96 MiB beside the model.
         loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
         an object; None where the model was trained with an object and is given none. margin is the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
@@ -139,8 +149,8 @@ class Model:
                 guessed += np.bincount(guess, minlength=len(counts))
                 correct += np.bincount(codes[guess == codes], minlength=len(counts))
             rows = source.rows
-        size = self.answer.length(float(self.header.get("p", 2.0)))
-        binary = self.answer.outputs == 1
+        answer = self.answer
+        size, binary = answer.length(float(self.header.get("p", 2.0))), answer.outputs == 1
         return {
             "rows": rows,
             "mistakes": mistakes,
@@ -154,7 +164,7 @@ class Model:
             ],
         }
 
-    def _errors(self, data: Any, x: str | None, y: Any, memory: int, loss: Any) -> dict[str, Any]:
+    def _errors(self, data: Any, x: str | None, y: Any, memory: int | None, loss: Any) -> dict[str, Any]:
         from streammargin.kernels.predict import total_loss
 
         squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0

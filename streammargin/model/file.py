@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +12,15 @@ import numpy as np
 
 from streammargin.answers.base import Answer
 from streammargin.answers.table import KINDS
-from streammargin.errors import DataError, InputMissingError
+from streammargin.data.npy import read_header
+from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, replacing
 from streammargin.json_values import from_plain, to_plain
+from streammargin.sizes import format_size
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
+TEXT = 8  # times the bytes of a header: its text, and what JSON makes of it
 LINEAR = "linear"  # what a file that names no kind holds
 
 
@@ -31,15 +36,19 @@ def write_model(
         np.savez(file, **arrays, header=np.array(text))  # type: ignore[arg-type]
 
 
-def read_model(path: str, beside: str) -> tuple[type[Answer], list[np.ndarray], dict[str, Any]]:
+def read_model(
+    path: str, beside: str, memory: int | None = None
+) -> tuple[type[Answer], list[np.ndarray], dict[str, Any]]:
     """The class of the answer, its arrays and the one called `beside`, and the header that `write_model` wrote.
 
-    Raises InputMissingError, DataError.
+    memory: bytes that making a model of them may take, None: any. What the file says of its sizes is looked at before
+    anything of them is allocated. Raises InputMissingError, DataError, UsageError.
     """
     check_input(path, "model file")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            header = from_plain(json.loads(str(arrays["header"])))
+        with zipfile.ZipFile(path) as archive:
+            _check_room(path, TEXT * _stored(archive, "header")[0], memory)
+            header = from_plain(json.loads(str(_array(archive, "header"))))
             if not isinstance(header, dict) or header.pop("format") != FORMAT:
                 raise ValueError("another format")
             schema = header.pop("schema")
@@ -50,13 +59,43 @@ def read_model(path: str, beside: str) -> tuple[type[Answer], list[np.ndarray], 
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
                 raise DataError(f"{path} holds an answer of the kind {name!r}, unknown here; upgrade to read it")
-            found = [arrays[name] for name in (*KINDS[name].ARRAYS, beside)]
-            if not all(isinstance(array, np.ndarray) for array in found):  # bytes that are no array are handed on
-                raise TypeError("a member is no array")
-            return KINDS[name], found, header
+            names = (*KINDS[name].ARRAYS, beside)
+            _check_room(path, sum(_needed(*_stored(archive, name)) for name in names), memory)
+            return KINDS[name], [_array(archive, name) for name in names], header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
-    except DataError:
+    except (DataError, UsageError):
         raise
     except Exception as error:  # zip, NumPy and JSON fail in many ways on bytes that are none of theirs
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+
+
+def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
+    """(bytes, entries) of an array by what the archive and the array's own header say. Raises ValueError, KeyError."""
+    member = f"{name}.npy"
+    with archive.open(member) as stream:
+        shape, dtype = read_header(stream)
+        stored = archive.getinfo(member).file_size - stream.tell()
+    count = math.prod(shape)
+    if dtype.hasobject or not dtype.itemsize or count * dtype.itemsize != stored:
+        raise ValueError(f"{name} is no array of {shape}")
+    return stored, count
+
+
+def _needed(stored: int, count: int) -> int:
+    """Bytes that a model takes while it is made of such an array: two copies in float64, and a look at each number."""
+    return 2 * max(stored, 8 * count) + count
+
+
+def _check_room(path: str, needed: int, memory: int | None) -> None:
+    if memory is not None and needed > memory:
+        least = -(-needed >> 20)
+        raise UsageError(
+            f"a memory budget of {format_size(memory)} is too small for the model {path}: to read it needs {least}M; "
+            f"use `memory={least}M` or more"
+        )
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    with archive.open(f"{name}.npy") as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)

@@ -15,6 +15,7 @@ from streammargin.files import replacing
 from streammargin.model.base import Model
 from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
+from streammargin.sizes import parse_size
 from streammargin.specs.losses import LOSSES, is_own
 from streammargin.specs.losses.base import Given
 
@@ -23,12 +24,16 @@ DEFAULTS = {"p": 2.0, **Given()._asdict()}  # numbers that a header need not nam
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
 
-def load_model(path: str | os.PathLike) -> Model:
-    """The model in a file that `Model.save` wrote. Raises InputMissingError, DataError."""
+def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Model:
+    """The model in a file that `Model.save` wrote, within so many bytes of memory (512M = 512 x 2^20; None: any).
+
+    Raises InputMissingError, DataError, and UsageError where it needs more memory, before it is read.
+    """
     path = os.fspath(path)
-    kind, (*arrays, classes), header = read_model(path, "classes")
+    kind, (*arrays, classes), header = read_model(path, "classes", None if memory is None else parse_size(memory))
     try:
         answer = kind.restored(arrays)
+        del arrays  # of which the answer has a copy, and the model will have another
         _check_classes(classes, answer.outputs)
         _check_header(header)
     except ValueError as fault:

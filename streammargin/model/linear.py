@@ -26,5 +26,10 @@ class LinearModel(Model):
         self.classes_, self.header = np.asarray(classes), header
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the weights, twice: as they are shown, and as they score."""
+        return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes
+
+    @property
     def answer(self) -> LinearAnswer:
         return LinearAnswer(np.column_stack([self.coef_, self.intercept_]), 1.0)

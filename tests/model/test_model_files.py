@@ -1,15 +1,17 @@
 """The model file and what a model answers."""
 
 import json
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import call, write_h5
 
 import streammargin as sm
 from streammargin.answers.table import KINDS
+from streammargin.data.open import open_source
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.model.base import Model
 from streammargin.model.io import export_liblinear, load_model
@@ -262,3 +264,109 @@ def test_another_kind_of_answer_is_a_class_and_a_line_of_the_table(tmp_path, mon
 def test_a_file_without_a_kind_is_linear(model, tmp_path):
     write_parts(tmp_path / "m.npz", model)
     assert np.array_equal(sm.load_model(tmp_path / "m.npz").coef_, model.coef_)
+
+
+def forge(path, rows, columns, dtype="<f8", header=None):
+    """A model of zeros, packed: a small file that says, and holds, how large it would be."""
+    LinearModel(np.ones((1, 2)), np.zeros(1), np.array([0, 1]), {}).save(path.with_suffix(".small"))
+    with (
+        zipfile.ZipFile(path.with_suffix(".small")) as small,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as large,
+    ):
+        for name in ("intercept.npy", "classes.npy", "header.npy"):
+            large.writestr(name, small.read(name))
+        with large.open("coef.npy", "w", force_zip64=True) as file:
+            if header is None:
+                shape = {"descr": dtype, "fortran_order": False, "shape": (rows, columns)}
+                np.lib.format.write_array_header_1_0(file, shape)
+            else:
+                file.write(b"\x93NUMPY\x02\x00" + header.to_bytes(4, "little"))
+            left = rows * columns * np.dtype(dtype).itemsize
+            for size in [1 << 22] * (left >> 22) + [left % (1 << 22)]:
+                file.write(bytes(size))
+    return path
+
+
+def peak_of(job):
+    """Most bytes that Python and NumPy had at a time, beyond those of before."""
+    tracemalloc.start()
+    try:
+        job()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "|i1"])
+def test_a_model_larger_than_memory_is_refused_before_it_is_read(tmp_path, dtype):
+    path = forge(tmp_path / "m.npz", 1, 50_000_000, dtype)
+    assert path.stat().st_size < 1 << 20
+
+    def refused():
+        with pytest.raises(UsageError, match=r"m\.npz: to read it needs 811M; use memory=.?811M.? or more"):
+            load_model(path, "64M")
+
+    assert peak_of(refused) < 1 << 20
+    done = call("predict", path, path, "--memory", "64M")
+    assert done.returncode == 2 and "use --memory 811M or more" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("shape", [(1, 400_000), (40, 10_000)])
+def test_the_memory_that_is_named_is_enough_to_read_a_model(tmp_path, shape):
+    path = tmp_path / "m.npz"
+    LinearModel(np.ones(shape), np.zeros(shape[0]), np.arange(max(2, shape[0])), {}).save(path)
+    with pytest.raises(UsageError, match="or more") as told:
+        load_model(path, "1M")
+    least = int(str(told.value).split("memory=")[1].strip("'\"").split("M")[0])
+    assert load_model(path, f"{least}M").coef_.shape == shape
+    assert peak_of(lambda: load_model(path, f"{least}M")) <= least << 20
+
+
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_the_weights_are_of_the_budget_of_predictions(tmp_path, verb, blobs):
+    wide = 1_000_000
+    X = sp.csr_matrix((np.ones(200, np.float32), np.arange(200, dtype=np.int32), np.arange(201)), shape=(200, wide))
+    data = write_h5(tmp_path / "x.h5", X, blobs[1])
+    LinearModel(np.ones((1, wide)), np.zeros(1), np.array([-1, 1]), {}).save(tmp_path / "m.npz")
+    held, memory = 2 * 8 * wide, 20 << 20  # read they take 17M, and with the least of blocks more than 20M
+    model = load_model(tmp_path / "m.npz", memory)
+    done = call(verb, tmp_path / "m.npz", data, "--memory", "20M")
+    assert done.returncode == 2 and "the smallest plan needs" in done.stderr, done.stderr
+    least = int(done.stderr.split("--memory ")[1].split("M")[0])
+    assert (
+        least << 20 > held + (12 << 20)
+        and call(verb, tmp_path / "m.npz", data, "--memory", f"{least}M").returncode == 0
+    )
+    assert len(model.predict(data)) == 200  # from Python they are there already
+
+
+def test_scores_of_many_classes_and_long_names_take_little_at_a_time():
+    """Of rows in memory, which are one block: 800 bytes of scores a row, 400 kB of a label."""
+    rows = sp.csr_matrix((20_000, 4))
+    model = LinearModel(np.ones((100, 4)), np.zeros(100), np.arange(100), {"loss": "hinge"})
+    labels = np.zeros(20_000, int)
+    model.evaluate((rows, labels))  # compiles
+    assert peak_of(lambda: model.evaluate((rows, labels))) < 10 << 20
+    names = LinearModel(np.ones((1, 4)), np.zeros(1), np.array(["a", "b" * 100_000]), {})
+    with open_source(rows) as source:
+        assert peak_of(lambda: [names.labels_of(scores).size for *_, scores in names.score_blocks(source)]) < 10 << 20
+
+
+def test_a_header_of_an_array_that_takes_all_memory_is_not_read(tmp_path):
+    path = forge(tmp_path / "m.npz", 1, 25_000_000, header=200_000_000)
+
+    def refused():
+        with pytest.raises(DataError, match="is not a model"):
+            load_model(path)
+
+    assert peak_of(refused) < 1 << 20
+
+
+def test_an_array_that_says_more_than_the_archive_has_is_refused(tmp_path, model):
+    model.save(tmp_path / "m.npz")
+    with zipfile.ZipFile(tmp_path / "m.npz") as whole, zipfile.ZipFile(tmp_path / "n.npz", "w") as archive:
+        for name in whole.namelist():
+            raw = whole.read(name)
+            archive.writestr(name, raw.replace(b"(3, 6)", b"(3, 9)") if name == "coef.npy" else raw)
+    with pytest.raises(DataError, match="is not a model"):
+        load_model(tmp_path / "n.npz")

@@ -137,10 +137,6 @@ class Source(ABC):
     def fingerprint(self) -> str:
         """A short text that changes when the data change: size, mtime, shapes and sampled bytes."""
 
-    def content(self) -> str:
-        """Like the fingerprint, but of what the data are, and not of when they were written: a copy has the same."""
-        return self.fingerprint()
-
     def layout(self) -> dict[str, Any]:
         """How the rows are stored, for people and for `info --json`: plain values only."""
         return {"format": "memory", "sparse": self.sparse, "dtype": str(self.dtype)}

@@ -120,15 +120,9 @@ class HDF5Source(Source):
                 raise DataError(f"{path} was changed during the run; start again, and do not write to it meanwhile")
 
     def fingerprint(self) -> str:
-        return self._digest(times=True)
-
-    def content(self) -> str:
-        return self._digest(times=False)
-
-    def _digest(self, times: bool) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
         for path in self.files():
-            _add_file(digest, path, times)
+            _add_file(digest, path)
         for given in (self._y, self._weight):
             if given is not None and not isinstance(given, str):
                 digest.update(sample(np.asarray(given)))
@@ -155,10 +149,10 @@ def _status(path: str) -> tuple[int, ...] | None:
     return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
-def _add_file(digest: Any, path: str, times: bool) -> None:
+def _add_file(digest: Any, path: str) -> None:
     """Size, time and samples of a file."""
     status = os.stat(path)
-    digest.update(repr((status.st_size, status.st_mtime_ns) if times else status.st_size).encode())
+    digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     with open(path, "rb") as file:
         for k in range(16):
             file.seek(status.st_size * k // 16)

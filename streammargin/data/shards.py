@@ -149,9 +149,6 @@ class ShardedSource(Source):
     def fingerprint(self) -> str:
         return hashlib.sha256("".join(s.fingerprint() for s in self.sources).encode()).hexdigest()[:16]
 
-    def content(self) -> str:
-        return hashlib.sha256("".join(s.content() for s in self.sources).encode()).hexdigest()[:16]
-
     def layout(self) -> dict[str, Any]:
         return {**self.sources[0].layout(), "shards": len(self.sources)}
 

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from streammargin.driver import snapshot
-from streammargin.driver.progress import DONE
+from streammargin.driver.progress import DONE, IDENTITY
 from streammargin.driver.run import Run
 from streammargin.driver.slots import LOCK, PART, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
@@ -186,6 +186,9 @@ class Checkpoint:
 
         More passes go on from a slot from before the end (`_newest`); any does, so the end needs no other.
         """
+        if run.progress.phase == IDENTITY:  # the slot that was taken is as far as it came
+            self.written = True
+            return
         none_before = reason == "passes" and not self._serial
         due = time.monotonic() - self._last >= self._interval
         if due or none_before or reason in ("signal", "seconds"):

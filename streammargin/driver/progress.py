@@ -13,6 +13,7 @@ from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE, BIAS, DONE = "scaling", "prologue", "pass", "certificate", "bias", "done"
+IDENTITY = "identity"  # the rows are compared with those that the training began with; never saved
 
 
 @dataclass

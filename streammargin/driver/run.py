@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from streammargin.answers.linear import LinearAnswer
+from streammargin.data.watched import WatchedSource
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import BIAS, CERTIFICATE, DONE, PASS, PROLOGUE, SCALING, Progress
+from streammargin.driver.progress import BIAS, CERTIFICATE, DONE, IDENTITY, PASS, PROLOGUE, SCALING, Progress
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.stopping import Stopping
@@ -33,7 +34,8 @@ LOG = logging.getLogger("streammargin")
 class Run:
     """Visits one block a step, in phases: scaling, prologue, pass after pass with certificates, bias.
 
-    In a pass a step visits as many blocks as the solver wants together.
+    In a pass a step visits as many blocks as the solver wants together. Before all these, where a training goes on and
+    its files may be other ones, the phase of identity reads them once.
 
     Whatever decides what comes next lies in `state` and `progress` (and in the sums of `scaling` and `bias`); the clock
     is asked for nothing but `max_seconds`.
@@ -54,11 +56,14 @@ class Run:
         midway: bool = False,
         scaling: Scaling | None = None,
         path: Path | None = None,
+        watched: Sequence[WatchedSource] = (),
     ) -> None:
         self.problem, self.solver, self.reader, self.column = problem, solver, reader, bias
         self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
         self.path = path
+        self.watched = watched  # the rows as they are stored, and the held-out ones; of a training with a checkpoint
+        self.doubted: list[int] = []  # those that must be read before the training goes on
         self.bias = Midway(problem.count) if midway else None
         self.ranges = Ranges(problem) if scaling is None else None  # until the first pass is over
         self.state = solver.start(problem)
@@ -66,6 +71,7 @@ class Run:
         self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol))
         self.active = self.progress.active
         self._phases = {
+            IDENTITY: (self._all_blocks, self._recognise, self._end_identity),
             SCALING: (self._all_blocks, self._scale, self._end_scaling),
             PROLOGUE: (self._all_blocks, self._prologue, self._end_prologue),
             PASS: (self._begin_pass, self._learn, self._end_pass),
@@ -124,7 +130,10 @@ class Run:
         """End here: with a last certificate, or at once and without one where a signal came."""
         p = self.progress
         self.stop_reading()
-        if reason == "signal" and p.phase == BIAS:  # what was proven before stays
+        if p.phase == IDENTITY:  # of these rows nothing is known yet
+            self.progress = self._aside
+            self._finish("signal")
+        elif reason == "signal" and p.phase == BIAS:  # what was proven before stays
             p.reason = reason
             p.go(DONE)
         elif reason == "signal":
@@ -218,7 +227,12 @@ class Run:
 
     @property
     def _reader(self) -> BlockReader:
-        return self.scaling.reader if self.scaling is not None and self.progress.phase == SCALING else self.reader
+        phase = self.progress.phase
+        if phase == IDENTITY:
+            if self.validator is not None and self.doubted[0]:
+                return self.validator.reader
+            phase = self._aside.phase
+        return self.scaling.reader if self.scaling is not None and phase == SCALING else self.reader
 
     def _all_blocks(self) -> None:
         self.progress.order = np.arange(len(self._reader.bounds) - 1)
@@ -228,6 +242,32 @@ class Run:
         if self._blocks is not None:
             self._blocks.close()  # type: ignore[attr-defined]
             self._blocks = None
+
+    # identity
+
+    def identify(self) -> None:
+        """Called once before the first step: put off where the training stands until doubted rows were read."""
+        if self.doubted:
+            self._aside = self.progress
+            self.progress = replace(self.progress)
+            self._next_doubted()
+
+    def _next_doubted(self) -> None:
+        self.progress.go(IDENTITY)
+        self._counts = replace(self._reader.counts)
+
+    def _recognise(self, blocks: Blocks) -> None:
+        """Nothing: the source compares what it reads."""
+
+    def _end_identity(self) -> None:
+        self._reader.counts = self._counts  # as if it had not been
+        self.watched[self.doubted[0]].settle()
+        self.doubted = self.doubted[1:]
+        if self.doubted:
+            self._next_doubted()
+        else:
+            self.progress = self._aside
+            self._then, self._compiled = self._clock(), compile_seconds()
 
     # scaling and prologue
 
@@ -467,6 +507,7 @@ def run(training: Run, between: Callable[[Run, str | None], None] | None = None)
     """
     try:
         with np.errstate(all="ignore"):  # what leaves the range of numbers is found in the figures and the weights
+            training.identify()
             while training.progress.phase != DONE:
                 reason = training.met()
                 if between is not None:

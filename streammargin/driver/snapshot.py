@@ -43,6 +43,9 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     if p.figures is not None:
         progress["figures"] = _plain_figures(p.figures)
     plain["progress"] = progress
+    plain["files"] = [source.files_then for source in run.watched]
+    for k, source in enumerate(run.watched):
+        arrays |= {f"watched/{k}/{name}": array for name, array in source.arrays().items()}
     if run.scaling is not None:
         arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
     if run.ranges is not None:
@@ -102,6 +105,9 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.path is not None:
         _restore_path(run.path, plain["path"], arrays, run.problem.features + 1)
         run.take_path()
+    run.doubted = [
+        k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], _under(f"watched/{k}/", arrays))
+    ]
     state, problem = run.state, run.problem
     if run.scaling is not None:
         for name, array in run.scaling.arrays().items():

@@ -45,6 +45,7 @@ class Validator(ABC):
     """
 
     codes: np.ndarray  # (n,) int16: class of each row, -1: not counted
+    targets: np.ndarray = np.empty(0)  # (n,) of numbers
 
     def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
         self.source = source

@@ -10,7 +10,6 @@ import numba
 import numpy as np
 
 import streammargin
-from streammargin.data.base import Source
 from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
@@ -20,25 +19,29 @@ from streammargin.solvers.base import Problem
 MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
 
-def identity(
-    params: dict[str, Any], problem: Problem, source: Source, validator: Validator | None, plan: Plan
-) -> dict[str, Any]:
-    """Name -> plain value: the options that decide the bits, the data by what they hold, versions and processor."""
-    labels = hashlib.blake2b(digest_size=8)
-    for array in (problem.codes, problem.weights, problem.targets):
-        labels.update(np.ascontiguousarray(array).data)
+def identity(params: dict[str, Any], problem: Problem, validator: Validator | None, plan: Plan) -> dict[str, Any]:
+    """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
+
+    The rows are compared as they are read (data/watched.py).
+    """
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
         "features": problem.features,
-        "data": source.content(),
         "penalty": repr(problem.objective.penalty),
-        "labels": labels.hexdigest(),
-        "held-out data": None if validator is None else validator.source.content(),
+        "labels": _digest(problem.codes, problem.weights, problem.targets),
+        "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
         "streammargin": streammargin.__version__,
         "numpy": np.__version__,
         "numba": numba.__version__,
         "processor": f"{llvm.get_host_cpu_name()} {hashlib.blake2b(features.encode(), digest_size=4).hexdigest()}",
     }
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

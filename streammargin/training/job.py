@@ -18,6 +18,7 @@ from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
 from streammargin.data.open import files_read, opened
 from streammargin.data.thinned import thinned
+from streammargin.data.watched import WatchedSource
 from streammargin.driver.centre import centred
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
@@ -142,9 +143,13 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     """
     task = make_task(options)
     budget = parse_size(options.memory)
-    source = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
+    stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
+    source, watched = watch(stored, options)
     target, asked = make_problem(source, task, options, budget)
-    held_out = None if options.valid is None else _held_out(stack, options, source)
+    held_out = None
+    if options.valid is not None:
+        held_out, more = watch(_held_out(stack, options, source), options)
+        watched += more
 
     # weights of the certificate event and the model are further copies of (K, d+1)
     own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
@@ -206,8 +211,8 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
             problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
         problem, plan = plan_of(working, method, problem, own)
     if options.scale == "none":
-        slim = thinned(source, budget - plan.memory_bytes)
-        if slim is not source:
+        slim = thinned(stored, budget - plan.memory_bytes)
+        if slim is not stored:
             left = max(0, problem.budget - slim.held_bytes())
             fewer = replace(problem, entries=slim.nnz, sparse=True, budget=left)
             with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
@@ -217,7 +222,15 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:
         LOG.info("took %s", why)
-    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan, why)
+    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan, why, watched)
+
+
+def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
+    """The source, watched where another process may go on with it, and a list of what is watched."""
+    if options.checkpoint is None:
+        return source, []
+    watched = WatchedSource(source)
+    return watched, [watched]
 
 
 def check_served(names: Sequence[str], options: Options) -> None:
@@ -319,6 +332,7 @@ class Job:
     costs: the values of C; column: the value of the constant column, 0 for none.
     why: one line on what `auto` took, None where a solver was named.
     working: the rows as the method sees them, scaled where that was asked for.
+    watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
     """
 
     options: Options
@@ -333,6 +347,7 @@ class Job:
     validator: Validator | None
     plan: Plan
     why: str | None
+    watched: list[WatchedSource]
 
     def params(self) -> dict[str, Any]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -365,19 +380,30 @@ class Job:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for another process to go on."""
-        return identity(self.params(), self.problem, self.source, self.validator, self.plan)
+        return identity(self.params(), self.problem, self.validator, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Run:
         """The run, before its first block."""
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
+        readers = [(0, reader)]
+        if self.scaling is not None:
+            readers.append((0, self.scaling.reader))
+        if self.validator is not None:
+            readers.append((1, self.validator.reader))
+        if self.watched:
+            for number, one in readers:
+                self.watched[number].cut(one.bounds)
+            for watched in self.watched:
+                watched.look()
         path = None
         if options.C_path is not None:
             path = Path(self.problem, self.costs[0], options.C_path, options.costs or ())
         return Run(
             self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling, path=path,
+            watched=self.watched,
         )  # fmt: skip
 
     def _chosen(self, outcome: Outcome) -> tuple[int, slice]:

@@ -24,6 +24,7 @@ from streammargin.driver.slots import read_plain, read_slot, write_slot
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 BLOCKS = range(0, 61, 12)
+IDENTIFIED = 5  # the blocks of rows without files are read once before all else
 WAYS = {
     "sdca": (noisy, {"C": 1.0, "scale": "std"}),
     "asdca": (noisy, {"C": 1.0, "norm": 1.5}),
@@ -57,13 +58,13 @@ def test_stopped_again_and_again_it_ends_as_if_it_never_was(solver, tmp_path):
     starts = 1
     while result.reason == "signal":
         assert result.resumable and not result.converged
-        result = train(solver, folder, resume=True, should_stop=stop_after(3))
+        result = train(solver, folder, resume=True, should_stop=stop_after(IDENTIFIED + 3))
         starts += 1
     assert starts > 2 and not result.resumable
     assert bits(result) == bits(train(solver))
     reads = []
     again = train(solver, folder, resume=True, should_stop=lambda: reads.append(1))
-    assert bits(again) == bits(result) and not reads  # at once
+    assert bits(again) == bits(result) and len(reads) == IDENTIFIED  # at once
 
 
 @pytest.mark.parametrize("form", ("dense", "csr"))
@@ -208,7 +209,7 @@ def test_other_rows_are_refused(tmp_path):
     sm.train((X, y), passes=3, checkpoint=str(tmp_path))
     with pytest.raises(sm.UsageError, match=r"holds a training with (data|labels)"):
         sm.train((X, -y), passes=3, checkpoint=str(tmp_path), resume=True)
-    with pytest.raises(sm.UsageError, match="holds a training with data"):
+    with pytest.raises(sm.DataError, match="X: among the rows 0 to 59 are others than this training read before"):
         sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path), resume=True)
 
 
@@ -242,7 +243,7 @@ def test_one_process_at_a_time(tmp_path):
 def stopped(folder):
     """Two slots, of a training that was stopped."""
     train("sdca", folder, should_stop=stop_after(9))
-    train("sdca", folder, resume=True, should_stop=stop_after(9))
+    train("sdca", folder, resume=True, should_stop=stop_after(IDENTIFIED + 9))
     serials = {name: read_slot(os.path.join(folder, name))[0]["serial"] for name in SLOTS}
     return sorted(SLOTS, key=serials.get)  # type: ignore[arg-type]
 

@@ -29,6 +29,7 @@ def test_the_job_is_queued_again_until_it_is_done(tmp_path, endless):
 
 
 def test_no_damage_goes_unnoticed():
-    words = [sys.executable, EXAMPLES / "damage_checkpoints.py", "--times", "300"]
+    words = [sys.executable, EXAMPLES / "damage_checkpoints.py", "--times", "300", "--data", "12"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0 and "300 refused, 0 taken" in done.stdout, done.stderr
+    assert "12 altered values: " in done.stdout and " 0 missed" in done.stdout, done.stdout

@@ -48,7 +48,7 @@ class TrainResult:
     model : LinearModel
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
-    reason : tolerance | passes | seconds | signal | not_separable | small_margin
+    reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
     resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
     better : whether `auto` would have taken another solver than the one that was named
     """
@@ -105,6 +105,8 @@ def advice(result: TrainResult) -> str:
         return unmet(result)
     if result.reason in ("not_separable", "small_margin"):
         return no_margin(result)
+    if result.reason == "separated":
+        return separated(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
     far = gap is None or gap > FAR * asked["tol"]
@@ -112,10 +114,21 @@ def advice(result: TrainResult) -> str:
     if far and not math.isinf(asked["C"]):
         others.append("take a smaller `C`")
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
+    stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
+    if asked["tol"] == 0.0:
+        return f"{stopped}, and a gap of 0 is met by chance at most; raise `tol`"
     return (
-        f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}, "
-        f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
+        f"{stopped}, {'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
         f"{', '.join([*others, f'raise {limit}'])} or `tol`"
+    )
+
+
+def separated(result: TrainResult) -> str:
+    """What to say of a method that ends once the rows are separated, options marked (see wording.py)."""
+    return (
+        f"the rows are separated, and `solver={result.model.header['solver']}` looks for no more; their margin is "
+        f"{result.certificate.margin_lower:.3g}, and the largest may be up to {result.certificate.margin_upper:.3g}: "
+        "`solver=auto` finds it"
     )
 
 

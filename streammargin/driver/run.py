@@ -161,16 +161,15 @@ class Run:
         p.check(self.problem.count, self.problem.trials, phases, len(bounds) - 1)
         self._cut(bounds)
         if p.figures is not None and p.stopping.tol != self.limits.tol:
-            reached = [self.solver.reached(self.problem, figures) for figures in p.figures]
-            done = p.impossible | np.array(reached)
+            done = p.impossible | np.array([self._over(figures) for figures in p.figures])
             if not (p.order.size and done.all()):  # a read at work is for someone
                 p.done = done
         p.stopping.tol = self.limits.tol
         self.active = p.active
-        if p.phase == DONE and p.reason in ("tolerance", "passes"):
+        if p.phase == DONE and p.reason in ("tolerance", "separated", "passes"):
             if not self.active.size:
-                p.reason = "tolerance"
-            elif p.reason == "tolerance" or p.number < self.limits.passes:
+                p.reason = self._verdict()
+            elif p.reason != "passes" or p.number < self.limits.passes:
                 p.reason, p.ending, p.proven = None, None, False
                 p.go(PASS)
         elif not (self.active.size or p.order.size or p.phase == BIAS):
@@ -400,7 +399,7 @@ class Run:
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
-            p.done[k] = self.solver.reached(self.problem, figures[k])
+            p.done[k] = self._over(figures[k])
             if not p.done[k] and self._hopeless(figures[k]):
                 p.impossible[k] = p.done[k] = True
         self.active = p.active
@@ -412,6 +411,24 @@ class Run:
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
             event = certificate_event(self.problem, trial, figures, wrong, error)
             self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event})
+
+    def _over(self, figures: Figures) -> bool:
+        return self.solver.reached(self.problem, figures) or self.solver.satisfied(self.problem, figures)
+
+    def _unproven(self) -> np.ndarray:
+        """Which problems ended, if they did, because the solver is satisfied, with no proof within the tolerance."""
+        assert self.progress.figures is not None
+        solver, problem, known = self.solver, self.problem, self.progress.figures
+        return np.array([solver.satisfied(problem, f) and not solver.reached(problem, f) for f in known])
+
+    def _verdict(self) -> str:
+        """The reason where nothing is left to do."""
+        p = self.progress
+        if p.impossible.any():
+            assert p.figures is not None
+            proven = any(self._proven(p.figures[k]) for k in np.flatnonzero(p.impossible))
+            return "not_separable" if proven else "small_margin"
+        return "separated" if self._unproven().any() else "tolerance"
 
     def _hopeless(self, figures: Figures) -> bool:
         """Whether no weights are known that separate the rows, and none has a margin worth going on for."""
@@ -437,11 +454,7 @@ class Run:
     def _finish(self, reason: str) -> None:
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
-        if reason != "signal" and p.impossible.any() and not self.active.size:
-            assert p.figures is not None
-            proven = any(self._proven(p.figures[k]) for k in np.flatnonzero(p.impossible))
-            reason = "not_separable" if proven else "small_margin"
-        p.reason = reason
+        p.reason = reason if reason == "signal" or self.active.size else self._verdict()
         w = self.weights()
         if not np.isfinite(w).all():
             raise out_of_range()
@@ -486,8 +499,8 @@ class Run:
         """How it ended."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
-        converged = p.done & ~p.impossible & p.proven
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
+        converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
         errors = p.valid_errors if p.proven or p.midway is not None else None
         asked = None
         if self.problem.objective.infeasible:

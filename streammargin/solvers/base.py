@@ -244,6 +244,10 @@ class Solver(ABC):
         """Whether exact figures prove what the user asked for; default: what the objective says."""
         return problem.objective.reached(figures, problem.tol)
 
+    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+        """Whether the method looks for nothing better than these weights, proven or not; default: never."""
+        return False
+
     @abstractmethod
     def layout(self, problem: Problem) -> Layout:
         """The arrays and numbers of the state, and room for what comes and goes beside them."""

@@ -43,9 +43,8 @@ class Method(HardPrimal):
         done = self.rests(problem) and state.arrays["figures"][k, kernel.MIN_MARGIN] >= 1.0 - problem.tol
         return 0.0 if done else super().estimate(problem, state, k)
 
-    def reached(self, problem: Problem, figures: Figures) -> bool:
-        """The margin gap is within tol, or every a_i.w >= 1 - tol: the minimum of the objective."""
+    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+        """Every a_i.w >= 1 - tol: the minimum of its objective."""
         if figures.margin_lower is None or not figures.margin_lower > 0.0:
             return False
-        smallest = figures.margin_lower * lp_norm(figures.w, problem.p)
-        return super().reached(problem, figures) or smallest >= 1.0 - problem.tol
+        return figures.margin_lower * lp_norm(figures.w, problem.p) >= 1.0 - problem.tol

@@ -35,6 +35,6 @@ class Method(HardPrimal):
         # the margin may be any while there are no mistakes: that is all a perceptron wants
         return super().estimate(problem, state, k) if state.arrays["figures"][k, kernel.MISTAKES] > 0.0 else 0.0
 
-    def reached(self, problem: Problem, figures: Figures) -> bool:
+    def satisfied(self, problem: Problem, figures: Figures) -> bool:
         """No mistakes: the rows are separated."""
         return figures.margin_lower is not None and figures.margin_lower > 0.0

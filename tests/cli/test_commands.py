@@ -11,9 +11,11 @@ import h5py
 import numpy as np
 import pytest
 from conftest import call, write_h5
+from reference.datasets import separable
 
 import streammargin as sm
 from data_tools.generate import generate
+from streammargin.cli.main import main
 
 
 @pytest.fixture
@@ -172,6 +174,18 @@ def test_signals_leave_the_model_so_far(tmp_path, number, code):
     assert end["reason"] == "signal" and end["exit_code"] == code and end["converged"] is False
     model = sm.load_model(tmp_path / "a.model.npz")
     assert model.header["converged"] is False and np.any(model.coef_ != 0.0)
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "mirror"])
+def test_rows_that_are_only_separated_did_not_converge(solver, tmp_path, capsys):
+    file = write_h5(tmp_path / "data.h5", *separable(rows=200, margin=2.0))
+    command = ["train", file, "--solver", solver, "--tol", "0.1", "--passes", "5000", "--force"]
+    for more, code in ([], 0), (["--require-convergence"], 3):
+        assert main([*command, "-o", str(tmp_path / "m.npz"), "--log-json", str(tmp_path / "log"), *more]) == code
+        end = events(tmp_path / "log")[-1]
+        assert end["reason"] == "separated" and end["converged"] is False and end["exit_code"] == code
+        said = capsys.readouterr().err
+        assert "not converged (separated)" in said and "--solver auto finds it" in said and "--passes" not in said
 
 
 def test_require_convergence_and_limits(endless, tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
+from reference.datasets import separable
 
 import streammargin as sm
 
@@ -110,6 +111,33 @@ def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
     sm.train(*noisy(), **options, tol=gap / 2)
     text = caplog.records[-1].getMessage()
     assert "near the tolerance" in text and "raise passes" in text and "smaller" not in text
+
+
+def test_a_tolerance_of_0_is_neither_near_nor_far(caplog):
+    sm.train(*noisy(), C=1.0, passes=3, solver="sdca", tol=0)
+    text = caplog.records[-1].getMessage()
+    assert text.endswith(", and a gap of 0 is met by chance at most; raise tol") and "far" not in text
+
+
+@pytest.mark.parametrize("solver", ["perceptron", "mirror"])
+def test_separated_rows_are_no_proof_of_their_margin(solver, caplog):
+    X, y = separable(rows=200, margin=2.0)
+    result = sm.train(X, y, solver=solver, tol=0.1, passes=5000)
+    assert result.certificate.margin_gap > 0.1 and result.certificate.mistakes == 0
+    assert result.reason == "separated" and not result.converged and not result.certificate.converged
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert "the rows are separated" in text and 'solver="auto"' in text and "passes" not in text
+
+
+def test_separated_goes_on_from_a_checkpoint_as_it_ended(tmp_path):
+    X, y = separable(rows=200, margin=0.5)
+    options = {"solver": "perceptron", "tol": 1e-3, "checkpoint": str(tmp_path)}
+    assert sm.train(X, y, **options).reason == "separated"
+    again = sm.train(X, y, resume=True, **options)
+    assert again.reason == "separated" and not again.converged
+    proven = sm.train(X, y, resume=True, **{**options, "tol": 0.999})
+    assert proven.reason == "tolerance" and proven.converged
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdca", "dual-momentum", "newton"])

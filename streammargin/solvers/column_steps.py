@@ -23,7 +23,7 @@ from streammargin.kernels.order import permutation
 from streammargin.solvers import interior
 from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block, values_of
-from streammargin.specs.losses.base import has
+from streammargin.specs.losses.base import has, largest_bend
 
 NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
@@ -206,7 +206,7 @@ def minimise(
     violation, what is left when the steps end. prove: also where duals are found that seem to prove the weights.
     """
     groups, sizes = np.unique(penalty.of[columns], return_counts=True)
-    softness, smooth = 1.0 / reach, problem.loss.curvature_bound()
+    softness, smooth = 1.0 / reach, largest_bend(problem.loss)
     caps = _caps(problem, k)
     most = reach if softness > 0.0 else smooth * float(caps.max())
     penalised = penalty.roots[penalty.of[columns]] > 0.0  # the constant says nothing of how large weights are
@@ -301,6 +301,6 @@ def _sweep_model(
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:
     """The step of the duals that a training begins with; wakes: C so many times as large, weights leave 0."""
-    if math.isfinite(problem.loss.curvature_bound()):
+    if math.isfinite(largest_bend(problem.loss)):
         return math.inf
     return float(problem.costs[k]) * min(1.0, BEGIN * wakes)

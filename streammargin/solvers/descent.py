@@ -11,6 +11,7 @@ import numpy as np
 
 from streammargin.kernels import newton as kernel
 from streammargin.specs.blocks import Block
+from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
@@ -24,7 +25,7 @@ SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 
 def smooth(loss: Any) -> bool:
     """Whether plain Newton steps serve a loss: softness 0."""
-    return bool(loss.curvature_bound() <= SMOOTH)
+    return largest_bend(loss) <= SMOOTH
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:

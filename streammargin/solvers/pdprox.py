@@ -19,6 +19,7 @@ from streammargin.solvers.rounding import blur
 from streammargin.solvers.screening import proven_zeros
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
+from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import numbered_from
 
@@ -533,7 +534,7 @@ class Method(Solver):
 
     def _find_zeros(self, problem: Problem, state: State, k: int, dual: float) -> None:
         """Columns that the last duals prove to be 0, of a loss that bends everywhere."""
-        a, most = state.arrays, problem.loss.curvature_bound()
+        a, most = state.arrays, largest_bend(problem.loss)
         if most == math.inf or self._budgets(problem)[k] < math.inf:
             return
         theta, sums = self._feasible(problem, k, a["pull"][k], a["duals"][k], 1)

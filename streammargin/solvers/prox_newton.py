@@ -23,6 +23,7 @@ from streammargin.solvers.rounding import blur
 from streammargin.solvers.screening import proven_zeros
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.specs.blocks import Block
+from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import numbered_from
@@ -56,7 +57,7 @@ class Method(Solver):
     name = "prox-newton"
     summary = "proximal Newton steps"
     numeric = True
-    requires = ("step", "primal", "dual", "slope", "curvature_bound")
+    requires = ("step", "primal", "dual", "gap", "slope")
     options = ("C_path",)
 
     def check(self, problem: Problem) -> None:
@@ -129,7 +130,7 @@ class Method(Solver):
             if state.numbers["seen"] == 0 and problem.objective.free and not problem.targets.size and block.bias:
                 for k in range(problem.count):
                     a["w"][k, -1] = constant_alone(problem, k) / block.bias
-            steepest = 1.0 / (float(softness.max()) + 1.0 / problem.loss.curvature_bound())
+            steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
             softness = np.zeros(problem.count)
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][k] = a["best"][k]
@@ -208,7 +209,7 @@ class Method(Solver):
 
     def _find_zeros(self, problem: Problem, state: State, k: int, theta: np.ndarray, sums: Sums, dual: float) -> None:
         """Of a loss that bends everywhere; `scale` is what its rows bend by at most, less what the softness takes."""
-        a, most = state.arrays, problem.loss.curvature_bound()
+        a, most = state.arrays, largest_bend(problem.loss)
         if most < math.inf:
             gap = float(a["best_primal"][k] + a["best_rounding"][k]) - dual
             bend = a["scale"][k] * (1.0 if smooth(problem.loss) else 1.0 + SOFTNESS * most)

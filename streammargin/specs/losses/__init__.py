@@ -31,7 +31,7 @@ s = -u, sums of phi and phi' that neither overflow nor vanish, because a running
     divisor(total, value, level)  phi'(psi) exp(-level) at phi(psi) = sum of phi (dual acceleration paper, eq. (2.1),
                              (2.2)), from the sums of share and value
     steepness(rows)          rho, the smoothness of psi for the largest score (section 5.1)
-    curvature_bound()        bound of phi'', inf where it has none
+    curvature_bound()        bound of phi'', inf where it has none; most methods take that where it is left out
     curvature_at_start()     bound of the mean of phi'' over the rows where their risk is at most that of w = 0
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +27,11 @@ class Maker(NamedTuple):
 def has(loss: Any, method: str) -> bool:
     """Whether a loss, or a class of losses, has this method: a number of the user's loss may be called so."""
     return callable(getattr(loss, method, None))
+
+
+def largest_bend(loss: Any) -> float:
+    """Bound of phi'' of a loss: inf where it has none, or says nothing of it."""
+    return float(loss.curvature_bound()) if has(loss, "curvature_bound") else math.inf
 
 
 def far(loss, u, most):

@@ -1,0 +1,81 @@
+"""Trainings with losses of the user's that have what a solver says it requires, and no more than one method besides."""
+
+import json
+import math
+import sys
+import traceback
+from typing import NamedTuple
+
+import numpy as np
+from reference.datasets import noisy, separable
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.kernels.sdca import sdca_turns
+from streammargin.solvers.registry import SOLVERS, make_solver
+from streammargin.specs.losses import is_numeric, make_loss
+
+SOLVERS_OF_LOSSES = [name for name in SOLVERS if make_solver(name).requires]
+PENALTIES = {"pdprox": ("l1", "linf", "elasticnet"), "prox-newton": ("l1", "elasticnet")}
+
+
+def methods_of(loss):
+    """The names of its methods that are none of a tuple's."""
+    return [name for name in vars(type(loss)) if not name.startswith("_") and callable(getattr(loss, name))]
+
+
+def stub(known, methods):
+    """A loss with the numbers of this one, and of its methods these alone."""
+    cls = NamedTuple("Stub", [(name, float) for name in known._fields])
+    for name in methods:
+        setattr(cls, name, getattr(type(known), name))
+    return cls(*known)
+
+
+def models(solver):
+    """Known losses that this solver serves."""
+    method, hard = make_solver(solver), make_solver(solver).default_C == math.inf
+    for name in ("hinge", "logistic", "exponential", *(("absolute_error", "squared_error") if method.numeric else ())):
+        known = make_loss(name)
+        allowed = not hard or "has_hard_margin" not in method.requires or known.has_hard_margin()
+        if allowed and set(method.requires) <= set(methods_of(known)):
+            yield name, known
+
+
+def least(solver, known):
+    """The methods that this solver requires of such a loss; one of numbers says so."""
+    return [*make_solver(solver).requires, *(["of_numbers"] if is_numeric(known) else [])]
+
+
+def run():
+    """{training: None, or the error that it ended in}."""
+    answers = {}
+    for solver in SOLVERS_OF_LOSSES:
+        hard = make_solver(solver).default_C == math.inf
+        ways = [{}] if hard else [{"C": 0.3}, {"C": 30.0}]
+        ways += [{"C": 0.3, "penalty": penalty} for penalty in PENALTIES.get(solver, ())]
+        for name, known in models(solver):
+            X, y = separable(24, 3) if hard else noisy(24, 3)
+            if is_numeric(known):
+                y = X[:, 0] + np.sqrt(np.arange(24))
+            required = least(solver, known)
+            for more in (None, *(method for method in methods_of(known) if method not in required)):
+                loss = stub(known, [*required, *([more] if more else [])])
+                for options in ways:
+                    for form, data in (("in memory", (X, y)), ("blocks", CountingSource(X, y, np.arange(0, 25, 8)))):
+                        case = f"{solver}: {name} and {more}, {form}, {options}"
+                        answers[case] = outcome(data, solver=solver, loss=loss, tol=1e-5, passes=10, **options)
+    return answers
+
+
+def outcome(data, **options):
+    """None, or the error that a training ends in."""
+    try:
+        sm.train(data, **options)
+    except Exception:
+        return traceback.format_exc()
+
+
+if __name__ == "__main__":
+    assert not hasattr(sdca_turns, "signatures"), "run with NUMBA_DISABLE_JIT=1"
+    json.dump(run(), sys.stdout)

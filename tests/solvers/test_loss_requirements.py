@@ -1,0 +1,50 @@
+"""What a solver requires of a loss: no more is needed, and what is lacking is named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference import bare
+from reference.datasets import noisy, separable
+from reference.wide import WideHinge
+
+import streammargin as sm
+from streammargin.solvers.registry import make_solver
+
+
+@pytest.fixture(scope="module")
+def trainings():
+    """Without the JIT, so that a call of a method that is not there is an error of that line."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-m", "reference.bare"], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("solver", bare.SOLVERS_OF_LOSSES)
+def test_what_it_requires_is_enough(trainings, solver):
+    errors = {case: error for case, error in trainings.items() if case.startswith(f"{solver}: ")}
+    assert {case: error for case, error in errors.items() if error is not None} == {}
+    assert {case.split(", ")[1] for case in errors} == {"in memory", "blocks"}
+
+
+@pytest.mark.parametrize("solver", bare.SOLVERS_OF_LOSSES)
+def test_what_a_loss_lacks_is_named(solver):
+    _, known = next(bare.models(solver))
+    hard = make_solver(solver).default_C == np.inf
+    for lacking in make_solver(solver).requires:
+        loss = bare.stub(known, [name for name in bare.least(solver, known) if name != lacking])
+        with pytest.raises(sm.UsageError, match=f"{solver} needs the method {lacking} of a loss, which Stub has not"):
+            sm.train(separable() if hard else noisy(), solver=solver, loss=loss)
+
+
+@pytest.mark.parametrize("options", [{"penalty": "l1"}, {"penalty": "linf"}, {"solver": "pdprox", "penalty": "l1"}])
+def test_a_loss_without_second_derivatives_has_every_penalty(options):
+    """With w = 2 v a norm and the loss of width 2 are twice those of the hinge."""
+    own, hinge = (sm.train(noisy(), loss=loss, C=0.3, tol=1e-6, **options) for loss in (WideHinge(2.0), "hinge"))
+    assert own.converged and own.model.header["solver"] == "pdprox"
+    assert own.certificate["primal"] == pytest.approx(2.0 * hinge.certificate["primal"], rel=3e-6)

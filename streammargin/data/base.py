@@ -126,8 +126,20 @@ class Source(ABC):
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,) float64, or None where the source has none."""
 
+    def names_bytes(self) -> int:
+        """Bytes that `feature_names` takes, counted before they are read; none here."""
+        return 0
+
+    def feature_names(self) -> np.ndarray | None:
+        """Names of the columns (d,), an array of objects each of which is a str; None where the source has none.
+
+        Objects, as scikit-learn has them: one long name does not widen the others. Raises DataError where they are not
+        d texts.
+        """
+        return None
+
     def files(self) -> list[str]:
-        """The files that the rows, their labels and their weights are read from, linked ones too; none for arrays."""
+        """The files that the rows, their labels, weights and names are read from, linked ones too; none for arrays."""
         return []
 
     def check_unchanged(self) -> None:  # noqa: B027

@@ -14,15 +14,19 @@ import numpy as np
 from streammargin.data.arrays import as_weights, sample
 from streammargin.data.base import Source
 from streammargin.data.hdf5_labels import LABELS, WEIGHTS, open_column
+from streammargin.data.hdf5_names import names_column, read_names
 from streammargin.data.hdf5_nodes import decoding, look_up
 from streammargin.data.hdf5_storage import has_link
+from streammargin.data.names import counted
 from streammargin.errors import DataError, StreamMarginError
 
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
 class HDF5Source(Source):
-    """An HDF5 file with labels; subclasses know how the rows are stored."""
+    """An HDF5 file with labels; subclasses know how the rows are stored, under the name x."""
+
+    x: str
 
     def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:
         self.file, self.path, self.name = file, path, path
@@ -98,8 +102,22 @@ class HDF5Source(Source):
             return weights
         return as_weights(given, self.rows, self.path)
 
+    def names_bytes(self) -> int:
+        column = names_column(self.file, self.x, self.path)
+        if column is None:
+            return 0
+        with decoding(column.name):
+            return counted(column.length, column.text_bytes()) + column.held_bytes
+
+    def feature_names(self) -> np.ndarray | None:
+        column = names_column(self.file, self.x, self.path)
+        return None if column is None else read_names(column, self.features)
+
     def files(self) -> list[str]:
         found = list(self._files)
+        with contextlib.suppress(StreamMarginError):  # as below
+            column = names_column(self.file, self.x, self.path)
+            found.extend([] if column is None else column.files)
         for given, default, what in self._columns():
             if _is_name(given):
                 # what is missing is said when it is needed

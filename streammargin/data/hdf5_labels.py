@@ -85,6 +85,16 @@ class Column:
                     total += reader.held_bytes
         return total
 
+    def text_bytes(self) -> int:
+        """Bytes of its texts, counted before they are read; of categories, which are held, none."""
+        if self.categories is not None:
+            return 0
+        if isinstance(self.data, h5py.Dataset):
+            with contextlib.closing(_reader(self.data, self.name)) as reader:
+                if isinstance(reader, TextReader):
+                    return reader.text_bytes()
+        return self.length * self.data.dtype.itemsize
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
         with contextlib.ExitStack() as stack:

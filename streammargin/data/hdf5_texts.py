@@ -10,6 +10,7 @@ from streammargin.data.hdf5_reader import RowReader
 from streammargin.errors import DataError
 
 _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")])
+_PIECE = 1 << 16
 
 
 class TextReader:
@@ -29,6 +30,15 @@ class TextReader:
     def held_bytes(self) -> int:
         """Bytes that reading holds."""
         return self._reader.held_bytes
+
+    def text_bytes(self) -> int:
+        """Bytes of all texts, of which none is read."""
+        total = 0
+        for start in range(0, self._reader.length, _PIECE):
+            raw = np.empty(min(_PIECE, self._reader.length - start), self._reader.dtype)
+            self._reader.read(start, start + len(raw), raw)
+            total += int(raw.view(_REFERENCE)["length"].sum(dtype=np.int64))
+        return total
 
     def read(self, start: int, stop: int) -> np.ndarray:
         """The texts (stop - start,), as objects."""

@@ -21,7 +21,7 @@ ALLOWED = {  # by folder, and by single file
     "specs": {"specs", "errors"},
     "kernels": {"specs", "kernels"},
     "solvers": {"solvers", "kernels", "specs", "errors"},
-    "data": {"data", "kernels", "specs", "errors", "files"},
+    "data": {"data", "kernels", "specs", "errors", "files", "wording"},
     "answers": {"answers", "kernels", "specs"},
     "options": {"options", "solvers", "specs", "errors", "sizes", "wording"},  # of solvers and specs the names
     "driver": {"driver", "options", "answers", "data", "solvers", "kernels", "specs"} | BASE,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Buffer, Source
+from streammargin.data.names import frame_names
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
@@ -72,7 +73,7 @@ def writable_view(array: np.ndarray) -> np.ndarray:
 
 
 class ArraySource(Source):
-    """Rows X: array (n, d), any order, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
+    """Rows X: array (n, d), any order, a frame, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
 
     Raises DataError for shapes that disagree and for broken indptr; values and column indices are
     checked when they are first used, as those of a file are. The arrays are never written.
@@ -80,6 +81,7 @@ class ArraySource(Source):
 
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
         self.name = name
+        self._names = frame_names(X, name)
         self.sparse = hasattr(X, "tocsr")
         if not self.sparse:
             X = np.asarray(X) if not isinstance(X, np.ndarray) else X
@@ -173,6 +175,12 @@ class ArraySource(Source):
 
     def sample_weight(self) -> np.ndarray | None:
         return self._weight
+
+    def names_bytes(self) -> int:
+        return 0 if self._names is None else self._names.nbytes  # the texts are the frame's own
+
+    def feature_names(self) -> np.ndarray | None:
+        return self._names
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.rows, self.features, self.nnz, str(self.dtype))).encode())

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.wording import one_line
 
 # of one name in memory: the reference, the object, and what the allocator rounds up
 NAME_BYTES = 96
 MOST_OF_TEXT = 4  # bytes in memory for one in UTF-8, at most
+SHOWN = 5  # names in a message
 
 
 def counted(columns: int, text: int) -> int:
@@ -34,3 +36,57 @@ def as_names(values: Iterable[Any], where: str) -> np.ndarray:
                 f"{where}: the name of column {column} is no text in UTF-8, or holds a NUL; name it differently"
             ) from None
     return names
+
+
+def frame_names(X: Any, where: str) -> np.ndarray | None:
+    """The names of the columns of a frame of pandas or polars where all are texts, as scikit-learn takes them."""
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    found = list(columns)
+    return as_names(found, where) if found and all(isinstance(name, str) for name in found) else None
+
+
+def equal(names: np.ndarray | None, others: np.ndarray | None) -> bool:
+    """Whether these are the same names in the same order, or none both."""
+    if names is None or others is None:
+        return names is others
+    return np.array_equal(names, others)
+
+
+def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, other: str) -> None:
+    """DataError where the columns of `other` are not those of `first`, which have `names`, in the same order."""
+    if equal(names, others):
+        return
+    if names is None or others is None:
+        with_names, without = (first, other) if others is None else (other, first)
+        raise DataError(
+            f"{without} has no names of columns, but {with_names} has; write both with names, or both without"
+        )
+    mend = "write one of them again with its columns in the order of the other"
+    if len(names) != len(others):
+        raise DataError(f"{other} has {len(others)} columns but {first} has {len(names)}; {mend}")
+    column = int(np.argmax(names != others))
+    what = "its columns in another order than" if set(names) == set(others) else "other columns than"
+    raise DataError(
+        f"{other} has {what} {first}: column {column} is {one_line(others[column])}, there "
+        f"{one_line(names[column])}; {mend}"
+    )
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, for messages."""
+    found = list(names)
+    return ", ".join(map(one_line, found[:SHOWN])) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+
+
+def packed(names: np.ndarray) -> np.ndarray:
+    """Names (d,) as bytes: UTF-8 with a NUL between each and the next. d >= 1."""
+    return np.frombuffer("\0".join(names).encode("utf-8"), np.uint8)
+
+
+def unpacked(array: np.ndarray) -> np.ndarray:
+    """The names that `packed` made bytes of. Raises ValueError for what it did not make."""
+    if array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError(f"its names of columns are an array of shape {array.shape} and type {array.dtype}, not bytes")
+    return np.array(array.tobytes().decode("utf-8").split("\0"), object)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Buffer, Source
+from streammargin.data.names import check_same
 from streammargin.errors import DataError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
@@ -17,7 +18,7 @@ from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 class ShardedSource(Source):
     """The rows of several sources in their order; a block never crosses from one into the next.
 
-    Raises DataError when widths or layouts disagree.
+    Raises DataError when widths or layouts disagree, and where the names of columns are asked for, when these do.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -138,6 +139,18 @@ class ShardedSource(Source):
         if all(w is None for w in weights):
             return None
         return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
+
+    def names_bytes(self) -> int:
+        # those of the first, and of one other that is compared with it
+        first, *others = (source.names_bytes() for source in self.sources)
+        return first + max(others, default=0)
+
+    def feature_names(self) -> np.ndarray | None:
+        first = self.sources[0]
+        names = first.feature_names()
+        for other in self.sources[1:]:
+            check_same(names, other.feature_names(), first.name, other.name)
+        return names
 
     def files(self) -> list[str]:
         return [path for source in self.sources for path in source.files()]

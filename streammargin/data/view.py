@@ -61,6 +61,12 @@ class View(Source):
     def sample_weight(self) -> np.ndarray | None:
         return self.source.sample_weight()
 
+    def names_bytes(self) -> int:
+        return self.source.names_bytes()
+
+    def feature_names(self) -> np.ndarray | None:
+        return self.source.feature_names()
+
     def files(self) -> list[str]:
         return self.source.files()
 

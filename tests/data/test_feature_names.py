@@ -151,3 +151,48 @@ def test_anndata_reads_what_is_written(tmp_path):
         write_names(file, np.array(NAMES, object))
         found = anndata.io.read_elem(file["var"])
     assert found.index.tolist() == NAMES and not len(found.columns)
+
+
+def shard(path, names):
+    fill = nothing if names is None else lambda file: write_names(file, np.array(names, object))
+    return written(path, fill)
+
+
+def test_shards_of_the_same_names(tmp_path):
+    paths = [shard(tmp_path / name, NAMES) for name in ("a.h5", "b.h5")]
+    with open_source(paths) as source:
+        assert source.feature_names().tolist() == NAMES
+        assert source.names_bytes() == 2 * open_source(paths[0]).names_bytes()
+    with open_source([shard(tmp_path / name, None) for name in ("c.h5", "d.h5")]) as source:
+        assert source.feature_names() is None and source.names_bytes() == 0
+
+
+@pytest.mark.parametrize(
+    "names, words",
+    [
+        (NAMES[::-1], "b.h5 has its columns in another order than .*a.h5: column 0 is 0, there MT-CO1"),
+        (["A", *NAMES[1:]], "b.h5 has other columns than .*a.h5: column 0 is A"),
+        (None, "b.h5 has no names of columns, but .*a.h5 has"),
+    ],
+)
+def test_shards_of_other_names_are_refused_by_file(tmp_path, names, words):
+    paths = [shard(tmp_path / "a.h5", NAMES), shard(tmp_path / "c.h5", NAMES), shard(tmp_path / "b.h5", names)]
+    with open_source(paths) as source, pytest.raises(sm.DataError, match=words):
+        source.feature_names()
+
+
+def test_frames_have_names_where_all_are_texts():
+    pd = pytest.importorskip("pandas")
+    for columns, names in ((NAMES, NAMES), (range(COLUMNS), None), ([*NAMES[1:], 7], None)):
+        frame = pd.DataFrame(X, columns=columns)
+        for data in ((frame, Y), frame):
+            found = open_source(data).feature_names()
+            assert found is names or found.tolist() == names
+    assert open_source((X, Y)).feature_names() is None
+    assert open_source(np.rec.array(X[:, :2])).feature_names() is None
+
+
+def test_a_name_of_a_frame_that_is_no_text():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(sm.DataError, match="X: the name of column 2 is no text in UTF-8, or holds a NUL"):
+        open_source((pd.DataFrame(X, columns=["a", "b", "c\0d", "e", "f"]), Y))

@@ -36,5 +36,8 @@ class Answer(Protocol):
     def length(self, p: float) -> float:
         """The norm of output 0 that a margin is divided by, with the exponent p of the regulariser."""
 
+    def for_columns(self, order: np.ndarray, features: int) -> Answer:
+        """The same for rows of so many columns, of which column order[j] is its column j, -1: none, taken as 0."""
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What `restored` makes it of again, by name."""

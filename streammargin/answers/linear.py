@@ -51,5 +51,11 @@ class LinearAnswer:
         """||w||_p of output 0 without the weight of the constant."""
         return lp_norm(self.w[0, :-1], p)
 
+    def for_columns(self, order: np.ndarray, features: int) -> LinearAnswer:
+        w = np.zeros((self.outputs, features + 1))
+        there = np.flatnonzero(order >= 0)
+        w[:, order[there]], w[:, -1] = self.w[:, there], self.w[:, -1]
+        return LinearAnswer(w, self.bias)
+
     def arrays(self) -> dict[str, np.ndarray]:
         return {"coef": np.ascontiguousarray(self.w[:, :-1]), "intercept": self.w[:, -1] * self.bias}

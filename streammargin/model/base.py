@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,15 @@ from streammargin.answers.base import Answer
 from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
+from streammargin.data.names import equal, packed
 from streammargin.data.open import opened
+from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
-from streammargin.model.file import write_model
+from streammargin.model.columns import ERROR, checked, match
+from streammargin.model.file import NAMES, write_model
 from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
 
+LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
 _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
 
@@ -26,10 +31,24 @@ class Model:
 
     classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
+    feature_names_in_ : (d,) names of the columns, objects of type str, or None
+
+    Rows whose columns have names are matched by them where the model has names too. Its weights are put in the order of
+    these columns, which is told to the logger "streammargin". missing_columns: "zero" takes columns that the rows lack
+    as 0, "error" refuses them; columns unknown to the model are always refused. Rows without names go by position.
     """
 
-    def __init__(self, answer: Answer, classes: np.ndarray, header: dict[str, Any]) -> None:
-        self._answer, self.classes_, self.header = answer, np.asarray(classes), header
+    _answer: Answer
+
+    def __init__(
+        self, answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
+    ) -> None:
+        self._answer = answer
+        self._keep(classes, header, names)
+
+    def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:
+        self.classes_, self.header, self.feature_names_in_ = np.asarray(classes), header, names
+        self._said: set[str] = set()  # to the logger, once each
 
     @property
     def answer(self) -> Answer:
@@ -46,23 +65,44 @@ class Model:
         """Bytes that scoring holds of the model."""
         return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes
 
-    def score_blocks(self, source: Source, memory: int | None = None) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model's included.
-
-        None: a budget of its own beside the model, which is there already. Raises DataError when the width is not the
-        model's, UsageError for too small a budget.
-        """
-        from streammargin.driver.prefetch import read_blocks
-
-        answer = self.answer
+    def _answer_for(self, source: Source, memory: int, missing_columns: str) -> Answer:
+        """The answer for the columns of a source."""
+        answer, known, given = self.answer, self.feature_names_in_, None
+        if known is not None:
+            given = column_names(source, memory)
+        if known is not None and given is not None and not equal(known, given):
+            order, said = match(known, given, source, memory, missing_columns)
+            self._say(said)
+            return answer.for_columns(order, len(given))
         if source.features != answer.features:
             raise DataError(
                 f"{source.name} has {source.features} features but the model was trained on {answer.features}; "
                 "convert the data with streammargin-data convert --features and that number"
             )
+        if known is not None and given is None:
+            self._say(f"{source.name} has no names of columns, as the model has: they are taken by position")
+        return answer
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            LOG.warning(text, extra={"code": "columns"})
+
+    def score_blocks(
+        self, source: Source, memory: int | None = None, missing_columns: str = ERROR
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model's included.
+
+        None: a budget of its own beside the model, which is there already. Raises DataError when the columns are not
+        the model's, UsageError for too small a budget.
+        """
+        from streammargin.driver.prefetch import read_blocks
+
         held = self.nbytes
+        memory = held + _BUDGET if memory is None else memory
+        answer = self._answer_for(source, memory, checked(missing_columns))
         rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
-        for start, stop, block in read_blocks(source, held + _BUDGET if memory is None else memory, held):
+        for start, stop, block in read_blocks(source, memory, held):
             for low in range(0, stop - start, rows):
                 high = min(stop - start, low + rows)
                 scores = np.empty((high - low, answer.outputs))
@@ -76,25 +116,26 @@ class Model:
         best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
         return self.classes_[best]
 
-    def decision_function(self, data: Any) -> np.ndarray:
+    def decision_function(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
         with opened(data) as source:
             out = np.empty((source.rows, self.answer.outputs))
-            for start, stop, scores in self.score_blocks(source):
+            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
                 out[start:stop] = scores
         return out[:, 0] if out.shape[1] == 1 else out
 
-    def predict(self, data: Any) -> np.ndarray:
+    def predict(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
         """Labels (n,) of the rows, or numbers."""
         with opened(data) as source:
             out = np.empty(source.rows, self.classes_.dtype)
-            for start, stop, scores in self.score_blocks(source):
+            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
                 out[start:stop] = self.labels_of(scores)
         return out
 
     def evaluate(
-        self, data: Any, *, x: str | None = None, y: Any = None, memory: int | None = None, loss: Any = None
-    ) -> dict[str, Any]:
+        self, data: Any, *, x: str | None = None, y: Any = None, memory: int | None = None, loss: Any = None,
+        missing_columns: str = ERROR,
+    ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes of the model and of blocks of rows; None: 96 MiB beside the model.
@@ -112,7 +153,7 @@ class Model:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
         if self.numeric:
-            return self._errors(data, x, y, memory, loss)
+            return self._errors(data, x, y, memory, loss, missing_columns)
         rest = self.header.get("positive")
         known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
         mistakes, total, smallest = 0, 0.0, np.inf
@@ -120,7 +161,7 @@ class Model:
         correct, guessed = np.zeros((2, len(self.classes_)), np.int64)
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory):
+            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
                 raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
                 values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
@@ -164,14 +205,16 @@ class Model:
             ],
         }
 
-    def _errors(self, data: Any, x: str | None, y: Any, memory: int | None, loss: Any) -> dict[str, Any]:
+    def _errors(
+        self, data: Any, x: str | None, y: Any, memory: int | None, loss: Any, missing_columns: str
+    ) -> dict[str, Any]:  # fmt: skip
         from streammargin.kernels.predict import total_loss
 
         squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0
         mean, spread, seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory):
+            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
                 raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
                 if raw.dtype.kind not in "biuf":
                     raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
@@ -205,4 +248,6 @@ class Model:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
         arrays = {**answer.arrays(), "classes": self.classes_}
+        if self.feature_names_in_ is not None:
+            arrays[NAMES] = packed(self.feature_names_in_)
         write_model(os.fspath(path), kind_of(answer), arrays, self.header, force)

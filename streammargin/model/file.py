@@ -21,6 +21,7 @@ from streammargin.sizes import format_size
 FORMAT = "streammargin-model"
 SCHEMA = 1
 TEXT = 8  # times the bytes of a header: its text, and what JSON makes of it
+NAMES = "feature_names"  # the array of the names of columns, which not every model has
 LINEAR = "linear"  # what a file that names no kind holds
 
 
@@ -38,8 +39,8 @@ def write_model(
 
 def read_model(
     path: str, beside: str, memory: int | None = None
-) -> tuple[type[Answer], list[np.ndarray], dict[str, Any]]:
-    """The class of the answer, its arrays and the one called `beside`, and the header that `write_model` wrote.
+) -> tuple[type[Answer], list[np.ndarray], np.ndarray | None, dict[str, Any]]:
+    """The class of the answer, its arrays and the one called `beside`, that of NAMES, and the header, as written.
 
     memory: bytes that making a model of them may take, None: any. What the file says of its sizes is looked at before
     anything of them is allocated. Raises InputMissingError, DataError, UsageError.
@@ -59,9 +60,12 @@ def read_model(
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
                 raise DataError(f"{path} holds an answer of the kind {name!r}, unknown here; upgrade to read it")
-            names = (*KINDS[name].ARRAYS, beside)
-            _check_room(path, sum(_needed(*_stored(archive, name)) for name in names), memory)
-            return KINDS[name], [_array(archive, name) for name in names], header
+            names = [*KINDS[name].ARRAYS, beside]
+            names += [NAMES] if f"{NAMES}.npy" in archive.namelist() else []
+            _check_room(path, sum(_needed(*_stored(archive, each)) for each in names), memory)
+            found = {each: _array(archive, each) for each in names}
+            columns = found.pop(NAMES, None)
+            return KINDS[name], list(found.values()), columns, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except (DataError, UsageError):

@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.answers.linear import LinearAnswer
 from streammargin.data.labels import text_fault
+from streammargin.data.names import unpacked
 from streammargin.errors import DataError, UsageError
 from streammargin.files import replacing
 from streammargin.model.base import Model
@@ -30,17 +31,22 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
     Raises InputMissingError, DataError, and UsageError where it needs more memory, before it is read.
     """
     path = os.fspath(path)
-    kind, (*arrays, classes), header = read_model(path, "classes", None if memory is None else parse_size(memory))
+    kind, (*arrays, classes), stored, header = read_model(
+        path, "classes", None if memory is None else parse_size(memory)
+    )
     try:
         answer = kind.restored(arrays)
         del arrays  # of which the answer has a copy, and the model will have another
         _check_classes(classes, answer.outputs)
         _check_header(header)
+        names = None if stored is None else unpacked(stored)
+        if names is not None and len(names) != answer.features:
+            raise ValueError(f"it has {len(names)} names for {answer.features} columns")
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
     if isinstance(answer, LinearAnswer):  # with its weights as scikit-learn shows them
-        return LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header)
-    return Model(answer, classes, header)
+        return LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header, names)
+    return Model(answer, classes, header, names)
 
 
 def _check_classes(classes: np.ndarray, outputs: int) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
 
 from streammargin.answers.linear import LinearAnswer
+from streammargin.errors import UsageError
 from streammargin.model.base import Model
 
 
@@ -17,13 +19,17 @@ class LinearModel(Model):
     intercept_ : (1,) or (k,) float64
     classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
+    feature_names_in_ : (d,) names of the columns, or None; rows are matched by them (see Model)
     """
 
-    def __init__(self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any]) -> None:
+    def __init__(
+        self, coef: np.ndarray, intercept: np.ndarray, classes: np.ndarray, header: dict[str, Any],
+        names: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         self.coef_ = np.ascontiguousarray(coef, np.float64)
         self.intercept_ = np.ascontiguousarray(intercept, np.float64)
         # no second copy of the weights: the answer is made of them when it is asked for
-        self.classes_, self.header = np.asarray(classes), header
+        self._keep(classes, header, names)
 
     @property
     def nbytes(self) -> int:
@@ -33,3 +39,27 @@ class LinearModel(Model):
     @property
     def answer(self) -> LinearAnswer:
         return LinearAnswer(np.column_stack([self.coef_, self.intercept_]), 1.0)
+
+    def top_features(self, n: int = 20) -> list[dict[str, Any]]:
+        """The n largest weights of each class, in size, the largest first; weights of 0 are left out.
+
+        A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_: of
+        two classes the one is `classes_[1]`, which positive weights speak for; of a regressor the label is None. Where
+        columns have no names, the name is None. Weights are for the columns as the data have them: a scaling is folded
+        in, so that columns of small numbers have large weights. Raises UsageError for an n below 1.
+        """
+        if not isinstance(n, numbers.Integral) or n < 1:
+            raise UsageError(f"the number of features must be a whole number and at least 1, not {n!r}")
+        labels = [None] if self.numeric else self.classes_.tolist()[-len(self.coef_) :]
+        found = []
+        for label, weights in zip(labels, self.coef_, strict=True):
+            order = np.argsort(-np.abs(weights), kind="stable")[: int(n)]
+            features = [
+                {"column": column, "name": self._name_of(column), "weight": float(weights[column])}
+                for column in order[weights[order] != 0.0].tolist()
+            ]
+            found.append({"label": label, "features": features})
+        return found
+
+    def _name_of(self, column: int) -> str | None:
+        return None if self.feature_names_in_ is None else self.feature_names_in_[column]

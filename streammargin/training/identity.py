@@ -10,6 +10,7 @@ import numba
 import numpy as np
 
 import streammargin
+from streammargin.data.names import packed
 from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
@@ -19,7 +20,9 @@ from streammargin.solvers.base import Problem
 MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
 
-def identity(params: dict[str, Any], problem: Problem, validator: Validator | None, plan: Plan) -> dict[str, Any]:
+def identity(
+    params: dict[str, Any], problem: Problem, names: np.ndarray | None, validator: Validator | None, plan: Plan
+) -> dict[str, Any]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
 
     The rows are compared as they are read (data/watched.py).
@@ -32,6 +35,7 @@ def identity(params: dict[str, Any], problem: Problem, validator: Validator | No
         "penalty": repr(problem.objective.penalty),
         "labels": _digest(problem.codes, problem.weights, problem.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
+        "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
         "streammargin": streammargin.__version__,
         "numpy": np.__version__,

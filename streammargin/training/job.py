@@ -16,6 +16,7 @@ import streammargin
 from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
+from streammargin.data.names import check_same
 from streammargin.data.open import files_read, opened
 from streammargin.data.thinned import thinned
 from streammargin.data.watched import WatchedSource
@@ -25,7 +26,7 @@ from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
-from streammargin.driver.plan import Plan, least_budget, make_plan, spendable
+from streammargin.driver.plan import Plan, check_read, column_names, make_plan, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run, run
 from streammargin.driver.scaling import Scaling
@@ -47,7 +48,7 @@ from streammargin.files import check_apart
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import SEVERAL, Options, Where, read_by
 from streammargin.result import Certificate, TrainResult
-from streammargin.sizes import format_size, parse_size
+from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
@@ -146,14 +147,16 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = watch(stored, options)
     target, asked = make_problem(source, task, options, budget)
-    held_out = None
-    if options.valid is not None:
-        held_out, more = watch(_held_out(stack, options, source), options)
-        watched += more
 
     # weights of the certificate event and the model are further copies of (K, d+1)
     own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
     own += 8 * ((3 + (options.C_path is not None)) * asked.count + 4) * (source.features + 1)
+    feature_names = column_names(source, budget, own)
+    own += source.names_bytes()
+    held_out = None
+    if options.valid is not None:
+        held_out, more = watch(_held_out(stack, options, source, feature_names, budget - own), options)
+        watched += more
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
     def problem_for(method: Solver) -> Problem:
@@ -222,7 +225,10 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:
         LOG.info("took %s", why)
-    return Job(options, costs, column, method, source, target, problem, working, scaling, validator, plan, why, watched)
+    return Job(
+        options, costs, column, method, source, target, problem, working, scaling, validator, plan, why, watched,
+        feature_names,
+    )  # fmt: skip
 
 
 def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
@@ -245,13 +251,7 @@ def check_served(names: Sequence[str], options: Options) -> None:
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
-    if labels > budget:
-        # says so before anything is read: how many classes there are, and what a training takes, is not known yet
-        least = least_budget(source, labels) >> 20
-        raise UsageError(
-            f"a memory budget of {format_size(budget)} is too small for {source.name}: to read its labels alone needs "
-            f"{least}M; with `memory={least}M` or more it is told what the training needs"
-        )
+    check_read(source, budget, labels, "its labels")
     weights = check_weights(source.sample_weight(), source)
     p = resolve_p(options.norm, source.features)
     penalty, free = make_objective(source, options, p, options.column(task.costs))
@@ -312,7 +312,9 @@ def make_objective(source: Source, options: Options, p: float, column: float) ->
     return make_penalty(name, Given(p, options.l1_ratio, groups)), free
 
 
-def _held_out(stack: ExitStack, options: Options, source: Source) -> Source:
+def _held_out(
+    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int
+) -> Source:  # fmt: skip
     # labels in a file of their own are those of the rows of `source` alone
     y = options.y
     names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
@@ -322,6 +324,13 @@ def _held_out(stack: ExitStack, options: Options, source: Source) -> Source:
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
             "with streammargin-data convert and the same --features"
         )
+    if feature_names is not None:
+        others = column_names(held_out, budget)
+        if others is None:
+            text = f"{held_out.name} has no names of columns, as {source.name} has: they are taken by position"
+            LOG.warning(text, extra={"code": "columns"})
+        else:
+            check_same(feature_names, others, source.name, held_out.name)
     return held_out
 
 
@@ -330,7 +339,7 @@ class Job:
     """A training that is ready to run.
 
     costs: the values of C; column: the value of the constant column, 0 for none.
-    why: one line on what `auto` took, None where a solver was named.
+    why: one line on what `auto` took, None where a solver was named. names (d,) of the columns, None for none.
     working: the rows as the method sees them, scaled where that was asked for.
     watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
     """
@@ -348,6 +357,7 @@ class Job:
     plan: Plan
     why: str | None
     watched: list[WatchedSource]
+    names: np.ndarray | None
 
     def params(self) -> dict[str, Any]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -380,7 +390,7 @@ class Job:
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for another process to go on."""
-        return identity(self.params(), self.problem, self.validator, self.plan)
+        return identity(self.params(), self.problem, self.names, self.validator, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Run:
         """The run, before its first block."""
@@ -459,7 +469,7 @@ class Job:
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
             "positive": target.rest, "certificate": certificate,
         }  # fmt: skip
-        model = LinearModel(coef, intercept, target.classes, header)
+        model = LinearModel(coef, intercept, target.classes, header, self.names)
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,

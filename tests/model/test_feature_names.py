@@ -1,0 +1,233 @@
+"""A model knows its columns by name: other orders are put right, and what is missing or unknown is named."""
+
+import logging
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.data.hdf5_names import write_names
+from streammargin.model.file import write_model
+from streammargin.model.io import export_liblinear
+from streammargin.model.linear import LinearModel
+
+NAMES = ["MT-CO1", "GAPDH", "B2M", "ACTB", "a\nb", "é"]
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((60, 6)) * (RANDOM.random((60, 6)) < 0.7)
+ORDER = [3, 0, 5, 1, 4, 2]
+CLASSES = np.array(["a", "b", "c"])
+Y = RANDOM.choice(CLASSES, 60)
+
+
+def named(path, X, names, y=None):
+    write_h5(path, X, None if y is None else y.astype("S"))
+    if names is not None:
+        with h5py.File(path, "a") as file:
+            write_names(file, np.array(names, object))
+    return str(path)
+
+
+def pick(names, order):
+    return [names[k] for k in order]
+
+
+@pytest.fixture
+def model():
+    """Of three classes, with names."""
+    random = np.random.default_rng(1)
+    weights, constant = random.standard_normal((3, 6)), random.standard_normal(3)
+    return LinearModel(weights, constant, CLASSES, {"C": 2.0}, np.array(NAMES, object))
+
+
+def expected(model, X):
+    return X @ model.coef_.T + model.intercept_
+
+
+def texts(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_names_come_back_from_the_file(model, tmp_path):
+    model.save(tmp_path / "m.npz")
+    again = sm.load_model(tmp_path / "m.npz")
+    assert again.feature_names_in_.tolist() == NAMES and again.feature_names_in_.dtype == object
+    with np.load(tmp_path / "m.npz", allow_pickle=False) as arrays:
+        assert bytes(arrays["feature_names"]).decode().split("\0") == NAMES  # as docs/format.md says
+
+
+def test_a_model_without_names_has_none(model, tmp_path):
+    model.feature_names_in_ = None
+    model.save(tmp_path / "m.npz")
+    assert sm.load_model(tmp_path / "m.npz").feature_names_in_ is None
+    with np.load(tmp_path / "m.npz") as arrays:
+        assert "feature_names" not in arrays
+
+
+@pytest.mark.parametrize(
+    "array, words",
+    [
+        (np.array(NAMES), "an array of shape .* and type <U6, not bytes"),
+        (np.frombuffer(b"a\0b", np.uint8), "it has 2 names for 6 columns"),
+        (np.frombuffer(b"\xff\0b\0c\0d\0e\0f", np.uint8), "can't decode"),
+        (np.zeros((2, 2), np.uint8), "shape"),
+    ],
+)
+def test_damaged_names_are_a_damaged_model(model, tmp_path, array, words):
+    arrays = {**model.answer.arrays(), "classes": model.classes_, "feature_names": array}
+    write_model(str(tmp_path / "m.npz"), "linear", arrays, {})
+    with pytest.raises(sm.DataError, match=f"is a damaged model: .*{words}"):
+        sm.load_model(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_another_order_permutes_the_weights_and_says_so_once(model, tmp_path, caplog, kind):
+    rows = X[:, ORDER] if kind == "dense" else sp.csr_matrix(X[:, ORDER])
+    path = named(tmp_path / "x.h5", rows, pick(NAMES, ORDER), Y)
+    np.testing.assert_allclose(model.decision_function(path), expected(model, X), rtol=0, atol=1e-12)
+    assert model.predict(path).tolist() == CLASSES[expected(model, X).argmax(axis=1)].tolist()
+    figures, straight = model.evaluate(path), model.evaluate((X, Y))
+    assert figures["mistakes"] == straight["mistakes"] and figures["loss"] == pytest.approx(straight["loss"])
+    assert texts(caplog)[0] == f"the columns of {path} are in another order than the model's: they are matched by name"
+    assert len(caplog.records) == 2 and "has no names of columns" in texts(caplog)[1]  # of (X, Y)
+
+
+def test_the_same_order_is_nothing_to_say(model, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG)
+    path = named(tmp_path / "x.h5", X, NAMES)
+    np.testing.assert_array_equal(model.decision_function(path), expected_in_order(model, path))
+    assert not caplog.records
+
+
+def expected_in_order(model, path):
+    return LinearModel(model.coef_, model.intercept_, model.classes_, {}).decision_function(path)
+
+
+def test_rows_without_names_go_by_position_which_is_said_once(model, tmp_path, caplog):
+    path = named(tmp_path / "x.h5", X, None)
+    for _ in range(2):
+        np.testing.assert_allclose(model.decision_function(path), expected(model, X), rtol=0, atol=1e-12)
+    assert texts(caplog) == [f"{path} has no names of columns, as the model has: they are taken by position"]
+    with pytest.raises(sm.DataError, match="5 features but the model was trained on 6"):
+        model.predict(X[:, :5])
+
+
+def test_names_that_the_model_lacks_say_nothing(model, tmp_path, caplog):
+    model.feature_names_in_ = None
+    path = named(tmp_path / "x.h5", X[:, ORDER], pick(NAMES, ORDER))
+    np.testing.assert_allclose(model.decision_function(path), expected(model, X[:, ORDER]), rtol=0, atol=1e-12)
+    assert not caplog.records
+
+
+def test_missing_and_unknown_columns_are_listed(model, tmp_path):
+    path = named(tmp_path / "less.h5", X[:, [5, 0, 3]], pick(NAMES, [5, 0, 3]))
+    words = r"less\.h5 lacks 3 columns of the model \(GAPDH, B2M, a\\nb\); add those that are missing, or take"
+    with pytest.raises(sm.DataError, match=words) as error:
+        model.predict(path)
+    assert "--missing-columns zero" in error.value.in_shell and 'missing_columns="zero"' in str(error.value)
+    many = named(tmp_path / "more.h5", np.ones((2, 13)), [*NAMES[1:], *"stuvwxyz"])
+    known = r"more\.h5 lacks 1 column of the model \(MT-CO1\) and has 8 columns that the model does not know"
+    with pytest.raises(sm.DataError, match=known + r" \(s, t, u, v, w and 3 more\)"):
+        model.evaluate(many)
+    with pytest.raises(sm.DataError, match=r"has 8 columns that the model does not know .*drop those"):
+        model.evaluate(many, missing_columns="zero")  # what the model does not know is never dropped
+
+
+def test_missing_columns_can_be_taken_as_zero(model, tmp_path, caplog):
+    kept = [5, 0, 3]
+    path = named(tmp_path / "less.h5", sp.csr_matrix(X[:, kept]), pick(NAMES, kept), Y)
+    filled = np.zeros_like(X)
+    filled[:, kept] = X[:, kept]
+    scores = model.decision_function(path, missing_columns="zero")
+    np.testing.assert_allclose(scores, expected(model, filled), rtol=0, atol=1e-12)
+    assert model.predict(path, missing_columns="zero").tolist() == CLASSES[scores.argmax(axis=1)].tolist()
+    wrong = int((CLASSES[scores.argmax(axis=1)] != Y).sum())
+    assert model.evaluate(path, missing_columns="zero")["mistakes"] == wrong
+    (said,) = texts(caplog)
+    assert said.startswith(f"{path} lacks 3 columns of the model's 6 (GAPDH, B2M, a\\nb): taken as 0")
+    for word in ("Zero", None, 0):
+        with pytest.raises(sm.UsageError, match="missing_columns must be error or zero"):
+            model.predict(path, missing_columns=word)
+
+
+def test_a_name_of_two_columns_goes_by_position_only(model, tmp_path):
+    twice = ["A", "B", "A", "C", "D", "E"]
+    model.feature_names_in_ = np.array(twice, object)
+    same = named(tmp_path / "same.h5", X, twice)
+    np.testing.assert_allclose(model.decision_function(same), expected(model, X), rtol=0, atol=1e-12)
+    other = named(tmp_path / "other.h5", X, twice[::-1])
+    for mode in ("error", "zero"):
+        with pytest.raises(sm.DataError, match=r"other\.h5 has 2 columns of the name A, and the names of"):
+            model.predict(other, missing_columns=mode)
+    with pytest.raises(sm.DataError, match="the model has 2 columns of the name A"):
+        model.predict(named(tmp_path / "unique.h5", X, NAMES))
+
+
+def test_trained_on_a_file_and_asked_with_frames(tmp_path):
+    pd = pytest.importorskip("pandas")
+    model = sm.train(named(tmp_path / "x.h5", X, NAMES, Y)).model
+    assert model.feature_names_in_.tolist() == NAMES
+    frame = pd.DataFrame(X, columns=NAMES)
+    assert model.predict(frame[pick(NAMES, ORDER)]).tolist() == model.predict(frame).tolist()
+    again = sm.train((frame, Y)).model
+    assert again.feature_names_in_.tolist() == NAMES and np.array_equal(again.coef_, model.coef_)
+    assert sm.train((X, Y)).model.feature_names_in_ is None
+
+
+@pytest.mark.parametrize("scale", ["none", "std"])
+@pytest.mark.parametrize("shards", [1, 2])
+def test_names_go_with_every_way_to_train(tmp_path, scale, shards):
+    paths = [named(tmp_path / f"{k}.h5", X, NAMES, Y) for k in range(shards)]
+    assert sm.train(paths, scale=scale, passes=3, tol=0.5).model.feature_names_in_.tolist() == NAMES
+
+
+def test_held_out_rows_are_of_the_same_columns(tmp_path, caplog):
+    train = named(tmp_path / "train.h5", X, NAMES, Y)
+    assert sm.train(train, valid=named(tmp_path / "same.h5", X, NAMES, Y), passes=2, tol=0.5).history
+    assert not [text for text in texts(caplog) if "by position" in text]
+    valid = named(tmp_path / "valid.h5", X[:, ORDER], pick(NAMES, ORDER), Y)
+    with pytest.raises(sm.DataError, match=r"valid\.h5 has its columns in another order than .*train\.h5: column 0 is"):
+        sm.train(train, valid=valid, passes=2)
+    with pytest.raises(sm.DataError, match=r"valid\.h5 has other columns than .*train\.h5: column 5 is z"):
+        sm.train(train, valid=named(tmp_path / "valid.h5", X, [*NAMES[:5], "z"], Y), passes=2)
+    sm.train(train, valid=named(tmp_path / "plain.h5", X, None, Y), passes=2, tol=0.5)
+    assert len([text for text in texts(caplog) if "plain.h5 has no names of columns" in text]) == 1
+
+
+def test_liblinears_file_is_the_same_with_names(model, tmp_path):
+    model = LinearModel(model.coef_, model.intercept_, np.arange(3), {"loss": "hinge"}, model.feature_names_in_)
+    export_liblinear(model, str(tmp_path / "with.txt"))
+    model.feature_names_in_ = None
+    export_liblinear(model, str(tmp_path / "without.txt"))
+    assert (tmp_path / "with.txt").read_bytes() == (tmp_path / "without.txt").read_bytes()
+
+
+def test_the_largest_weights_by_name(model):
+    found = model.top_features(2)
+    assert [part["label"] for part in found] == list("abc")
+    for part, weights in zip(found, model.coef_, strict=True):
+        columns = sorted(range(6), key=lambda k: -abs(weights[k]))[:2]
+        assert part["features"] == [{"column": k, "name": NAMES[k], "weight": weights[k]} for k in columns]
+    assert len(model.top_features()[0]["features"]) == 6
+    model.feature_names_in_ = None
+    assert model.top_features(1)[0]["features"][0]["name"] is None
+    for n in (0, -1, 1.5, "2"):
+        with pytest.raises(sm.UsageError, match="at least 1"):
+            model.top_features(n)
+
+
+def test_the_largest_weights_of_two_classes_and_of_numbers():
+    weights, constant = np.array([[0.0, -3.0, 2.0]]), np.zeros(1)
+    (found,) = LinearModel(weights, constant, np.array(["no", "yes"]), {}).top_features(3)
+    assert found["label"] == "yes" and [part["weight"] for part in found["features"]] == [-3.0, 2.0]  # none of 0
+    (found,) = LinearModel(weights, constant, np.empty(0), {}).top_features(1)
+    assert found["label"] is None and found["features"][0]["column"] == 1
+
+
+def test_the_largest_weights_are_those_of_the_data_as_stored():
+    """A column in smaller units has a larger weight: scaling is folded in."""
+    y = np.where(X[:, 0] + X[:, 1] > 0.0, 1, 0)
+    (part,) = sm.train((X * np.array([1.0, 1e-3, 1, 1, 1, 1]), y), scale="std").model.top_features(1)
+    assert part["features"][0]["column"] == 1 and part["features"][0]["weight"] > 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from streammargin.cli.options import add_common, add_data_names
+from streammargin.cli.options import Remarks, add_common, add_data_names, add_missing_columns
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -13,6 +13,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
     add_data_names(parser)
+    add_missing_columns(parser)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
     )
@@ -28,7 +29,10 @@ def run(options: argparse.Namespace) -> int:
 
     data = options.data if len(options.data) > 1 else options.data[0]
     memory = parse_size(options.memory)
-    figures = load_model(options.model, memory).evaluate(data, x=options.x, y=options.y, memory=memory)
+    with Remarks():
+        figures = load_model(options.model, memory).evaluate(
+            data, x=options.x, y=options.y, memory=memory, missing_columns=options.missing_columns
+        )
     if options.json:
         print(json.dumps(to_plain(figures), allow_nan=False))
         return 0

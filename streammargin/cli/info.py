@@ -5,14 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import zipfile
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from streammargin.cli.options import add_common, add_data_names, name
+from streammargin.cli.options import add_common, add_data_names, argument, name
 from streammargin.files import check_apart, check_input
 from streammargin.json_values import to_plain
+from streammargin.options.kinds import Whole
 from streammargin.wording import one_line
 
-SHOWN = 20  # labels
+if TYPE_CHECKING:
+    import numpy as np
+
+SHOWN, NAMED = 20, 5  # labels, names
+NAMES, TOP = "feature_names", "top_features"  # facts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,9 +29,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--memory", default="1G", metavar="SIZE", help="for which to plan the reading, or for a model, default 1G"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument(
+        "--top", type=argument(_many), metavar="N",
+        help="the N largest weights of each class, by name; weights are for the columns as DATA has them",
+    )  # fmt: skip
     parser.add_argument("--liblinear", type=name, metavar="OUT", help="write the model as liblinear's text model file")
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
+
+
+def _many(text: str) -> int:
+    return Whole(1).check("top", Whole(1).read(text))
+
+
+def _names(names: np.ndarray | None) -> dict[str, Any] | None:
+    """How many names columns have, and the first of them."""
+    return None if names is None else {"count": len(names), "first": names[:NAMED].tolist()}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,15 +62,32 @@ def run(options: argparse.Namespace) -> int:
         facts = _model(options)
     elif options.liblinear:
         raise UsageError(f"--liblinear exports a model, and {options.path[0]} is none; train one first")
+    elif options.top is not None:
+        raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is none; train one first")
     else:
         facts = _data(options, budget)
     if options.json:
         print(json.dumps(to_plain(facts), allow_nan=False))
         return 0
+    top = facts.pop(TOP, [])
     for key, value in facts.items():
-        if value is not None:
-            print(f"{key.replace('_', ' '):<12} {_plainly(key, value)}")
+        if value is not None or key == NAMES:
+            print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
+    for part in top:
+        print("\n".join(_weights(part, facts)))
     return 0
+
+
+def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
+    """The largest weights of a class, a line each below a heading."""
+    label = part["label"]
+    what = "predictions" if label is None else one_line(str(label))
+    against = f" against {one_line(facts['classes'][0])}" if len(facts["classes"]) == 2 else ""
+    folded = "" if facts.get("scale", "none") == "none" else ", scaling folded in"
+    yield f"weights of {what}{against}, for the columns as stored{folded}:"
+    for one in part["features"]:
+        name = f"column {one['column']}" if one["name"] is None else one_line(one["name"])
+        yield f"{one['weight']:>12.5g}  {name}"
 
 
 def _plainly(key: str, value: Any) -> str:
@@ -61,7 +97,7 @@ def _plainly(key: str, value: Any) -> str:
     if isinstance(value, dict):
         parts = {k: v for k, v in value.items() if v is not None and k != "per_class"}
         return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {_plainly(k, v)}" for k, v in parts.items())
-    if isinstance(value, list) and key == "classes":
+    if isinstance(value, list) and key in ("classes", "first"):
         return _shortened([str(part) for part in value])
     if key.endswith("_bytes"):
         return f"{value / 2**20:.1f} MiB"
@@ -76,25 +112,33 @@ def _shortened(parts: list[str]) -> str:
 
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:
+    from streammargin.errors import UsageError
     from streammargin.model.io import export_liblinear, load_model
     from streammargin.model.linear import LinearModel
 
     model = load_model(options.path[0], options.memory)
     if options.liblinear:
         export_liblinear(model, options.liblinear, options.force)
+    top = {}
+    if options.top is not None:
+        if not isinstance(model, LinearModel):
+            raise UsageError("--top shows the weights of columns, and this model has none: it is not linear")
+        top[TOP] = model.top_features(options.top)
     return {
         "kind": "model",
         "features": model.answer.features,
         "classes": [str(label) for label in model.classes_.tolist()],
+        NAMES: _names(model.feature_names_in_),
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},
+        **top,
     }
 
 
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
     from streammargin.data.labels import census
     from streammargin.data.open import open_source
-    from streammargin.driver.plan import make_plan
+    from streammargin.driver.plan import column_names, make_plan
     from streammargin.errors import DataError, UsageError
 
     with open_source(options.path, x=options.x, y=options.y) as source:
@@ -105,6 +149,11 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             labels: Any = {str(c): int(n) for c, n in zip(classes.tolist(), counts.tolist(), strict=True)}
         except (DataError, UsageError) as error:
             labels = f"none ({error.in_shell})"
+        names: Any
+        try:
+            names = _names(column_names(source, budget))
+        except (DataError, UsageError) as error:
+            names = f"none ({error.in_shell})"
         reading: Any
         try:
             plan = make_plan(source, budget, 0)
@@ -118,6 +167,7 @@ def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
             "nnz": source.nnz,
             "dtype": str(source.dtype),
             "labels": labels,
+            NAMES: names,
             "layout": source.layout(),
             "reading_plan": reading,
             "fingerprint": source.fingerprint(),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from streammargin.cli.options import add_common, name
+from streammargin.cli.options import Remarks, add_common, add_missing_columns, name
 from streammargin.errors import ReadWriteError, StreamMarginError
 from streammargin.files import check_apart, check_output, replacing, short_reason
 from streammargin.options.table import read_by
@@ -24,6 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--decision", action="store_true", help="scores instead of labels")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
+    add_missing_columns(parser)
     parser.add_argument(
         "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
     )
@@ -44,9 +45,10 @@ def run(options: argparse.Namespace) -> int:
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
-    with open_source(options.data if len(options.data) > 1 else options.data[0], x=options.x) as source:
+    data = options.data if len(options.data) > 1 else options.data[0]
+    with Remarks(), open_source(data, x=options.x) as source:
         blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
-                  for start, _, scores in model.score_blocks(source, memory))  # fmt: skip
+                  for start, _, scores in model.score_blocks(source, memory, options.missing_columns))  # fmt: skip
         if options.output and options.output.endswith((".h5", ".npy")):
             columns = model.answer.outputs if options.decision else 1
             dtype = "f8" if options.decision else model.classes_.dtype

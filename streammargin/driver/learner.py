@@ -12,6 +12,7 @@ import numpy as np
 
 from streammargin.data.arrays import ArraySource
 from streammargin.data.labels import as_values, census, label_key
+from streammargin.data.names import check_same
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, check_weights, class_factors, same_label
@@ -37,6 +38,7 @@ class Learner:
     Attributes
     ----------
     target : Target, the classes; None before the first batch, like features
+    names : (d,) of the columns of the first batch, None where it has none; others must have the same, if any
     batches, rows, mistakes : int, learned so far; mistakes were made on rows not yet learned from
     """
 
@@ -70,6 +72,7 @@ class Learner:
         self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
+        self.names: np.ndarray | None = None  # of the columns of the first batch
         self.problem: Problem | None = None  # without rows
         self.state: State | None = None
 
@@ -93,6 +96,9 @@ class Learner:
                 f"{name} has {source.features} columns but those before it had {self.features}; "
                 "all batches must have the same columns"
             )
+        names = source.feature_names()
+        if self.names is not None and names is not None:
+            check_same(self.names, names, "those before it", name)
         weights = check_weights(source.sample_weight(), source)[:rows]
         labels = np.concatenate(list(source.labels()))[:rows]
         values, numbers, _ = census([labels], rows, name)
@@ -104,7 +110,7 @@ class Learner:
         if self.problem is None:
             self.problem = self._first_problem(target, source.features, rows, name)
             self.state = self.solver.start(self.problem)
-            self.target = target
+            self.target, self.names = target, names
         problem = replace(self.problem, rows=rows, codes=codes, weights=weights)
         assert self.state is not None
         self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.column))

@@ -101,9 +101,23 @@ class Estimator(BaseEstimator):
             return None
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
-    def _forget_names(self) -> None:
-        """Files have no names of columns; those of an earlier fit would be wrong."""
-        if hasattr(self, "feature_names_in_"):
+    def _scorer(self, X: Any) -> LinearModel:
+        """The fitted model, for rows that `_rows` looks at: scikit-learn compares the names of arrays, the model those
+        of files."""
+        model = self._model()
+        if not from_files(X):
+            model.feature_names_in_ = None
+        return model
+
+    def _names(self) -> np.ndarray | None:
+        """Names of the columns of the rows of `fit`, where they had some."""
+        return getattr(self, "feature_names_in_", None)
+
+    def _take_names(self, names: np.ndarray | None) -> None:
+        """Those of files, in place of what an earlier fit has left."""
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
     def _options(self) -> dict[str, Any]:

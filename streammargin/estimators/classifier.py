@@ -35,7 +35,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
     Several classes are told apart one against the rest. Wherever rows X are asked for, the path of a file, a list of
-    paths (shards) or a Source is streamed instead.
+    paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order of those in
+    `fit`, as everywhere in scikit-learn; those of files are matched by name, whatever their order.
 
     Parameters
     ----------
@@ -66,8 +67,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         classes that are never predicted are logged, as `streammargin.train` does.
         """
         if from_files(X):
-            self._forget_names()
             result = self._train(X, y, sample_weight)
+            self._take_names(result.model.feature_names_in_)
         else:
             X, y = self._rows(X, y=y, order="C")
             check_classification_targets(y)
@@ -119,16 +120,16 @@ class MarginClassifier(ClassifierMixin, Estimator):
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self._dense_coef(), self.intercept_, self.classes_, self._header)
+        return LinearModel(self._dense_coef(), self.intercept_, self.classes_, self._header, self._names())
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64."""
-        model = self._model()
+        model = self._scorer(X)
         return model.decision_function(self._rows(X, reset=False))
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,) of the rows of X."""
-        model = self._model()
+        model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

@@ -30,8 +30,8 @@ class Regressor(RegressorMixin, Estimator):
         (ConvergenceWarning) when the tolerance was not reached.
         """
         if from_files(X):
-            self._forget_names()
             result = self._train(X, y, sample_weight)
+            self._take_names(result.model.feature_names_in_)
         else:
             X, y = self._rows(X, y=y, order="C", y_numeric=True)
             result = self._train((X, y), None, self._weights(sample_weight, X))
@@ -42,11 +42,11 @@ class Regressor(RegressorMixin, Estimator):
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
-        return LinearModel(self._dense_coef(), np.array([self.intercept_]), np.empty(0), self._header)
+        return LinearModel(self._dense_coef(), np.array([self.intercept_]), np.empty(0), self._header, self._names())
 
     def predict(self, X: Any) -> np.ndarray:
         """Numbers (n,) float64 for the rows of X."""
-        model = self._model()
+        model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

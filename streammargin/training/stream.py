@@ -43,7 +43,7 @@ def train_stream(
         "exit_code": 0, "model": None,
     }  # fmt: skip
     history.publish(end)
-    model = LinearModel(*learner.model_parts(), header)
+    model = LinearModel(*learner.model_parts(), header, learner.names)
     return TrainResult(model, Certificate(**header["certificate"]), history.events, reason, False, 1, seconds, end)
 
 

@@ -318,3 +318,15 @@ def test_extreme_scales(solver, scale):
         plain = sm.train(cut(X, y, 20), solver=solver)
         np.testing.assert_array_equal(result.model.predict(X * scale), plain.model.predict(X))
         assert result.certificate["margin_upper"] / scale == pytest.approx(plain.certificate["margin_upper"])
+
+
+def test_batches_of_frames_have_names():
+    pd = pytest.importorskip("pandas")
+    X, y = separable(60, 3)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = sm.train(cut(frame, y, 20, 40), solver="perceptron").model
+    assert model.feature_names_in_.tolist() == list("abc")
+    assert model.predict(frame[["c", "a", "b"]]).tolist() == model.predict(frame).tolist()
+    with pytest.raises(DataError, match="batch 1 has its columns in another order than those before it: column 0 is c"):
+        sm.train([(frame, y), (frame[["c", "a", "b"]], y)], solver="perceptron")
+    assert sm.train([(frame, y), (X, y)], solver="perceptron").model.feature_names_in_.tolist() == list("abc")

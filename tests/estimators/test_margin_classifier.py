@@ -233,7 +233,7 @@ def test_data_frames_bring_names(blobs, blobs_file):
     assert model.score(frame, y) > 0.85
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[frame.columns[::-1]])
-    model.fit(blobs_file)  # columns of files have no names
+    model.fit(blobs_file)  # which names no columns
     assert not hasattr(model, "feature_names_in_")
     assert model.score(X, y) > 0.85
 

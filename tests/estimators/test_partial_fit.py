@@ -217,3 +217,17 @@ def test_a_subclass_may_have_parameters_of_its_own():
 
     X, y = separable()[:2]
     assert Mine(0.5).fit(X, y).n_iter_ <= 3
+
+
+def test_saved_models_of_batches_keep_the_names(three, tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = three
+    frame = pd.DataFrame(X, columns=[f"gene{k}" for k in range(6)])
+    model = sm.MarginClassifier(solver="perceptron").partial_fit(frame[:50], y[:50])
+    with pytest.raises(ValueError, match="feature names"):
+        model.partial_fit(frame[frame.columns[::-1]], y)
+    model.partial_fit(frame[50:], y[50:])
+    model.save(tmp_path / "m.npz")
+    again = sm.load_model(tmp_path / "m.npz")
+    assert again.feature_names_in_.tolist() == frame.columns.tolist()
+    assert again.predict(frame[frame.columns[::-1]]).tolist() == model.predict(frame).tolist()

@@ -1,0 +1,121 @@
+"""Columns by name from the shell: h5ad -> train -> shuffled columns -> predict gives the same labels."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import call
+
+import streammargin as sm
+from streammargin.cli.main import main
+
+anndata = pytest.importorskip("anndata")
+pd = pytest.importorskip("pandas")
+
+CELLS, GENES = 150, 20
+SHUFFLED = np.random.default_rng(5).permutation(GENES)
+
+
+def cells():
+    random = np.random.default_rng(0)
+    X = sp.random(CELLS, GENES, 0.4, format="csr", random_state=random, dtype=np.float32)
+    kinds = np.array(["B", "NK", "T"])[np.argmax(X @ random.standard_normal((GENES, 3)), axis=1)]
+    obs = pd.DataFrame({"kind": pd.Categorical(kinds)}, index=[f"cell{k}" for k in range(CELLS)])
+    return anndata.AnnData(X, obs=obs, var=pd.DataFrame(index=[f"GENE{j}" for j in range(GENES)]))
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    """The model, the cells, those with shuffled columns, and those with 15 of them."""
+    folder = tmp_path_factory.mktemp("names")
+    data = cells()
+    data.write_h5ad(folder / "cells.h5ad")
+    data[:, SHUFFLED].copy().write_h5ad(folder / "shuffled.h5ad")
+    data[:, SHUFFLED[:15]].copy().write_h5ad(folder / "fewer.h5ad")
+    done = call("train", folder / "cells.h5ad", "--y", "obs/kind", "-o", folder / "m.npz", "--scale", "std")
+    assert done.returncode == 0, done.stderr
+    return [str(folder / name) for name in ("m.npz", "cells.h5ad", "shuffled.h5ad", "fewer.h5ad")]
+
+
+def test_round_trip_from_the_shell(paths):
+    model, data, shuffled, _ = paths
+    straight, by_name = call("predict", model, data), call("predict", model, shuffled)
+    assert straight.returncode == by_name.returncode == 0 and not straight.stderr
+    assert by_name.stdout == straight.stdout and len(set(straight.stdout.split())) == 3
+    assert by_name.stderr == (
+        f"warning: the columns of {shuffled} are in another order than the model's: they are matched by name\n"
+    )
+    figures = [call("evaluate", model, path, "--y", "obs/kind", "--json").stdout for path in (data, shuffled)]
+    assert json.loads(figures[0])["mistakes"] == json.loads(figures[1])["mistakes"]
+
+
+def test_round_trip_from_python(paths):
+    data, shuffled = paths[1:3]
+    model = sm.train(data, y="obs/kind").model
+    assert model.feature_names_in_.tolist() == [f"GENE{j}" for j in range(GENES)]
+    np.testing.assert_array_equal(model.predict(shuffled), model.predict(data))
+    by_position = model.predict(anndata.read_h5ad(shuffled).X)
+    assert (by_position != model.predict(data)).any()  # what became of them without names
+
+
+def test_missing_columns_are_refused_or_taken_as_zero(paths, capfd):
+    model, fewer = paths[0], paths[3]
+    assert main(["predict", model, fewer]) == 65
+    said = capfd.readouterr().err
+    assert "fewer.h5ad lacks 5 columns of the model (GENE" in said and "--missing-columns zero" in said
+    assert main(["predict", model, fewer, "--missing-columns", "zero"]) == 0
+    out, said = capfd.readouterr()
+    assert "fewer.h5ad lacks 5 columns of the model's 20 (GENE" in said
+    filled = cells().X.toarray()
+    filled[:, SHUFFLED[15:]] = 0.0
+    assert out.split() == sm.load_model(model).predict(filled).tolist()
+    assert main(["evaluate", model, fewer, "--y", "kind", "--missing-columns", "zero"]) == 0
+    assert main(["predict", model, fewer, "--missing-columns", "mean"]) == 2
+
+
+def test_info_says_whether_there_are_names(paths, tmp_path, capsys):
+    model, data = paths[:2]
+    for path in (model, data):
+        assert main(["info", path, "--json"]) == 0
+        named = json.loads(capsys.readouterr().out)["feature_names"]
+        assert named == {"count": GENES, "first": [f"GENE{j}" for j in range(5)]}
+        assert main(["info", path]) == 0
+        assert "feature names count: 20, first: GENE0, GENE1, GENE2, GENE3, GENE4\n" in capsys.readouterr().out
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file["X"], file["y"] = np.eye(4), [0, 1, 0, 1]
+    assert main(["info", str(tmp_path / "plain.h5")]) == 0
+    assert "feature names none\n" in capsys.readouterr().out
+    with h5py.File(tmp_path / "plain.h5", "a") as file:
+        file["feature_names"] = np.array([b"a"])
+    assert main(["info", str(tmp_path / "plain.h5")]) == 0
+    assert "feature names none (" in capsys.readouterr().out
+
+
+def test_info_shows_the_largest_weights_by_name(paths, tmp_path, capsys):
+    model = sm.load_model(paths[0])
+    assert main(["info", paths[0], "--top", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("for the columns as stored, scaling folded in:") == 3
+    for label, weights in zip(model.classes_.tolist(), model.coef_, strict=True):
+        largest = int(np.abs(weights).argmax())
+        heading = f"weights of {label}, for the columns as stored, scaling folded in:\n"
+        assert heading + f"{weights[largest]:>12.5g}  GENE{largest}\n" in shown
+    assert main(["info", paths[0], "--top", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["top_features"] == model.top_features(2)
+    assert main(["info", paths[0], "--json"]) == 0
+    assert "top_features" not in json.loads(capsys.readouterr().out)
+    random = np.random.default_rng(0)
+    X = random.standard_normal((50, 3))
+    sm.train((X, X[:, 1] > 0)).model.save(tmp_path / "two.npz")
+    assert main(["info", str(tmp_path / "two.npz"), "--top", "1"]) == 0
+    assert "weights of True against False, for the columns as stored:" in (shown := capsys.readouterr().out)
+    assert shown.splitlines()[-1].endswith("  column 1")
+
+
+def test_top_is_for_models(paths, capsys):
+    assert main(["info", paths[1], "--top", "2"]) == 2
+    assert "--top shows the weights of a model" in capsys.readouterr().err
+    for number in ("0", "-3", "2.5"):
+        assert main(["info", paths[0], "--top", number]) == 2

@@ -213,6 +213,18 @@ def test_other_rows_are_refused(tmp_path):
         sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path), resume=True)
 
 
+def test_other_names_of_the_columns_are_refused(tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = noisy()
+    frames = [pd.DataFrame(X, columns=[f"{letter}{k}" for k in range(X.shape[1])]) for letter in "ab"]
+    sm.train((frames[0], y), passes=3, checkpoint=str(tmp_path))
+    for other in (frames[1], X):
+        with pytest.raises(sm.UsageError, match="holds a training with names of columns"):
+            sm.train((other, y), passes=3, checkpoint=str(tmp_path), resume=True)
+    model = sm.train((frames[0], y), passes=4, checkpoint=str(tmp_path), resume=True).model
+    assert model.feature_names_in_.tolist() == frames[0].columns.tolist()
+
+
 def test_a_checkpoint_is_never_overwritten_unasked(tmp_path):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
     with pytest.raises(sm.UsageError, match="holds the checkpoint of a training; add resume=True to go on"):

@@ -1,0 +1,87 @@
+"""Names of columns count in the memory budget, and are counted before they are read."""
+
+import tracemalloc
+
+import h5py
+import numpy as np
+import pytest
+
+import streammargin as sm
+from streammargin.data.hdf5_names import write_names
+from streammargin.data.hdf5_texts import TextReader
+from streammargin.data.open import open_source
+from streammargin.errors import UsageError
+from streammargin.sizes import parse_size
+
+COLUMNS, LENGTH = 4000, 2000  # 8 MB of names
+X = np.random.default_rng(0).standard_normal((20, COLUMNS)).astype(np.float32)
+Y = np.arange(20) % 2
+OPTIONS = {"solver": "sdca", "passes": 1, "tol": 0.5}
+
+
+def stored(path, letter):
+    with h5py.File(path, "w") as file:
+        file["X"], file["y"] = X, Y
+        write_names(file, np.array([f"{k:05}" + letter * LENGTH for k in range(COLUMNS)], object))
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=["a", "é", "漢", "😀"])
+def path(request, tmp_path_factory):
+    return stored(tmp_path_factory.mktemp("names") / "x.h5", request.param)
+
+
+def test_they_take_no_more_than_was_counted(path):
+    with open_source(path) as source:
+        counted = source.names_bytes()
+        tracemalloc.start()
+        names = source.feature_names()
+        held, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert len(names) == COLUMNS and held >= COLUMNS * LENGTH
+    assert peak <= counted
+
+
+def least(error):
+    return str(error.value).split('memory="')[1].split('"')[0]
+
+
+def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, monkeypatch):
+    path = stored(tmp_path / "x.h5", "a")
+    monkeypatch.setattr(TextReader, "read", lambda *given: pytest.fail("names were read"))
+    with open_source(path) as source:
+        budget = source.names_bytes()
+    with pytest.raises(UsageError, match=r"too small for .*: to read the names of its columns alone needs"):
+        sm.train(path, memory=budget, **OPTIONS)
+    with pytest.raises(UsageError, match="to read the names of its columns alone needs") as refused:
+        sm.train(path, memory="20M", **OPTIONS)
+    monkeypatch.undo()
+    # with that much it says what all of it takes, and that is enough
+    with pytest.raises(UsageError, match="the smallest plan needs") as plan:
+        sm.train(path, memory=str(parse_size(least(refused)) - (12 << 20)), **OPTIONS)
+    plain = sm.train((X, Y), **OPTIONS).model
+    assert np.array_equal(sm.train(path, memory=least(plan), **OPTIONS).model.coef_, plain.coef_)
+
+
+def test_the_plan_of_named_columns_is_larger_by_the_names(tmp_path):
+    path = stored(tmp_path / "x.h5", "a")
+    with open_source(path) as source:
+        names = source.names_bytes()
+    named = sm.train(path, **OPTIONS).history[0]["plan"]["memory_bytes"]
+    with h5py.File(path, "a") as file:
+        del file["var"]
+    assert named - sm.train(path, **OPTIONS).history[0]["plan"]["memory_bytes"] == names > COLUMNS * LENGTH
+
+
+def test_prediction_counts_them_too(tmp_path):
+    path = stored(tmp_path / "x.h5", "a")
+    model = sm.train(path, **OPTIONS).model
+    assert model.evaluate(path, memory=64 << 20)["rows"] == len(X)
+    with pytest.raises(UsageError, match="to read the names of its columns alone needs"):
+        model.evaluate(path, memory=20 << 20)
+    with h5py.File(path, "a") as file:
+        file["var/_index"][:] = file["var/_index"][:][::-1]
+    with pytest.raises(UsageError, match="to read and compare the names of its columns alone needs"):
+        model.evaluate(path, memory=parse_size("32M"))
+    model.feature_names_in_ = None  # then they are not read
+    assert model.evaluate(path, memory=20 << 20)["rows"] == len(X)

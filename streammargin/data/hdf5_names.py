@@ -75,6 +75,7 @@ def _index(file: h5py.File, table: Any, place: str, path: str, files: list[str])
         if node is None and name is not None:
             raise DataError(f"{path} has no {place}, by which its columns are named; write it again with anndata")
         return place, node
-    fields = (table.dtype.names or ()) if isinstance(table, h5py.Dataset) else ()  # anndata before 0.7
-    name = next((name for name in ("index", "_index") if name in fields), None)
+    fields = (table.dtype.fields or {}) if isinstance(table, h5py.Dataset) else {}  # anndata before 0.7
+    # of a table in one dataset, texts of variable length cannot be read
+    name = next((name for name in ("index", "_index") if name in fields and not fields[name][0].hasobject), None)
     return f"{place}/{name}", None if name is None else Field(table, name)

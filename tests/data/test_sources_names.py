@@ -77,6 +77,9 @@ OTHER = {
     "no names": nothing,
     "variances": lambda file: file.create_dataset("var", data=np.ones(COLUMNS)),
     "a group that is no table": lambda file: file.create_group("var").create_dataset("x", data=np.ones(3)),
+    "a table of texts that cannot be read": lambda file: file.create_dataset(
+        "var", data=np.array([(name, 1.0) for name in NAMES], [("index", TEXT), ("mean", "f8")])
+    ),
     "a table without names": lambda file: file.create_dataset("var", data=np.zeros(COLUMNS, [("mean", "f8")])),
 }
 
@@ -190,6 +193,22 @@ def test_frames_have_names_where_all_are_texts():
             assert found is names or found.tolist() == names
     assert open_source((X, Y)).feature_names() is None
     assert open_source(np.rec.array(X[:, :2])).feature_names() is None
+
+
+class Polars:
+    """What of a frame of polars is looked at: its columns are a list."""
+
+    def __init__(self, X, columns):
+        self._X, self.columns, self.shape = X, columns, X.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self._X
+
+
+def test_frames_of_polars_have_names():
+    model = sm.train((Polars(X, NAMES), Y)).model
+    assert model.feature_names_in_.tolist() == NAMES
+    np.testing.assert_array_equal(model.predict(Polars(X[:, ::-1], NAMES[::-1])), model.predict(Polars(X, NAMES)))
 
 
 def test_a_name_of_a_frame_that_is_no_text():

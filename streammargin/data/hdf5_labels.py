@@ -86,9 +86,9 @@ class Column:
         return total
 
     def text_bytes(self) -> int:
-        """Bytes of its texts, counted before they are read; of categories, which are held, none."""
+        """Bytes of its texts, counted before they are read; of categories, which are held, once each."""
         if self.categories is not None:
-            return 0
+            return sum(len(str(category).encode()) for category in self.categories.tolist())
         if isinstance(self.data, h5py.Dataset):
             with contextlib.closing(_reader(self.data, self.name)) as reader:
                 if isinstance(reader, TextReader):

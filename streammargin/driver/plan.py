@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streammargin.data.base import Source
+from streammargin.data.names import as_names
 from streammargin.errors import DataError, UsageError
 from streammargin.sizes import format_size
 
@@ -70,26 +71,29 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
 
 
 def check_read(source: Source, budget: int, needed: int, what: str) -> None:
-    """UsageError, before anything is read, where to read `what` alone takes more than the budget."""
+    """UsageError, before anything is read, where to read `what` takes more than the budget."""
     if needed > budget:
         # how many classes there are, and what all of it takes, is not known yet
         least = least_budget(source, needed) >> 20
         raise UsageError(
-            f"a memory budget of {format_size(budget)} is too small for {source.name}: to read {what} alone needs "
+            f"a memory budget of {format_size(budget)} is too small for {source.name}: to read {what} needs "
             f"{least}M; with `memory={least}M` or more it is told what is needed in all"
         )
 
 
 def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | None:
-    """Names of the columns (d,), None where there are none; others: bytes of the budget that are spoken for.
+    """Names of the columns (d,), None where there are none; others: bytes that are spoken for, labels say.
 
     Raises UsageError where they do not fit, DataError where they are not d texts.
     """
-    check_read(source, budget, source.names_bytes() + others, "the names of its columns")
+    beside = ", beside the labels," if others else " alone"
+    check_read(source, budget, source.names_bytes() + others, f"the names of its columns{beside}")
     names = source.feature_names()
-    if names is not None and len(names) != source.features:
+    if names is None:
+        return None
+    if np.shape(names) != (source.features,):
         raise DataError(f"{source.name} has {len(names)} names for {source.features} columns; they must agree")
-    return names
+    return names if isinstance(names, np.ndarray) and names.dtype == object else as_names(names, source.name)
 
 
 def make_plan(

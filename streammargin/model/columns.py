@@ -32,7 +32,7 @@ def match(
     stand for several columns, or are missing or unknown, UsageError where `memory` is too small to compare them.
     """
     needed = source.names_bytes() + _BYTES * (len(known) + len(given))
-    check_read(source, memory, needed, "and compare the names of its columns")
+    check_read(source, memory, needed, "and compare the names of its columns alone")
     for names, whose in ((given, source.name), (known, "the model")):
         name, times = Counter(names.tolist()).most_common(1)[0]
         if times > 1:

@@ -155,7 +155,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     own += source.names_bytes()
     held_out = None
     if options.valid is not None:
-        held_out, more = watch(_held_out(stack, options, source, feature_names, budget - own), options)
+        held_out, more = watch(_held_out(stack, options, source, feature_names, budget, own), options)
         watched += more
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
@@ -251,7 +251,7 @@ def check_served(names: Sequence[str], options: Options) -> None:
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
-    check_read(source, budget, labels, "its labels")
+    check_read(source, budget, labels, "its labels alone")
     weights = check_weights(source.sample_weight(), source)
     p = resolve_p(options.norm, source.features)
     penalty, free = make_objective(source, options, p, options.column(task.costs))
@@ -313,7 +313,7 @@ def make_objective(source: Source, options: Options, p: float, column: float) ->
 
 
 def _held_out(
-    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int
+    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
 ) -> Source:  # fmt: skip
     # labels in a file of their own are those of the rows of `source` alone
     y = options.y
@@ -325,7 +325,7 @@ def _held_out(
             "with streammargin-data convert and the same --features"
         )
     if feature_names is not None:
-        others = column_names(held_out, budget)
+        others = column_names(held_out, budget, own)
         if others is None:
             text = f"{held_out.name} has no names of columns, as {source.name} has: they are taken by position"
             LOG.warning(text, extra={"code": "columns"})

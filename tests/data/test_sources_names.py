@@ -60,7 +60,7 @@ def test_names_of_a_file(tmp_path, place):
         assert names.shape == (COLUMNS,) and names.dtype == object and names.tolist() == NAMES
         assert all(type(name) is str for name in names)
         # more than what Python says of them
-        assert source.names_bytes() >= names.nbytes + sum(map(name_size, names)) * (place != "categories")
+        assert source.names_bytes() >= names.nbytes + sum(map(name_size, names))
 
 
 def name_size(name):

@@ -51,9 +51,11 @@ def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, m
     monkeypatch.setattr(TextReader, "read", lambda *given: pytest.fail("names were read"))
     with open_source(path) as source:
         budget = source.names_bytes()
-    with pytest.raises(UsageError, match=r"too small for .*: to read the names of its columns alone needs"):
+    with pytest.raises(
+        UsageError, match=r"too small for .*: to read the names of its columns, beside the labels, needs"
+    ):
         sm.train(path, memory=budget, **OPTIONS)
-    with pytest.raises(UsageError, match="to read the names of its columns alone needs") as refused:
+    with pytest.raises(UsageError, match="to read the names of its columns, beside the labels, needs") as refused:
         sm.train(path, memory="20M", **OPTIONS)
     monkeypatch.undo()
     # with that much it says what all of it takes, and that is enough

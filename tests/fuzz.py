@@ -85,6 +85,15 @@ def _obs(path: Path) -> None:
         obs["y/categories"] = np.array(["low", "high"], dtype=h5py.string_dtype())
 
 
+def _var(path: Path) -> None:
+    """Rows whose columns have names, as this package writes them."""
+    from streammargin.data.hdf5_names import write_names
+
+    _hdf5(path, False)
+    with h5py.File(path, "a") as file:
+        write_names(file, np.array([f"gene {k}" for k in range(file["X"].shape[1])]))
+
+
 def _table(path: Path) -> None:
     """anndata's file before 0.7: obs is a table with texts, its codes have their categories in uns."""
     X, y = _rows(False)
@@ -125,7 +134,8 @@ def _npz(path: Path) -> None:
 def _model(path: Path) -> None:
     from streammargin.model.linear import LinearModel
 
-    LinearModel(np.ones((1, 8)), np.zeros(1), np.array(["a", "b"]), {"loss": "hinge"}).save(path, force=True)
+    names = np.array([f"gene {k}" for k in range(8)], object)
+    LinearModel(np.ones((1, 8)), np.zeros(1), np.array(["a", "b"]), {"loss": "hinge"}, names).save(path, force=True)
 
 
 def train(path: str) -> None:
@@ -174,6 +184,7 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[str], None]]] = {
     "virtual": ("a.h5", _virtual, train),
     "obs": ("a.h5", _obs, train),
     "table": ("a.h5", _table, train),
+    "var": ("a.h5", _var, train),
     "csr": ("a.h5", lambda path: _hdf5(path, True), train),
     "csr-gzip": ("a.h5", lambda path: _hdf5(path, True, chunks=(32,), compression="gzip"), train),
     "csc": ("a.h5", _csc, convert),

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from streammargin.data.open import is_stream
 from streammargin.driver.events import History, Listener
+from streammargin.errors import UsageError
 from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
 from streammargin.result import TrainResult, remarks
 from streammargin.training.job import train_rows
 from streammargin.training.stream import train_stream
-from streammargin.wording import Message
+from streammargin.wording import Message, shown
 
 LOG = logging.getLogger("streammargin")
 
@@ -93,9 +95,21 @@ def train(
     """
     given = locals()  # the one place that need not name every option again
     options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
+    history = History(_checked(listeners))
+    if should_stop is not None and not callable(should_stop):
+        raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
     if is_stream(data):
-        return train_stream(data, options, History(listeners), should_stop)
-    result = train_rows(data, options, History(listeners), should_stop)
+        return train_stream(data, options, history, should_stop)
+    result = train_rows(data, options, history, should_stop)
     for code, text in remarks(result):
         LOG.warning(Message(text), extra={"code": code})
     return result
+
+
+def _checked(listeners: Any) -> list[Listener]:
+    """The listeners as a list. Raises UsageError where they are no functions."""
+    with suppress(TypeError):
+        functions = list(listeners)
+        if all(callable(function) for function in functions):
+            return functions
+    raise UsageError(f"listeners must be a list of functions, not {shown(listeners)}")

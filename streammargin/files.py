@@ -10,14 +10,29 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from streammargin.errors import InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
+from streammargin.wording import shown
+
+
+def as_path(path: Any, what: str = "a path") -> str:
+    """The text of a path. Raises UsageError, which says what it is, where it is none that a system can have."""
+    try:
+        text = os.fspath(path)
+        if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
+            return text
+    except (TypeError, UnicodeError):
+        pass
+    raise UsageError(f"{what} must be text or os.PathLike, without NUL, not {shown(path)}")
+
 
 _unfinished: set[str] = set()  # hidden files and folders that this process has, or is about to make
 
 
 def check_input(path: str, kind: str = "file") -> None:
     """Raise InputMissingError unless `path` is a regular file: a pipe would be waited for and cannot be read twice."""
+    as_path(path)
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:

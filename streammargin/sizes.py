@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from streammargin.errors import UsageError
+from streammargin.wording import shown
 
 LARGEST = 1 << 60  # bytes; more is no memory
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -16,16 +17,15 @@ def parse_size(text: str | int | float) -> int:
         number: int | float
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
         if not match:
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}")
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {shown(text)}")
         number, unit = float(match[1]), _UNITS[match[2].upper()]
     else:
         try:
             number, unit = float(text), 1
-        except (TypeError, ValueError):
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {text!r}") from None
+        except (TypeError, ValueError, ArithmeticError):
+            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {shown(text)}") from None
     if not 1 <= number * unit < LARGEST:  # nan neither
-        shown = text if len(str(text)) < 40 else f"{str(text)[:40]}..."
-        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown!r}")
+        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown(text)}")
     return int(number * unit)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import Any
 
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
+LONGEST = 80  # characters of a value in a message
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
 
@@ -72,3 +74,12 @@ def one_line(text: str) -> str:
     return "".join(
         c.encode("unicode_escape").decode() if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text
     )
+
+
+def shown(value: Any) -> str:
+    """What was given, for a message: on one line, and not long."""
+    try:
+        text = one_line(repr(value))
+    except Exception:  # of an object of the user's, or an integer of thousands of digits
+        text = f"a value of the type {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

@@ -12,6 +12,9 @@ from streammargin.data.base import Buffer, Source
 from streammargin.data.names import frame_names
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+from streammargin.wording import one_line
+
+SHOWN = 20  # columns in a message
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
@@ -46,13 +49,76 @@ def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name
     )
 
 
+def refuse_masked(values: Any, name: str) -> None:
+    """DataError for a masked array that hides values, which names the first such row."""
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0]) if np.ndim(values) else 0
+        raise DataError(f"{name}: row {row} is masked; fill its values, or drop the row")
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """What the user gave as an array. Raises DataError for lists of unlike lengths, and for masked values."""
+    refuse_masked(values, name)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is no array ({one_line(str(error))}); give one of numbers") from error
+
+
+def bare(X: Any, name: str = "X") -> Any:
+    """Rows as they are, of an AnnData object its X. Raises DataError for masked values, and for what is no array."""
+    if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData, whose rows are AnnData objects, and so on without end
+        X = X.X
+    if hasattr(X, "shape") and not hasattr(X, "tocsr") and not hasattr(X, "__array__"):
+        raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
+    refuse_masked(X, name)
+    return X
+
+
+def as_rows(X: Any, name: str = "X") -> Any:
+    """Rows as an array or a SciPy sparse matrix.
+
+    Raises DataError for what is neither, and for a frame with columns that are neither numbers nor booleans, by name.
+    """
+    X = bare(X, name)
+    if hasattr(X, "tocsr"):
+        return X
+    return _frame_values(X, name) if hasattr(X, "columns") and hasattr(X, "dtypes") else as_array(X, name)
+
+
+def _frame_values(frame: Any, name: str) -> np.ndarray:
+    """The values (n, d) of a frame of pandas or polars."""
+    columns, types = list(frame.columns), list(frame.dtypes)
+    other = [column for column, kind in zip(columns, types, strict=True) if _kind(kind) not in "biuf"]
+    if other:
+        listed = ", ".join(f"{str(column)!r}" for column in other[:SHOWN])
+        more = f" and {len(other) - SHOWN} more" if len(other) > SHOWN else ""
+        raise DataError(
+            f"{name}: the columns {listed}{more} hold neither numbers nor booleans; drop them, or make numbers of them"
+        )
+    if all(isinstance(kind, np.dtype) for kind in types) and len({_kind(kind) == "b" for kind in types}) < 2:
+        return np.asarray(frame)
+    try:
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas, where NumPy would make objects
+    except TypeError:
+        return np.asarray(frame.to_numpy(), np.float64)
+
+
+def _kind(dtype: Any) -> str:
+    """NumPy's letter of a type of pandas; of polars f for any number, b for booleans, O for others."""
+    if hasattr(dtype, "kind"):
+        return str(dtype.kind)
+    return "b" if str(dtype) == "Boolean" else "f" if dtype.is_numeric() else "O"
+
+
 def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
     """Sample weights given by the user as float64, shape (rows,); DataError for anything else."""
+    given = as_array(values, "sample_weight")
     try:
-        if np.asarray(values).dtype.kind == "c":
+        if given.dtype.kind == "c":
             raise TypeError("they are complex")
-        weights = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"the sample weights of {name} are not numbers ({error}); give one number for each row"
         ) from error
@@ -82,20 +148,17 @@ class ArraySource(Source):
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
         self.name = name
         self._names = frame_names(X, name)
+        X = as_rows(X, name)
         self.sparse = hasattr(X, "tocsr")
-        if not self.sparse:
-            X = np.asarray(X) if not isinstance(X, np.ndarray) else X
         if getattr(X, "ndim", 2) != 2:
             raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
         self.rows, self.features = (int(size) for size in X.shape)
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{name} has {self.rows} rows and {self.features} columns; rows need both")
-        if np.ma.is_masked(X):
-            raise DataError(f"{name} has masked values; fill them, or drop their rows")
         self.dtype = value_dtype(X.dtype, name)
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
-        self._y = None if y is None else np.asarray(y)
+        self._y = None if y is None else as_array(y, "y")
         if self._y is not None and self._y.shape != (self.rows,):
             raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
         self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.data.arrays import as_array
 from streammargin.data.base import Source
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 
@@ -19,7 +20,7 @@ def column_groups(groups: Any, source: Source) -> np.ndarray:
     groups: an array (d,), or the name of a dataset in the source's file, FILE:NAME, FILE.npy, or a text file with an
     integer a line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
     """
-    values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else np.asarray(groups)
+    values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
     if values.shape != (source.features,):
         raise UsageError(
             f"`groups` has the shape {values.shape}, but {source.name} has {source.features} columns; give an integer "

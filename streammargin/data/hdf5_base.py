@@ -11,7 +11,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.data.arrays import as_weights, sample
+from streammargin.data.arrays import as_array, as_weights, sample
 from streammargin.data.base import Source
 from streammargin.data.hdf5_labels import LABELS, WEIGHTS, open_column
 from streammargin.data.hdf5_names import names_column, read_names
@@ -30,7 +30,8 @@ class HDF5Source(Source):
 
     def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:
         self.file, self.path, self.name = file, path, path
-        self._y, self._weight = y, sample_weight
+        self._y: Any = y if _is_name(y) else as_array(y, "y")
+        self._weight = sample_weight
         self._others: list[Any] = []
         self._files = [path]  # that hold the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}

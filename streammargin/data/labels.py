@@ -25,12 +25,51 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
     if chunk.dtype.kind in "SO":
         values = [_decoded(value, row, origin) for row, value in enumerate(chunk.tolist())]
         text = chunk.dtype.kind == "S" or any(isinstance(value, str) for value in values)
-        return np.array([str(value) for value in values] if text else values)
+        try:
+            found = np.array([str(value) for value in values] if text else values)
+        except ValueError:  # lists of unlike lengths
+            return chunk
+        return found if found.ndim == chunk.ndim else chunk
     if chunk.dtype.kind == "U":
         bad = text_fault(chunk)
         if bad >= 0:
             raise _no_text(bad, origin)
     return chunk
+
+
+def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
+    """Labels of classes as numbers, booleans or text. Raises DataError for others, and for a missing one, by row."""
+    chunk = _present(raw, origin)
+    if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
+        bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
+        what = "NaN" if np.isnan(chunk[bad]) else "infinite"
+        where, row = origin(bad)
+        raise DataError(f"{where}: the label of row {row} is {what}; drop the row or give it a label")
+    if chunk.dtype.kind not in "biufU":
+        raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
+    return chunk
+
+
+def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
+    """Labels as numbers, float64. Raises DataError, which is `why`, for others, and for one that is not finite."""
+    chunk = _present(raw, origin)
+    if chunk.dtype.kind not in "biuf":
+        raise DataError(why)
+    numbers = chunk.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if bad.size:
+        where, row = origin(int(bad[0]))
+        raise DataError(f"{where}: the label of row {row} is {numbers[bad[0]]}; drop the row or replace it")
+    return numbers
+
+
+def _present(raw: np.ndarray, origin: Origin) -> np.ndarray:
+    """`as_values`, of labels of which none is missing."""
+    missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind in "OT" else []
+    if missing:
+        where, row = origin(missing[0])
+        raise DataError(f"{where}: row {row} has no label; drop the row or give it one")
+    return as_values(raw, origin)
 
 
 def text_fault(values: np.ndarray) -> int:
@@ -84,7 +123,8 @@ def label_key(label: Any) -> str:
         except (TypeError, ValueError, OverflowError):
             continue
         if isinstance(label, str) or number == label:
-            return str(int(number)) if float(number).is_integer() else f"{number:.17g}"
+            whole = isinstance(number, int) or number.is_integer()
+            return str(int(number)) if whole else f"{number:.17g}"
     return str(label)
 
 
@@ -105,18 +145,7 @@ def census(
     number: dict = {}
     start = 0
     for raw in chunks:
-        missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind == "O" else []
-        if missing:
-            where, row = origin(start + missing[0])
-            raise DataError(f"{where}: row {row} has no label; drop the row or give it one")
-        chunk = as_values(raw, shifted(origin, start))
-        if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
-            bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
-            what = "NaN" if np.isnan(chunk[bad]) else "infinite"
-            where, row = origin(start + bad)
-            raise DataError(f"{where}: the label of row {row} is {what}; drop the row or give it a label")
-        if chunk.dtype.kind not in "biufU":
-            raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
+        chunk = class_values(raw, name, shifted(origin, start))
         if kind is not None and (kind.kind == "U") != (chunk.dtype.kind == "U"):
             # numbers in one chunk and text in another: all of them are text, wherever the chunks ended
             chunk = chunk.astype(str)
@@ -170,8 +199,10 @@ def shifted(origin: Origin, start: int) -> Origin:
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, or what pandas puts for them."""
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+    """None, NaN, or what pandas and NumPy put for them."""
+    if value is None or (isinstance(value, float) and value != value):
+        return True
+    return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 class LabelCursor:

@@ -40,7 +40,7 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         return data
     if _is_path(data):
         return _open_file(os.fspath(data), x, y, sample_weight)
-    if isinstance(data, Sequence) and data and all(_is_path(part) for part in data):
+    if isinstance(data, Sequence) and not hasattr(data, "shape") and data and all(_is_path(part) for part in data):
         return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
     if is_stream(data):
         raise UsageError(
@@ -130,7 +130,8 @@ def _is_batch(part: Any) -> bool:
 
 
 def _dimensions(array: Any) -> int:
-    return len(getattr(array, "shape", ()))
+    shape = getattr(array, "shape", ())
+    return len(shape) if isinstance(shape, tuple) else 0
 
 
 def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:

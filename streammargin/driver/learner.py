@@ -205,7 +205,7 @@ def learn_stream(
     for batch in batches:
         waited += time.perf_counter() - asked
         X, y, weights = _parts(batch, learner.batches)
-        if getattr(X, "shape", (1,))[0] > 0:
+        if not _is_empty(X):
             first = not learner.batches
             learner.learn(X, y, weights, None if max_rows is None else max_rows - learner.rows)
             if first:
@@ -238,3 +238,9 @@ def _parts(batch: Any, number: int) -> tuple[Any, Any, Any]:
     if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
         raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
     return batch[0], batch[1], batch[2] if len(batch) == 3 else None
+
+
+def _is_empty(X: Any) -> bool:
+    """Whether this is an array without rows; what is no array is for others to refuse."""
+    shape = getattr(X, "shape", None)
+    return isinstance(shape, tuple) and shape[:1] == (0,)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Source
-from streammargin.data.labels import as_values, census, label_key, shifted
+from streammargin.data.labels import census, label_key, number_values, shifted
 from streammargin.errors import DataError, UsageError
+from streammargin.wording import shown
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 COUNTED = 8  # classes that are counted one by one, of two in an eighth of the time that NumPy takes for all at once
@@ -45,7 +46,7 @@ def find_label(value: Any, classes: np.ndarray, name: str) -> int:
         if same_label(label, value):
             return position
     listed = ", ".join(map(str, classes[:20].tolist()))
-    raise UsageError(f"there is no label {value!r} in {name}; its labels are {listed}")
+    raise UsageError(f"there is no label {shown(value)} in {name}; its labels are {listed}")
 
 
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
@@ -105,20 +106,15 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
     targets = np.empty(source.rows)
     start = 0
     for raw in source.labels():
-        chunk = as_values(raw, shifted(source.label_place, start))
-        if chunk.dtype.kind not in "biuf":
-            raise DataError(
-                f"{source.name}: the labels are no numbers, which this loss is for; name numbers with `y`, or take a "
-                "loss of classes, such as `loss=hinge`"
-            )
+        chunk = number_values(
+            raw,
+            f"{source.name}: the labels are no numbers, which this loss is for; name numbers with `y`, or take a loss "
+            "of classes, such as `loss=hinge`",
+            shifted(source.label_place, start),
+        )
         if start + len(chunk) > source.rows:
             raise DataError(f"{source.name}: more labels than the {source.rows} rows")
-        part = targets[start : start + len(chunk)]
-        part[:] = chunk
-        bad = np.flatnonzero(~np.isfinite(part))
-        if bad.size:
-            where, row = source.label_place(start + int(bad[0]))
-            raise DataError(f"{where}: the label of row {row} is {part[bad[0]]}; drop the row or replace it")
+        targets[start : start + len(chunk)] = chunk
         start += len(chunk)
     if start != source.rows:
         raise DataError(f"{source.name}: {start} labels for {source.rows} rows; X and y must have the same length")

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from streammargin.data.arrays import bare, refuse_masked
 from streammargin.data.base import Source
 from streammargin.driver.events import History
 from streammargin.errors import UsageError
@@ -89,6 +90,8 @@ class Estimator(BaseEstimator):
         """Rows X, or rows and labels, as scikit-learn checks them; files are checked as they are read."""
         if from_files(X):
             return X
+        X = bare(X)
+        refuse_masked(checks.get("y"), "y")
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
 
     def _score_files(self, figure: str, X: Any, y: Any, sample_weight: Any) -> float:
@@ -99,6 +102,7 @@ class Estimator(BaseEstimator):
     def _weights(self, sample_weight: Any, X: Any) -> Any:
         if sample_weight is None:
             return None
+        refuse_masked(sample_weight, "sample_weight")
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _scorer(self, X: Any) -> LinearModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -12,14 +13,18 @@ import numpy as np
 from streammargin.answers.base import Answer
 from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor, as_values, label_key, shifted
+from streammargin.data.labels import LabelCursor, class_values, label_key, number_values, shifted
 from streammargin.data.names import equal, packed
 from streammargin.data.open import opened
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
+from streammargin.files import as_path
 from streammargin.model.columns import ERROR, checked, match
 from streammargin.model.file import NAMES, write_model
+from streammargin.sizes import parse_size
 from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
+from streammargin.specs.losses.base import has
+from streammargin.wording import shown
 
 LOG = logging.getLogger("streammargin")
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
@@ -107,6 +112,12 @@ class Model:
                 high = min(stop - start, low + rows)
                 scores = np.empty((high - low, answer.outputs))
                 answer.score(block, low, scores)
+                bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+                if bad.size:
+                    where, row = source.place(start + low + int(bad[0]))
+                    raise DataError(
+                        f"{where}: the score of row {row} is beyond the range of numbers; divide the rows by a constant"
+                    )
                 yield start + low, start + high, scores
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
@@ -133,12 +144,12 @@ class Model:
         return out
 
     def evaluate(
-        self, data: Any, *, x: str | None = None, y: Any = None, memory: int | None = None, loss: Any = None,
+        self, data: Any, *, x: str | None = None, y: Any = None, memory: str | int | None = None, loss: Any = None,
         missing_columns: str = ERROR,
     ) -> dict[str, Any]:  # fmt: skip
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
-        memory: bytes of the model and of blocks of rows; None: 96 MiB beside the model.
+        memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
         loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
         an object; None where the model was trained with an object and is given none. margin is the
         smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
@@ -149,6 +160,9 @@ class Model:
         from streammargin.kernels.predict import total_loss
 
         loss = self._loss() if loss is None else make_loss(loss)
+        memory = None if memory is None else parse_size(memory)
+        if loss is not None and not has(loss, "primal"):
+            raise UsageError(f"the loss {type(loss).__name__} has no method primal, whose mean is to be taken")
         if loss is not None and is_numeric(loss) != self.numeric:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
@@ -162,7 +176,7 @@ class Model:
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory, missing_columns):
-                raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
+                raw = class_values(labels.take(stop - start), source.name, shifted(source.label_place, start))
                 values, inverse = np.unique(raw, return_inverse=True)
                 if rest is not None:
                     numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
@@ -212,12 +226,11 @@ class Model:
 
         squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0
         mean, spread, seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
-        with opened(data, x=x, y=y) as source:
+        with opened(data, x=x, y=y) as source, np.errstate(over="ignore", invalid="ignore"):
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory, missing_columns):
-                raw = as_values(labels.take(stop - start), shifted(source.label_place, start))
-                if raw.dtype.kind not in "biuf":
-                    raise DataError(f"{source.name}: the labels are no numbers, but the model predicts numbers")
+                why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
+                raw = number_values(labels.take(stop - start), why, shifted(source.label_place, start))
                 residuals = scores[:, :1] - raw[:, None]
                 errors = np.abs(residuals[:, 0])
                 squares += float(errors @ errors)
@@ -234,7 +247,7 @@ class Model:
             "mean_squared_error": squares / rows,
             "mean_absolute_error": sizes / rows,
             "largest_error": largest,
-            "r2": 1.0 - squares / spread if spread > 0.0 else None,
+            "r2": 1.0 - squares / spread if 0.0 < spread < math.inf and squares < math.inf else None,
         }
 
     def _loss(self) -> Any:
@@ -250,4 +263,6 @@ class Model:
         arrays = {**answer.arrays(), "classes": self.classes_}
         if self.feature_names_in_ is not None:
             arrays[NAMES] = packed(self.feature_names_in_)
-        write_model(os.fspath(path), kind_of(answer), arrays, self.header, force)
+        if not isinstance(force, (bool, np.bool_)):
+            raise UsageError(f"force must be True or False, not {shown(force)}")
+        write_model(as_path(path), kind_of(answer), arrays, self.header, bool(force))

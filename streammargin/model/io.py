@@ -12,7 +12,7 @@ from streammargin.answers.linear import LinearAnswer
 from streammargin.data.labels import text_fault
 from streammargin.data.names import unpacked
 from streammargin.errors import DataError, UsageError
-from streammargin.files import replacing
+from streammargin.files import as_path, replacing
 from streammargin.model.base import Model
 from streammargin.model.file import read_model
 from streammargin.model.linear import LinearModel
@@ -30,7 +30,7 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
 
     Raises InputMissingError, DataError, and UsageError where it needs more memory, before it is read.
     """
-    path = os.fspath(path)
+    path = as_path(path)
     kind, (*arrays, classes), stored, header = read_model(
         path, "classes", None if memory is None else parse_size(memory)
     )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from streammargin.errors import UsageError
+from streammargin.files import as_path
 from streammargin.sizes import parse_size
+from streammargin.wording import shown
 
 
 class Kind:
@@ -67,10 +69,33 @@ class Column(Read):
 
 
 @dataclass(frozen=True)
+class Folder(Name):
+    """The path of a directory."""
+
+    def check(self, name: str, value: Any) -> str:
+        return as_path(value, f"`{name}`")
+
+
+@dataclass(frozen=True)
+class Label(Name):
+    """One label."""
+
+    def check(self, name: str, value: Any) -> Any:
+        if not _is_label(value):
+            raise UsageError(f"`{name}` must be a label, and {shown(value)} is none")
+        return value
+
+
+@dataclass(frozen=True)
 class Text(Kind):
     """A text that a solver reads."""
 
     metavar: str
+
+    def check(self, name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise UsageError(f"`{name}` must be text, not {shown(value)}")
+        return value
 
 
 @dataclass(frozen=True)
@@ -80,17 +105,26 @@ class Word(Kind):
     choices: Sequence[str]
 
     def check(self, name: str, value: Any) -> Any:
-        if value not in self.choices:
+        if not isinstance(value, str) or value not in self.choices:
             listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
-            raise UsageError(f"`{name}` must be {listed}, not {value!r}")
+            raise UsageError(f"`{name}` must be {listed}, not {shown(value)}")
         return value
 
 
 @dataclass(frozen=True)
 class Listed(Kind):
-    """A word of a table that says by itself which words there are."""
+    """A word of a table that says by itself which words there are, or an object of the user's.
 
+    check_object: raises UsageError for an object that is none.
+    """
+
+    check_object: Callable[[Any], Any]
     choices: Sequence[str]
+
+    def check(self, name: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            self.check_object(value)
+        return value
 
 
 @dataclass(frozen=True)
@@ -114,9 +148,9 @@ class Number(Kind):
             given = float(value)
             if not self.fits(given):
                 raise ValueError
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, ArithmeticError):  # an integer or a decimal beyond all floats
             words = "".join(f" or the word {word}" for word in self.words)
-            raise UsageError(f"`{name}` must be {self.what}{words}, not {value!r}") from None
+            raise UsageError(f"`{name}` must be {self.what}{words}, not {shown(value)}") from None
         return given
 
 
@@ -128,6 +162,9 @@ class Exponent(Kind):
 
     def read(self, text: str) -> float | str:
         return text if text == "sparse" else read_number(text)
+
+    def check(self, name: str, value: Any) -> float | str:
+        return Number("a number in (1, 2]", words=("sparse",)).check(name, value)
 
 
 @dataclass(frozen=True)
@@ -143,8 +180,8 @@ class Costs(Kind):
         several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
         costs = [Number().check(name, cost) for cost in (value if several else [value])]
         if not costs or not all(cost > 0.0 for cost in costs):
-            shown = ", ".join(f"{cost:g}" for cost in costs) or repr(value)
-            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {shown}")
+            listed = ", ".join(f"{cost:g}" for cost in costs) or shown(value)
+            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {listed}")
         if len(costs) > 1 and math.inf in costs:
             raise UsageError(f"`{name}=inf` cannot be mixed with finite values; train the hard margin by itself")
         return costs
@@ -164,7 +201,7 @@ class Whole(Kind):
 
     def check(self, name: str, value: Any) -> int:
         if not isinstance(value, numbers.Integral) or value < self.least:
-            raise UsageError(f"`{name}` must be a whole number and at least {self.least}, not {value!r}")
+            raise UsageError(f"`{name}` must be a whole number and at least {self.least}, not {shown(value)}")
         return int(value)
 
 
@@ -174,7 +211,7 @@ class Switch(Kind):
 
     def check(self, name: str, value: Any) -> bool:
         if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
-            raise UsageError(f"`{name}` must be True, False or None, not {value!r}")
+            raise UsageError(f"`{name}` must be True, False or None, not {shown(value)}")
         return bool(value)
 
 
@@ -214,12 +251,13 @@ class Labels(Kind):
         return labels
 
     def check(self, name: str, value: Any) -> list[Any]:
-        labels = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else []
+        several = isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
+        labels = list(value) if several else []
         if not labels:
-            raise UsageError(f"`{name}` must be a list of labels, not {value!r}")
+            raise UsageError(f"`{name}` must be a list of labels, not {shown(value)}")
         for label in labels:
-            if label is None or isinstance(label, (list, tuple)) or getattr(label, "ndim", 0) > 0 or label != label:
-                raise UsageError(f"`{name}` must be labels, and {label!r} is none")
+            if not _is_label(label):
+                raise UsageError(f"`{name}` must be labels, and {shown(label)} is none")
         return labels
 
 
@@ -241,14 +279,29 @@ class Factors(Kind):
         return table
 
     def check(self, name: str, value: Any) -> Any:
-        if value == "balanced" and isinstance(value, str):
+        if isinstance(value, str) and value == "balanced":
             return value
         if not isinstance(value, Mapping):
-            raise UsageError(f"`{name}` must be balanced or a factor for each label, not {value!r}")
+            raise UsageError(f"`{name}` must be balanced or a factor for each label, not {shown(value)}")
         for label, factor in value.items():
+            if not _is_label(label):
+                raise UsageError(f"`{name}` must be a factor for each label, and {shown(label)} is none")
             if not 0.0 < Number().check(name, factor) < math.inf:
-                raise UsageError(f"the class weight of {label!r} must be a positive number, not {factor!r}")
+                raise UsageError(f"the class weight of {shown(label)} must be a positive number, not {shown(factor)}")
         return value
+
+
+def _is_label(value: Any) -> bool:
+    """Whether this is one value, and none of those that stand for a missing one."""
+    if value is None or isinstance(value, (list, tuple, dict, set)) or getattr(value, "ndim", 0) > 0:
+        return False
+    if type(value).__name__ in ("MaskedConstant", "NAType"):  # NumPy's and pandas', without importing them
+        return False
+    try:
+        str(value)  # as models and logs hold it; not of an integer of thousands of digits
+        return bool(value == value)
+    except (TypeError, ValueError, ArithmeticError):  # a signalling nan, say
+        return False
 
 
 def read_number(text: str) -> float:

@@ -20,10 +20,11 @@ from streammargin.options.kinds import (
     Dataset,
     Exponent,
     Factors,
+    Folder,
     Kind,
+    Label,
     Labels,
     Listed,
-    Name,
     Number,
     Read,
     Rows,
@@ -34,8 +35,8 @@ from streammargin.options.kinds import (
     Word,
     YesNo,
 )
-from streammargin.solvers.registry import names
-from streammargin.specs.losses import LOSSES, loss_text
+from streammargin.solvers.registry import make_solver, names
+from streammargin.specs.losses import LOSSES, loss_text, make_loss
 from streammargin.specs.losses.base import Given
 from streammargin.specs.penalties import DEFAULT, PENALTIES
 
@@ -81,11 +82,12 @@ class Options:
     """What was asked for, checked. None: the default that the help names. Raises UsageError, which names the option."""
 
     # fmt: off
-    solver: Any = option("auto", Listed(list(names())), "problem", ANYWHERE,
+    solver: Any = option("auto", Listed(make_solver, list(names())), "problem", ANYWHERE,
         "the method; auto: by C, norm and multiclass, and the model names the one taken")
-    loss: Any = option(None, Listed(sorted(LOSSES)), "problem", LOSS, "of the margin, y x.w (default: the solver's, "
-        "hinge for most); or of labels that are numbers y, by x.w - y: squared_error (default of MarginRegressor), "
-        "absolute_error, epsilon_insensitive, quantile; interpolate: w is the smallest with |x.w - y| <= epsilon")
+    loss: Any = option(None, Listed(make_loss, sorted(LOSSES)), "problem", LOSS, "of the margin, y x.w (default: the "
+        "solver's, hinge for most); or of labels that are numbers y, by x.w - y: squared_error (default of "
+        "MarginRegressor), absolute_error, epsilon_insensitive, quantile; interpolate: w is the smallest with "
+        "|x.w - y| <= epsilon")
     width: float = option(1.0, Number("a positive number", lambda value: 0.0 < value < math.inf), "problem", HINGES,
         "of the smoothed hinge")
     slope: float = option(2.0, Number("a number above 1", lambda value: 1.0 < value < math.inf, metavar="A"), "problem",
@@ -116,7 +118,7 @@ class Options:
         "columns, in one pass, folded into the weights; sparse columns are never centred")
     class_weight: str | Mapping[Any, float] | None = option(None, Factors(), "problem", CLASSES,
         "factors of C, by label; balanced: inverse to the weight of the class")
-    positive: Any = option(None, Name("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER, "this class against the rest")
+    positive: Any = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER, "this class against the rest")
     classes: Sequence[Any] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
         "only these classes; of a stream, all that may come")
     multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
@@ -144,7 +146,7 @@ class Options:
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bounds all that grows with the data (512M = 512 x 2^20)")
     seed: int = option(0, Whole(0), "resources", CALLS | Where.STREAM, "of whatever is drawn")
-    checkpoint: str | None = option(None, Name("DIR"), "run", ROWS,
+    checkpoint: str | None = option(None, Folder("DIR"), "run", ROWS,
         "directory to go on from after the training was killed; exit code 75: stopped early, with a checkpoint")
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "run", ROWS, "between two checkpoints; more where they would take over 2% of the time")

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from streammargin.errors import UsageError
+from streammargin.wording import shown
 
 if TYPE_CHECKING:
     from streammargin.solvers.base import Solver
@@ -47,8 +48,8 @@ def make_solver(name: str | Solver) -> Solver:
         from streammargin.solvers import base
 
         if not isinstance(name, base.Solver):
-            raise UsageError(f"`solver` must be a name or a Solver, not {name!r}")
+            raise UsageError(f"`solver` must be a name or a Solver, not {shown(name)}")
         return name
     if name not in SOLVERS:
-        raise UsageError(f"unknown solver {name!r}; the solvers are {', '.join(names())}")
+        raise UsageError(f"unknown solver {shown(name)}; the solvers are {', '.join(names())}")
     return importlib.import_module(f"streammargin.solvers.{name.replace('-', '_')}").Method()

@@ -44,6 +44,7 @@ from typing import Any
 
 from streammargin.errors import UsageError
 from streammargin.specs.losses.base import Given, Maker, has
+from streammargin.wording import shown
 
 
 def _load() -> dict[str, Maker]:
@@ -66,7 +67,7 @@ def make_loss(name: Any, width: float = 1.0, **numbers: float) -> Any:
     if not isinstance(name, str):
         return _own_loss(name, given)
     if name not in LOSSES:
-        raise UsageError(f"unknown loss {name!r}; the losses are {', '.join(sorted(LOSSES))}")
+        raise UsageError(f"unknown loss {shown(name)}; the losses are {', '.join(sorted(LOSSES))}")
     maker = LOSSES[name]
     for option, value, default in zip(Given._fields, given, Given(), strict=True):
         if option != "width" and option not in maker.takes and value != default:
@@ -77,7 +78,8 @@ def make_loss(name: Any, width: float = 1.0, **numbers: float) -> Any:
 
 def _own_loss(loss: Any, given: Given) -> Any:
     if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
-        raise UsageError(f"`loss` must be a name or a NamedTuple of floats with the methods of a loss, not {loss!r}")
+        named = "a name or a NamedTuple of floats with the methods of a loss"
+        raise UsageError(f"`loss` must be {named}, not {shown(loss)}")
     if given != Given():
         named = ", ".join(f"`{name}`" for name in Given._fields)
         raise UsageError(f"{named} belong to losses that are named; give the loss its own numbers")

@@ -16,6 +16,7 @@ from streammargin.data.arrays import value_dtype
 from streammargin.data.kinds import kind_of
 from streammargin.data.labels import LabelCursor
 from streammargin.errors import DataError, UsageError
+from streammargin.files import check_apart
 
 # name of a format: its module; first bytes are looked at in this order, and text that is nothing else is svmlight
 FORMATS = {
@@ -110,6 +111,7 @@ def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, ask
     column, other = open_column(y, home, path)
     if other is not None:
         asked.opened.callback(other.close)
+    check_apart({"the output": asked.near}, column.files)
     cursor = LabelCursor(column.chunks(1 << 16))
     seen = 0
     for batch in found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import h5py
 import numpy as np
@@ -19,6 +18,7 @@ from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.data.hdf5_storage import opened
 from streammargin.data.open import open_source
 from streammargin.errors import DataError, StreamMarginError
+from streammargin.files import check_apart
 
 TEXT, SUFFIXES = False, (".h5", ".hdf5", ".h5ad")
 
@@ -37,19 +37,22 @@ def read(text: Text, asked: Asked) -> Found:
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     if by_column:
         file = asked.opened.enter_context(opened(path))
-        stored, width, found = _csc_group(look_up(file, x or "X", path), path, asked)
+        stored, width, found = _csc_group(file, x or "X", path, asked)
         name = y or ("y" if "y" in file else None)
         return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path))
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype)
 
 
-def _csc_group(group: Any, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:
+def _csc_group(file: h5py.File, x: str, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:
     """A csc_matrix group of an HDF5 file as batches of rows."""
+    files: list[str] = []  # that links lead to
+    group = look_up(file, x, path, files)
     with decoding(path):
         shape = attribute(group, "shape", "h5sparse_shape")
         rows, columns = check_shape(shape, f"{path}: {group.name}")
-        parts = {name: look_up(group, name, path) for name in ("data", "indices", "indptr")}
+        parts = {name: look_up(group, name, path, files) for name in ("data", "indices", "indptr")}
+        check_apart({"the output": asked.near}, files)
         for name, part in parts.items():
             if not isinstance(part, h5py.Dataset) or part.ndim != 1:
                 raise DataError(f"{path}: {group.name} has no 1-dimensional dataset {name}; write the file again")

@@ -22,6 +22,7 @@ from streammargin.files import check_input, short_reason
 
 OBS = "obs"  # anndata's table of what is known of each row
 MOST = 20  # names in a message
+CATEGORIES = 16 << 20  # bytes at most of the names of classes, of which there may be 32,767 that rows have
 LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
 
 
@@ -158,8 +159,11 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
 
 
 def _all(node: Any, name: str) -> np.ndarray:
-    """All values of a short column."""
-    parts = list(Column(node, name, ()).chunks(1 << 16))
+    """All values of a short column. DataError for one that says that it is long."""
+    column = Column(node, name, ())
+    if column.length * column.data.dtype.itemsize > CATEGORIES:
+        raise DataError(f"{name} has {column.length} categories, too many for labels; leave out those that no row has")
+    parts = list(column.chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
 
 

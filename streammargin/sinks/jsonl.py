@@ -64,11 +64,12 @@ class JsonLines:
         if self.file is sys.stdout:
             return
         if os.fstat(self.file.fileno()).st_size:
+            left = mark["bytes"] if mark else 0
             with open(self.path, "rb") as file:
-                start = file.read(mark["bytes"]) if mark else b""
-            self._digest.update(start)
-            self._size = len(start)
-            if mark is None or self.mark() != mark:
+                while left > 0 and (piece := file.read(min(left, 1 << 20))):  # not all that the mark says at once
+                    self._digest.update(piece)
+                    self._size, left = self._size + len(piece), left - len(piece)
+            if self.mark() != mark:
                 raise UsageError(f"the log {self.path} is not the one of the training that goes on; name another one")
             self.file.seek(self._size)
             self.file.truncate()

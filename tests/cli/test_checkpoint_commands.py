@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from conftest import call
 from data_tools.generate import generate
 from streammargin.cli.main import main
 from streammargin.driver.checkpoint import SLOTS
+from streammargin.errors import UsageError
+from streammargin.sinks.jsonl import JsonLines
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
 AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast the machine
@@ -247,3 +250,17 @@ def test_a_list_of_another_kind_is_not_replaced_by_that_of_outputs(text, blobs_f
     done = call("train", blobs_file, "--checkpoint", tmp_path, "-o", tmp_path / "m.npz", "-q")
     assert done.returncode == 73 and "is no list of outputs of a training" in done.stderr, done.stderr
     assert (tmp_path / "outputs.json").read_text() == text and not (tmp_path / "m.npz").exists()
+
+
+def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):
+    (tmp_path / "log").write_text("{}\n" * 100)
+    log = JsonLines(str(tmp_path / "log"), kept=True)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="is not the one of the training that goes on"):
+            log.go_on({"bytes": 1 << 30, "digest": ""}, [])
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+        log.close()
+    assert (tmp_path / "log").read_text() == "{}\n" * 100

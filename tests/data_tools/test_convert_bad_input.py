@@ -192,6 +192,23 @@ def test_csc_of_old_anndata_is_converted(tmp_path):
     assert same(stored(tmp_path / "out.h5")[0], X)
 
 
+def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):
+    X = random_matrix(3).tocsc()
+    inside, far = old_csc(tmp_path / "in.h5", X), old_csc(tmp_path / "far.h5", X)
+    with h5py.File(far, "a") as file:
+        file["y"] = np.arange(X.shape[0])
+    before = (tmp_path / "far.h5").read_bytes()
+    for part in ("X/data", "X", "y"):
+        with h5py.File(inside, "a") as file:
+            if part in file:
+                del file[part]
+            file[part] = h5py.ExternalLink("far.h5", f"/{part}")
+        with pytest.raises(UsageError, match=r"the output .*far\.h5 is an input as well"):
+            convert(inside, far, force=True)
+        assert (tmp_path / "far.h5").read_bytes() == before
+        old_csc(inside, X)
+
+
 def test_broken_csc_groups_are_named(tmp_path):
     X, out = random_matrix(3).tocsc(), str(tmp_path / "out.h5")
     with pytest.raises(DataError, match="the shape of the matrix is None"):

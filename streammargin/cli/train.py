@@ -158,7 +158,7 @@ def run(options: argparse.Namespace) -> int:
     if options.log_json:
         began = None if log is None else functools.partial(outputs.record_start, log)
         lines = JsonLines(options.log_json, kept=options.checkpoint is not None, began=began)
-    sinks = _Sinks(Console(verbosity, max_seconds=options.max_seconds), lines)
+    sinks = _Sinks(Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None), lines)
     handler = _Warnings(sinks.publish)
     logging.getLogger("streammargin").addHandler(handler)
     try:

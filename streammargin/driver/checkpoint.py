@@ -169,7 +169,9 @@ class Checkpoint:
         return os.path.join(self.folder, name)
 
     def _compare(self, saved: dict[str, Any], lowered: bool) -> None:
-        for name in sorted(saved.keys() | self.identity.keys()):
+        # the solver decides much else, and much decides the blocks
+        order = sorted(saved.keys() | self.identity.keys(), key=lambda name: (name == PLAN, name != "solver", name))
+        for name in order:
             if name == PLAN and lowered:  # vectors may be wider, and leave blocks less room
                 continue
             then, now = saved.get(name), self.identity.get(name)

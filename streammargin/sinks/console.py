@@ -59,14 +59,21 @@ class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
     verbosity: -1 warnings only, 0 progress and summary, 1 every pass and certificate as well.
+    logged: whether the run has a log, of which messages may speak.
     """
 
-    def __init__(self, verbosity: int = 0, stream: TextIO | None = None, max_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        verbosity: int = 0,
+        stream: TextIO | None = None,
+        max_seconds: float | None = None,
+        logged: bool = False,
+    ) -> None:
         self.stream = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # pythonw has none
         self.verbosity = verbosity
         self.bar = self.stream.isatty() and os.environ.get("TERM") != "dumb"
         self.color = self.bar and "NO_COLOR" not in os.environ
-        self.max_seconds = max_seconds
+        self.max_seconds, self.logged = max_seconds, logged
         self._last = self._started = time.monotonic()
         self._open = False
         self._gap = ""
@@ -213,7 +220,8 @@ class Console:
         for line in _table(shown, event.get("C"), self._judged):
             self._line(line)
         if len(shown) < len(trials):
-            self._line(f"{len(trials) - len(shown)} more values of C stand in the log")
+            where = "stand in the log" if self.logged else "are shown by verbose output"
+            self._line(f"{len(trials) - len(shown)} more values of C {where}")
         if event.get("zeros"):
             self._line(f"{counted(len(event['zeros']), 'column')} proven to have the weight 0 in every solution")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")

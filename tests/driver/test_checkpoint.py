@@ -204,6 +204,17 @@ def test_another_training_is_refused_by_name(change, named, tmp_path):
         train("sdca", str(tmp_path), resume=True, **change)
 
 
+@pytest.mark.parametrize("other", ["perceptron", "newton", "asdca"])
+def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.standard_normal((40_000, 100)).astype(np.float32)
+    data = write_h5(tmp_path / "data.h5", X, np.sign(X[:, 0] + random.standard_normal(40_000)))
+    points = str(tmp_path / "points")
+    sm.train(data, solver="sdca", passes=1, memory="18M", checkpoint=points)
+    with pytest.raises(sm.UsageError, match=f"with solver 'sdca', and this one has '{other}'"):
+        sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points, resume=True)
+
+
 def test_other_rows_are_refused(tmp_path):
     X, y = noisy()
     sm.train((X, y), passes=3, checkpoint=str(tmp_path))

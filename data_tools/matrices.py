@@ -117,6 +117,11 @@ def by_columns(
     with temporary_folder(near) as folder:
         spill = Spill(folder)
         for first, indptr in spans(take, columns, entries, path):
+            sizes = np.diff(indptr)
+            if sizes.max() > rows:  # before as many are parked as a small file may say that it has
+                number = int(sizes.argmax())
+                what = f"column {first + number} has {sizes[number]} values in {rows} rows"
+                raise DataError(f"{path}: {what}; sum the duplicates first")
             for start in range(int(indptr[0]), int(indptr[-1]), _ENTRIES):
                 size = min(_ENTRIES, int(indptr[-1]) - start)
                 data, row = take("data", size), take("indices", size).astype(np.int64)

@@ -76,7 +76,7 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
             continue
         for other in inputs:
             if other is not None and same_file(path, other):
-                raise UsageError(f"{what} {path} is an input as well ({other}); name another one")
+                raise UsageError(f"{what} {path} is an input as well ({other}); name another output")
         for other, before in seen.items():
             if same_file(path, before):
                 raise UsageError(f"{what} {path} and {other} are the same file; name two files")

@@ -1,6 +1,7 @@
 """Input that is nearly right: refused in one sentence that names the place, or read for what it is; never misread."""
 
 import gzip
+import os
 import subprocess
 import sys
 
@@ -190,6 +191,14 @@ def test_csc_of_old_anndata_is_converted(tmp_path):
     X = random_matrix(3).tocsc()
     convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
     assert same(stored(tmp_path / "out.h5")[0], X)
+
+
+def test_a_column_of_more_values_than_rows_is_refused_before_they_are_sorted(tmp_path, monkeypatch):
+    monkeypatch.setattr("data_tools.spill.Spill.append", lambda *given: pytest.fail("they are parked"))
+    X = sp.csc_matrix((np.ones(5), np.zeros(5, int), [0, 0, 5]), shape=(3, 2))
+    with pytest.raises(DataError, match="column 1 has 5 values in 3 rows; sum the duplicates first"):
+        convert(old_csc(tmp_path / "in.h5", X), str(tmp_path / "out.h5"))
+    assert os.listdir(tmp_path) == ["in.h5"]
 
 
 def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):

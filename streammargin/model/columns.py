@@ -13,7 +13,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.wording import counted, one_line
 
 ERROR, ZERO = "error", "zero"  # what columns are that the rows lack
-_BYTES = 200  # of a name in the tables that it is looked up in
+_BYTES = 120  # of a name in the table that it is looked up in, while that grows
 
 
 def checked(missing_columns: str) -> str:
@@ -31,11 +31,11 @@ def match(
     known (d,): the model's names; given: those of the source, which are not the same list. Raises DataError where names
     stand for several columns, or are missing or unknown, UsageError where `memory` is too small to compare them.
     """
-    needed = source.names_bytes() + _BYTES * (len(known) + len(given))
+    needed = source.names_bytes() + _BYTES * max(len(known), len(given))
     check_read(source, memory, needed, "and compare the names of its columns alone")
     for names, whose in ((given, source.name), (known, "the model")):
-        name, times = Counter(names.tolist()).most_common(1)[0]
-        if times > 1:
+        if len(set(names)) < len(names):
+            name, times = Counter(names).most_common(1)[0]
             raise DataError(
                 f"{whose} has {times} columns of the name {one_line(name)}, and the names of {source.name} are not the "
                 "same list as the model's; give every column a name of its own"

@@ -83,7 +83,8 @@ def test_prediction_counts_them_too(tmp_path):
         model.evaluate(path, memory=20 << 20)
     with h5py.File(path, "a") as file:
         file["var/_index"][:] = file["var/_index"][:][::-1]
-    with pytest.raises(UsageError, match="to read and compare the names of its columns alone needs"):
-        model.evaluate(path, memory=parse_size("32M"))
+    words = "to read and compare the names of its columns alone needs"
+    with open_source(path) as source, pytest.raises(UsageError, match=words):
+        model.evaluate(source, memory=source.names_bytes() + COLUMNS)
     model.feature_names_in_ = None  # then they are not read
     assert model.evaluate(path, memory=20 << 20)["rows"] == len(X)

@@ -10,6 +10,8 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.data.hdf5_names import write_names
+from streammargin.data.open import open_source
+from streammargin.model.columns import match
 from streammargin.model.file import write_model
 from streammargin.model.io import export_liblinear
 from streammargin.model.linear import LinearModel
@@ -163,6 +165,21 @@ def test_a_name_of_two_columns_goes_by_position_only(model, tmp_path):
             model.predict(other, missing_columns=mode)
     with pytest.raises(sm.DataError, match="the model has 2 columns of the name A"):
         model.predict(named(tmp_path / "unique.h5", X, NAMES))
+
+
+def test_looking_names_up_takes_no_more_than_is_counted(model):
+    import tracemalloc
+
+    count = 30_000
+    known = np.array([f"gene {k}" for k in range(count)], object)
+    source = open_source(np.zeros((1, count)))
+    for given in (known[::-1], known[::-1][1:]):
+        tracemalloc.start()
+        match(known, given, source, 1 << 30, "zero")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        with pytest.raises(sm.UsageError, match="compare the names of its columns"):
+            match(known, given, source, peak - 16 * count, "zero")  # the order itself is no larger than the weights
 
 
 def test_trained_on_a_file_and_asked_with_frames(tmp_path):

@@ -72,7 +72,8 @@ def train(
     Parameters
     ----------
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
-        Rows (n, d); y and sample_weight beside arrays are arrays (n,), s_i >= 0.
+        Rows (n, d); y and sample_weight beside arrays are arrays (n,), s_i >= 0. Names of columns, of a frame or in a
+        file, are kept by the model, which finds its columns by them.
     {options}
     listeners : callables that take every event, a dict
     should_stop : called between blocks; anything but None ends the run with the model so far

@@ -60,7 +60,8 @@ class MarginRegressor(Regressor):
     """Linear regression with a loss and a penalty of one's choice, trained until a certificate proves the tolerance.
 
     The minimiser of R(w) + C sum_i s_i phi(y_i - x_i.w - b). Wherever rows X are asked for, the path of a file, a list
-    of paths (shards) or a Source is streamed instead.
+    of paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order of those in
+    `fit`; those of files are matched by name, whatever their order.
 
     Parameters
     ----------
@@ -92,7 +93,8 @@ class InterpolatingRegressor(Regressor):
     """The weights of smallest lp norm with |x_i.w + b - y_i| <= epsilon for every row.
 
     Rows that contradict each other have no such weights: fit then warns. Wherever rows X are asked for, the path of a
-    file, a list of paths (shards) or a Source is streamed instead.
+    file, a list of paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order
+    of those in `fit`; those of files are matched by name, whatever their order.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from data_tools.formats import FORMATS, Asked, format_named, format_of
+from data_tools.formats import FORMATS, Asked, Found, check_options, format_named, format_of
+from data_tools.like import columns_of_model
 from data_tools.rows import Batch
 from data_tools.textfile import Text
 from data_tools.writer import writing
@@ -29,8 +30,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=int, metavar="D", help="columns (svmlight default: the largest index)")
     parser.add_argument("--dtype", choices=["float32", "float64"],
                         help="of the values; default float32 for text, as stored for NPZ and HDF5")  # fmt: skip
-    parser.add_argument("--label-column", metavar="N|NAME",
-                        help="of CSV, from 0, -1 the last; default: label, class, target, y or last")  # fmt: skip
+    label = parser.add_mutually_exclusive_group()
+    label.add_argument("--label-column", metavar="N|NAME",
+                       help="of CSV, from 0, -1 the last; default: label, class, target or y")  # fmt: skip
+    label.add_argument("--no-label", dest="label", action="store_false", help="of CSV: all columns are values")
+    parser.add_argument("--separator", metavar="C", help="of CSV, between fields; `tab` is one; default a comma")
+    parser.add_argument("--like", metavar="MODEL",
+                        help="the columns that MODEL was trained on, those of CSV in its order")  # fmt: skip
     parser.add_argument("--zero-based", action="store_true", help="svmlight indices count from 0")
     parser.add_argument("--x", metavar="NAME", help="rows inside an HDF5 file (default X)")
     parser.add_argument("--y", metavar="NAME|FILE:NAME|FILE.npy", help="labels for NPZ and HDF5")
@@ -43,8 +49,8 @@ def run(options: argparse.Namespace) -> str:
     """Convert the file given on the command line; returns what to say about it."""
     rows, features, nnz = convert(
         options.input, options.output, format=options.format, features=options.features, dtype=options.dtype,
-        label_column=options.label_column, zero_based=options.zero_based, x=options.x, y=options.y,
-        memory=options.memory, force=options.force,
+        label_column=options.label_column, label=options.label, separator=options.separator, like=options.like,
+        zero_based=options.zero_based, x=options.x, y=options.y, memory=options.memory, force=options.force,
     )  # fmt: skip
     return f"{options.output}: {rows} rows, {features} columns, {nnz} stored values"
 
@@ -56,7 +62,10 @@ def convert(
     format: str | None = None,
     features: int | None = None,
     dtype: str | None = None,
-    label_column: str | None = None,
+    label_column: str | int | None = None,
+    label: bool = True,
+    separator: str | None = None,
+    like: str | None = None,
     zero_based: bool = False,
     x: str | None = None,
     y: str | None = None,
@@ -65,40 +74,43 @@ def convert(
 ) -> tuple[int, int, int]:
     """Write `input` as an HDF5 file that can be streamed; returns (rows, columns, stored values).
 
+    label_column: of CSV, a name or a number; label: whether there is one; like: a model file, whose columns are taken.
+    What CSV's label was taken to be, and doubts about its columns, are said to the log.
     Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
     """
     if features is not None and not 0 < features < 2**31:
         raise UsageError(f"`features` must lie between 1 and {2**31 - 1}, not {features}")
+    if features is not None and like is not None:
+        raise UsageError("`like` says how many columns there are; leave `features` out")
+    if label_column is not None and not label:
+        raise UsageError("`label_column` names a label, and `label=False` says that there is none; leave one out")
     check_output(output, force)
-    check_apart({"the output": output}, files_read([input], **read_by({"x": x, "y": y})))
+    check_apart({"the output": output}, [like, *files_read([input], **read_by({"x": x, "y": y}))])
     if not os.path.exists(input):
         raise InputMissingError(f"{input}: no such file")
     if os.path.isdir(input):
         raise InputMissingError(f"{input} is a directory; name a file")
+    trained = None if like is None else columns_of_model(like)
     with contextlib.ExitStack() as stack:
+        asked = Asked(
+            features=features if trained is None else trained.features,
+            label_column=None if label_column is None else str(label_column),
+            label=label, separator=separator, like=trained, zero_based=zero_based, x=x, y=y,
+            memory=parse_size(memory), near=output, opened=stack,
+        )  # fmt: skip
         text = stack.enter_context(Text(input))
         if not text.start:
             raise DataError(f"{input} is empty")
-        kind = format or format_of(text)
+        kind = format or format_of(text, asked)
         reader = format_named(kind)
+        check_options(asked, kind, input)
         if not reader.TEXT and not os.path.isfile(input):
             raise DataError(f"{input} is a pipe, and {kind.upper()} is not read front to back; name a file")
-        asked = Asked(features, label_column, zero_based, x, y, parse_size(memory), output, stack)
         found = reader.read(text, asked)
-        width = found.features
-        if features is not None:
-            if width is not None and width > features:
-                raise UsageError(f"{input} has {width} columns, more than `features={features}`")
-            width = features
         first = next(found.batches, None)
         if first is None or first.rows == 0:
             raise DataError(f"{input} has no rows")
-        if first.X is not None and (width is None or width > first.X.shape[1]):
-            if width is not None:
-                raise UsageError(f"`features={width}` widens sparse data only; {input} has {first.X.shape[1]} columns")
-            width = first.X.shape[1]
-        if first.X is not None and width is not None and width < first.X.shape[1]:
-            raise UsageError(f"{input} has {first.X.shape[1]} columns, more than `features={width}`")
+        width = _width(found, first, asked, input)
         kept = np.dtype(dtype) if dtype else found.dtype
         with writing(output, force, kept, found.sparse, width) as writer:
             _append(writer, first, kept, input)
@@ -108,6 +120,20 @@ def convert(
                 raise DataError(f"{input} has no values at all; give the number of columns with `features`")
     columns = width if width is not None else writer.widest
     return writer.rows, columns, writer.nnz if found.sparse else writer.rows * columns
+
+
+def _width(found: Found, first: Batch, asked: Asked, path: str) -> int | None:
+    """The columns of the output; None where only the last row will tell. Raises UsageError where they do not fit."""
+    stored = found.features if first.X is None else first.X.shape[1]
+    wanted = asked.features
+    if stored is None or wanted is None:
+        return wanted if stored is None else stored
+    option = f"`features={wanted}`" if asked.like is None else f"`like={asked.like.path}`, which has {wanted}"
+    if stored > wanted:
+        raise UsageError(f"{path} has {stored} columns, more than {option}")
+    if stored < wanted and first.X is not None:
+        raise UsageError(f"{path} has {stored} columns, and only sparse data is widened to {option}")
+    return wanted
 
 
 def _append(writer: Any, batch: Batch, dtype: np.dtype, name: str) -> None:

@@ -1,24 +1,25 @@
-"""CSV: numbers separated by commas, one column of labels, with or without a header line."""
+"""CSV: numbers separated by commas or another character, a column of labels or none, with or without a header line."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import warnings
 from collections.abc import Iterator
-from typing import NoReturn
+from dataclasses import dataclass
 
 import numpy as np
 
-from data_tools.formats import Asked, Found, without_labels
+from data_tools.columns import Columns, Wanted, columns_of, is_number
+from data_tools.formats import Asked, Found
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
 from streammargin.data.labels import is_plain, strict_number
 from streammargin.errors import DataError, UsageError
 
-TEXT, SUFFIXES = True, (".csv",)
-LABEL_NAMES = ("label", "class", "target", "y")
+TEXT, SUFFIXES, OPTIONS = True, (".csv",), ("label_column", "label", "separator")
+_SEPARATORS = {"tab": "\t", "\\t": "\t"}  # what a shell has no other word for
 _BLANKS = " \t"
-_MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
 
 
 def sniff(start: bytes) -> bool:
@@ -29,36 +30,55 @@ def sniff(start: bytes) -> bool:
 
 
 def read(text: Text, asked: Asked) -> Found:
-    """The rows of a table, without its labels."""
-    without_labels(asked)
-    return Found(rows_of(text, asked.label_column), False, None, np.dtype(np.float32))
+    """The rows of a table (float64) in the order of the columns, or of a model's, with labels, numbers or text.
 
-
-def rows_of(source: Text, label_column: str | None = None) -> Iterator[Batch]:
-    """Dense batches (float64) with labels, numbers or text.
-
-    label_column: a name of the header line, or a number from 0 (-1 is the last). By default the column
-    called label, class, target or y, else the last one. Raises DataError naming line and column.
+    Raises UsageError where the label cannot be told, DataError naming line and column.
     """
-    header: list[str] | None = None
-    width = position = -1
-    path = source.name
-    for first_line, raw in source.pieces():
-        text = _decode(raw, path, first_line)
-        if width < 0:
-            first, second = (text.split("\n", 2) + [""])[:2]
-            fields = _fields(first, f"{path}, line 1")
-            width = len(fields)
-            if width < 2:
-                _refuse_one_column(first, path)
-            header = None
-            if _is_header(fields, _fields(second, f"{path}, line 2"), label_column):
-                header = [field.strip() for field in fields]
-            position = _find(label_column, header, width, path)
-            if header is not None:
-                text = text.split("\n", 1)[1]
-                first_line += 1
-        batch = _parse(text, width, position) or _parse_slowly(path, text, first_line, width, position, header)
+    separator = _separator(asked.separator)
+    pieces = _begun(text)
+    number, raw = next(pieces)
+    first, second = (_decode(raw, text.name, number).split("\n", 2) + [""])[:2]
+    layout = _Layout(text.name, separator, _BLANKS.replace(separator, ""))
+    fields = layout.fields(first, f"{text.name}, line 1")
+    if len(fields) < 2:
+        _check_one_column(first, text.name, separator, asked.label)
+    wanted = Wanted(asked.label_column, asked.label, asked.like)
+    columns = columns_of(text.name, fields, layout.fields(second, f"{text.name}, line 2"), wanted)
+    if columns.header is not None:
+        number, raw = number + 1, raw[raw.index(b"\n") + 1 :]
+    batches = _batches(itertools.chain([(number, raw)], pieces), layout, columns)
+    return Found(batches, False, len(columns.values), np.dtype(np.float32))
+
+
+def _separator(given: str | None) -> str:
+    """The one character between fields."""
+    found = "," if given is None else _SEPARATORS.get(given, given)
+    if (
+        len(found) != 1
+        or not ((found.isascii() and found.isprintable()) or found == "\t")
+        or found.isalnum()
+        or found in '+-."'
+    ):
+        raise UsageError(
+            f"`separator` must be one character that is no letter, digit, quote, sign or point, or tab, not {given!r}"
+        )
+    return found
+
+
+def _begun(text: Text) -> Iterator[tuple[int, bytes]]:
+    """The pieces of a text, of which the first has two lines, if there are two: a line may fill a piece."""
+    pieces = text.pieces()
+    number, raw = next(pieces)
+    while raw.count(b"\n") < 2 and (more := next(pieces, None)) is not None:
+        raw += more[1]
+    yield number, raw
+    yield from pieces
+
+
+def _batches(pieces: Iterator[tuple[int, bytes]], layout: _Layout, columns: Columns) -> Iterator[Batch]:
+    for number, raw in pieces:
+        text = _decode(raw, layout.path, number)
+        batch = _parse(text, layout, columns) or _parse_slowly(text, number, layout, columns)
         if batch.rows:
             yield batch
 
@@ -72,77 +92,52 @@ def _decode(raw: bytes, path: str, line: int) -> str:
         raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
 
 
-def _fields(line: str, where: str) -> list[str]:
-    try:
-        return next(csv.reader([line]), [])
-    except csv.Error as error:
-        raise DataError(f"{where}: {error}; is a quote missing, or a newline at the end of a line?") from None
+@dataclass(frozen=True)
+class _Layout:
+    """How the lines of a table are cut into fields; blanks: what may stand around a field."""
 
+    path: str
+    separator: str
+    blanks: str
 
-def _refuse_one_column(line: str, path: str) -> NoReturn:
-    for separator, name in (("\t", "tabs"), (";", "semicolons")):
-        if separator in line:
-            raise DataError(f"{path}, line 1: fields are separated by {name}; write the file with commas between them")
-    raise DataError(f"{path}, line 1: one column only; rows need a label and values, separated by commas")
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_header(first: list[str], second: list[str], label_column: str | None) -> bool:
-    """Whether the first line holds names: no number in it, or names over numbers of the second line.
-
-    Text in the column of labels says nothing, unless it is one of the usual names.
-    """
-    if not any(_is_number(field) for field in first):
-        return True
-    names = [field.strip().lower() for field in first]
-    if len(set(names)) < len(names) or _MISSING & set(names):
-        return False
-    label = len(names) - 1
-    if label_column is not None:
+    def fields(self, line: str, where: str) -> list[str]:
+        """The fields of a line. Raises DataError for quotes that do not pair."""
+        skip = self.separator != " "  # blanks before a quote, but never an empty field
+        line = line.rstrip(self.blanks)
         try:
-            label = int(label_column) % len(names)
-        except ValueError:
-            return label_column.lower() in names
-    return any(
-        not _is_number(name) and _is_number(below) and (column != label or name in LABEL_NAMES)
-        for column, (name, below) in enumerate(zip(names, second, strict=False))
-    )
+            return next(csv.reader([line], delimiter=self.separator, skipinitialspace=skip, strict=True), [])
+        except csv.Error as error:
+            raise DataError(f"{where}: {error}; is a quote missing, or a newline inside a field?") from None
 
 
-def _find(wanted: str | None, header: list[str] | None, width: int, path: str) -> int:
-    if wanted is None:
-        for position, name in enumerate(header or []):
-            if name.lower() in LABEL_NAMES:
-                return position
-        return width - 1
-    if header is not None and wanted in header:
-        return header.index(wanted)
-    try:
-        position = int(wanted)
-    except ValueError:
-        names = ", ".join(header) if header else "no header line"
-        raise UsageError(f"{path} has no column {wanted!r} for `label_column`; it has {names}") from None
-    if not -width <= position < width:
-        raise UsageError(f"`label_column={position}` is outside the {width} columns of {path} (they count from 0)")
-    return position % width
+def _check_one_column(line: str, path: str, separator: str, label: bool) -> None:
+    """DataError for a first line of one column, which has no room for a label, or another separator."""
+    for other, name, word in (
+        ("\t", "tabs", "tab"),
+        (";", "semicolons", ";"),
+        (",", "commas", ","),
+        ("|", "bars", "|"),
+    ):
+        if other in line and other != separator:
+            raise DataError(f"{path}, line 1: fields are separated by {name}; use `separator={word}`")
+    if label:
+        raise DataError(f"{path}, line 1: one column only; rows need a label and values; name what separates them with "
+                        "`separator`, or use `label=False` if there is no label")  # fmt: skip
 
 
-def _parse(text: str, width: int, position: int) -> Batch | None:
+def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:
     """All fields as numbers at array speed, or None if any line needs a closer look."""
-    lines = [line for line in text.split("\n") if line.strip(_BLANKS)]
+    lines = [line for line in text.split("\n") if line.strip(layout.blanks)]
     if not lines:
-        return Batch(np.empty((0, width - 1)), None, None, None, np.empty(0), None)
-    if any(line.count(",") != width - 1 for line in lines):
+        return Batch(np.empty((0, len(columns.values))), None, None, None, np.empty(0), None)
+    if any(line.count(layout.separator) != columns.width - 1 for line in lines):
         return None
-    if any(blank in text for blank in _BLANKS):  # a blank field would be read as -1
-        dense = "\n".join(["", *lines, ""]).encode().translate(None, _BLANKS.encode())
+    if layout.separator != ",":
+        if "," in text:
+            return None
+        lines = [line.replace(layout.separator, ",") for line in lines]
+    if any(blank in text for blank in layout.blanks):  # a blank field would be read as -1
+        dense = "\n".join(["", *lines, ""]).encode().translate(None, layout.blanks.encode())
         if b",," in dense or b",\n" in dense or b"\n," in dense:
             return None
     with warnings.catch_warnings():
@@ -151,52 +146,57 @@ def _parse(text: str, width: int, position: int) -> Batch | None:
             numbers = np.fromstring(",".join(lines), sep=",")
         except ValueError:
             return None
-    if len(numbers) != len(lines) * width or not np.isfinite(numbers).all():
+    if len(numbers) != len(lines) * columns.width or not np.isfinite(numbers).all():
         return None
-    table = numbers.reshape(len(lines), width)
-    if np.any(np.abs(table[:, position]) >= EXACT):
+    table = numbers.reshape(len(lines), columns.width)
+    labels = None if columns.label is None else table[:, columns.label].copy()
+    if labels is not None and np.any(np.abs(labels) >= EXACT):
         return None
-    return Batch(np.delete(table, position, axis=1), None, None, None, table[:, position].copy(), None)
+    return Batch(table[:, columns.values], None, None, None, labels, None)
 
 
-def _parse_slowly(
-    path: str, text: str, first_line: int, width: int, position: int, header: list[str] | None
-) -> Batch:  # fmt: skip
+def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns) -> Batch:
     """The same with quotes and labels of text; raises DataError at the first line that does not parse."""
     labels: list[str] = []
     values: list[list[float]] = []
+    places = columns.values.tolist()
     for number, line in enumerate(text.split("\n"), first_line):
-        if not line.strip(_BLANKS):
+        if not line.strip(layout.blanks):
             continue
-        where = f"{path}, line {number}"
-        fields = _fields(line, where)
-        if len(fields) != width:
-            raise DataError(f"{where}: {len(fields)} columns where the first line has {width}")
-        labels.append(fields.pop(position).strip(_BLANKS))
-        if not labels[-1]:
-            raise DataError(f"{where}: the label is missing; drop the row or give it a label")
-        if _is_number(labels[-1]):
-            if not is_plain(labels[-1]):
-                raise DataError(
-                    f"{where}: the label {labels[-1][:SHOWN]} is neither a number nor a name; write it differently"
-                )
-            check_label(float(labels[-1]), labels[-1], where)
-        row = []
-        for column, field in enumerate(fields):
-            try:
-                value = strict_number(field.strip(_BLANKS))
-                if not np.isfinite(value):
-                    raise ValueError
-            except ValueError:
-                column += column >= position
-                name = f"column {column}" if header is None else f"column {header[column]}"
-                shown = field.strip(_BLANKS)
-                what = f"{shown[:SHOWN]!r} is not a finite number" if shown else "the value is missing"
-                raise DataError(f"{where}, {name}: {what}; drop the row or replace the value") from None
-            row.append(value)
-        values.append(row)
-    table = np.array(values).reshape(len(values), width - 1)
+        where = f"{layout.path}, line {number}"
+        fields = [field.strip(_BLANKS) for field in layout.fields(line, where)]
+        if len(fields) != columns.width:
+            raise DataError(f"{where}: {len(fields)} columns where the first line has {columns.width}")
+        if columns.label is not None:
+            labels.append(_label(fields[columns.label], where))
+        values.append([_value(fields[place], where, columns, place) for place in places])
+    table = np.array(values).reshape(len(values), len(places))
+    if columns.label is None:
+        return Batch(table, None, None, None, None, None)
     try:
         return Batch(table, None, None, None, np.array([float(label) for label in labels]), None)
     except ValueError:
         return Batch(table, None, None, None, np.array(labels), None)
+
+
+def _label(text: str, where: str) -> str:
+    """A label as it stands. Raises DataError for what is missing, or a number in none but Python's spelling."""
+    if not text:
+        raise DataError(f"{where}: the label is missing; drop the row or give it a label")
+    if is_number(text):
+        if not is_plain(text):
+            raise DataError(f"{where}: the label {text[:SHOWN]} is neither a number nor a name; write it differently")
+        check_label(float(text), text, where)
+    return text
+
+
+def _value(text: str, where: str, columns: Columns, place: int) -> float:
+    """The number in a field. Raises DataError."""
+    try:
+        value = strict_number(text)
+        if not np.isfinite(value):
+            raise ValueError
+    except ValueError:
+        what = f"{text[:SHOWN]!r} is not a finite number" if text else "the value is missing"
+        raise DataError(f"{where}, {columns.called(place)}: {what}; drop the row or replace the value") from None
+    return value

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from data_tools.like import Like
 from data_tools.rows import Batch
 from data_tools.textfile import Text, plain_stem
 from streammargin.data.arrays import value_dtype
@@ -35,6 +36,9 @@ class Asked:
 
     features: int | None
     label_column: str | None
+    label: bool
+    separator: str | None
+    like: Like | None
     zero_based: bool
     x: str | None
     y: str | None
@@ -42,22 +46,35 @@ class Asked:
     near: str
     opened: contextlib.ExitStack
 
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that not every format has a use for, and how they are spelt."""
+        defaults = {"label_column": None, "label": True, "separator": None, "zero_based": False, "x": None, "y": None}
+        found = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
+        return {name: f"{name}={value}" if isinstance(value, bool) else name for name, value in found.items()}
+
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader yields, and what is known before it does; features: None where only the end will tell."""
+    """What a reader yields, and what is known before it does; features: None where only the end will tell; names: of
+    the columns, where the input has some.
+    """
 
     batches: Iterator[Batch]
     sparse: bool
     features: int | None
     dtype: Any
+    names: Sequence[str] | None = None
 
 
 class Format(Protocol):
-    """What the module of a format has. TEXT: it is read front to back, and may be compressed or a pipe."""
+    """What the module of a format has. TEXT: it is read front to back, and may be compressed or a pipe. OPTIONS: those
+    of `convert` that it has a use for, of the ones that not every format has.
+    """
 
     TEXT: bool
     SUFFIXES: tuple[str, ...]
+    OPTIONS: tuple[str, ...]
 
     def sniff(self, start: bytes) -> bool:
         """Whether input with these first bytes has this format."""
@@ -74,7 +91,7 @@ def format_named(name: str) -> Format:
     return module
 
 
-def format_of(text: Text) -> str:
+def format_of(text: Text, asked: Asked) -> str:
     """The name of the format, by the first bytes, then by the file's name. Raises DataError for what is no text either.
 
     Nearly everything may be text, so that formats of text are looked at last.
@@ -92,13 +109,18 @@ def format_of(text: Text) -> str:
         found = "binary", "write its rows as CSV or svmlight text, or as HDF5"
     if found is not None:
         raise DataError(f"{text.name} is {found[0]}, not text; {found[1]}")
-    return next(name for name, known in formats.items() if known.TEXT and known.sniff(text.start))
+    texts = {name: known for name, known in formats.items() if known.TEXT}
+    if asked.separator is not None:  # any character may separate: which one, the content does not tell
+        return next(name for name, known in texts.items() if "separator" in known.OPTIONS)
+    return next(name for name, known in texts.items() if known.sniff(text.start))
 
 
-def without_labels(asked: Asked) -> None:
-    """UsageError where labels are named for a format that holds its own."""
-    if asked.y is not None:
-        raise UsageError("`y` names the labels of NPZ and HDF5 input; text holds its labels")
+def check_options(asked: Asked, kind: str, path: str) -> None:
+    """UsageError for an option that the format of this name has no use for."""
+    for name, spelt in asked.given.items():
+        if name not in format_named(kind).OPTIONS:
+            able = " or ".join(f"`format={other}`" for other in FORMATS if name in format_named(other).OPTIONS)
+            raise UsageError(f"{path} is read as {kind}, which has no use for `{spelt}`; leave it out, or use {able}")
 
 
 def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:

@@ -20,7 +20,7 @@ from streammargin.data.open import open_source
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
 
-TEXT, SUFFIXES = False, (".h5", ".hdf5", ".h5ad")
+TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
 
 
 def sniff(start: bytes) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from streammargin import __version__
 from streammargin.cli import entry
 from streammargin.cli.main import report
 from streammargin.cli.options import Parser
+from streammargin.wording import Message
 
 VERBS = {
     "convert": "svmlight text, CSV, SciPy's NPZ or HDF5 to a file that can be streamed",
@@ -33,8 +36,31 @@ def build_parser(verb: str | None = None) -> Parser:
         child = verbs.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == verb:
             importlib.import_module(f"data_tools.{name}").add_options(child)
-            child.add_argument("-q", "--quiet", action="store_true", help="say nothing")
+            child.add_argument("-q", "--quiet", action="store_true", help="warnings only")
     return parser
+
+
+class _Lines(logging.Handler):
+    """What the library logs, a line each on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
+        warning = "streammargin-data: warning: " if record.levelno >= logging.WARNING else ""
+        print(f"{warning}{text}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _log_shown(quiet: bool) -> Iterator[None]:
+    """Show the log while a verb runs, or only its warnings."""
+    logger, handler = logging.getLogger("streammargin"), _Lines()
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with entry.signals_caught():
         try:
             options = build_parser(verb).parse_args(arguments)
-            line = importlib.import_module(f"data_tools.{options.verb}").run(options)
+            with _log_shown(options.quiet):
+                line = importlib.import_module(f"data_tools.{options.verb}").run(options)
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else 2
         except Exception as error:

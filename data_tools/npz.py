@@ -19,7 +19,7 @@ from data_tools.textfile import Text
 from streammargin.data.npy import read_header
 from streammargin.errors import DataError
 
-TEXT, SUFFIXES = False, (".npz",)
+TEXT, SUFFIXES, OPTIONS = False, (".npz",), ("y",)
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_tools.formats import Asked, Found, without_labels
+from data_tools.formats import Asked, Found
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
 from streammargin.data.labels import is_plain, strict_number
 from streammargin.errors import DataError
 
-TEXT, SUFFIXES = True, ()
+TEXT, SUFFIXES, OPTIONS = True, (), ("zero_based",)
 _COMMENT = re.compile(rb"#[^\n]*")
 _COLON, _NEWLINE = b":\n"
 
@@ -27,7 +27,6 @@ def sniff(start: bytes) -> bool:
 
 def read(text: Text, asked: Asked) -> Found:
     """The rows with their labels."""
-    without_labels(asked)
     batches = rows_of(text, asked.zero_based, asked.features)
     return Found(batches, True, asked.features, np.dtype(np.float32))
 

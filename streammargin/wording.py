@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import unicodedata
 from typing import Any
 
@@ -19,9 +20,14 @@ def in_shell(text: str) -> str:
         flag, value = found[1].replace("_", "-"), found[2]
         if value in (None, "True"):
             return f"--{flag}"
-        return f"--no-{flag}" if value == "False" else f"--{flag} {value}"
+        return f"--no-{flag}" if value == "False" else f"--{flag} {_in_quotes(value)}"
 
     return _OPTION.sub(spell, text)
+
+
+def _in_quotes(value: str) -> str:
+    """As a shell takes it, which reads `;` and `|` itself; a list of whatever, [...], stands for one."""
+    return value if value.startswith("[") else shlex.quote(value)
 
 
 def in_python(text: str) -> str:

@@ -218,7 +218,7 @@ def test_csv_labels_of_text_and_quotes(tmp_path):
 def test_csv_that_does_not_parse(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=message):
-        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"))
+        convert(str(tmp_path / "a.csv"), str(tmp_path / "a.h5"), label_column="-1")
     assert os.listdir(tmp_path) == ["a.csv"]
 
 
@@ -373,7 +373,7 @@ def test_a_format_is_a_module_and_a_line_of_the_table(tmp_path, monkeypatch):
         return formats.Found(iter([row]), False, None, np.dtype(np.float32))
 
     module = ModuleType("own")
-    module.TEXT, module.SUFFIXES = False, ()
+    module.TEXT, module.SUFFIXES, module.OPTIONS = False, (), ()
     module.sniff, module.read = lambda start: start.startswith(b"OWN"), read
     monkeypatch.setitem(sys.modules, "own", module)
     monkeypatch.setitem(formats.FORMATS, "own", "own")

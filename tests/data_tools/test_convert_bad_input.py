@@ -51,7 +51,7 @@ REFUSED_CSV = [
 @pytest.mark.parametrize("text, message", REFUSED_CSV)
 def test_csv_is_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
-        converted(tmp_path, text)
+        converted(tmp_path, text, label_column="-1")
 
 
 @pytest.mark.parametrize("name", ["in.tsv", "in"])
@@ -65,13 +65,13 @@ def test_other_separators_are_seen_without_the_name(tmp_path, name):
     [
         ("1,2,3,label\n4,5,6,0\n", {}, [[4, 5, 6]], [0]),
         ("label,0,1\n7,8,9\n", {}, [[8, 9]], [7]),
-        ("x,1,2\n4,5,6\n", {}, [[4, 5]], [6]),
+        ("x,1,2\n4,5,6\n", {"label_column": "-1"}, [[4, 5]], [6]),
         ("1,2,name\n4,5,cat\n", {"label_column": "name"}, [[4, 5]], ["cat"]),
-        ("1,2,y\n3,4,n\n", {}, [[1, 2], [3, 4]], ["y", "n"]),  # labels of text are no names
-        ("1,2,a\n3,4,5\n", {}, [[1, 2], [3, 4]], ["a", "5"]),
+        ("1,2,y\n3,4,n\n", {"label_column": "-1"}, [[1, 2], [3, 4]], ["y", "n"]),  # labels of text are no names
+        ("1,2,a\n3,4,5\n", {"label_column": "-1"}, [[1, 2], [3, 4]], ["a", "5"]),
         ("a,1,2\n5,3,4\n", {"label_column": "0"}, [[1, 2], [3, 4]], ["a", "5"]),
-        (" 1, 2 ,0\n\n3,\t4,1\n", {}, [[1, 2], [3, 4]], [0, 1]),
-        ("\ufeff1,2,0\n", {}, [[1, 2]], [0]),
+        (" 1, 2 ,0\n\n3,\t4,1\n", {"label_column": "-1"}, [[1, 2], [3, 4]], [0, 1]),
+        ("\ufeff1,2,0\n", {"label_column": "-1"}, [[1, 2]], [0]),
     ],
 )
 def test_csv_is_read_for_what_it_is(tmp_path, text, options, X, y):
@@ -100,7 +100,7 @@ def test_svmlight_is_refused(tmp_path, line, message):
 def test_content_decides_not_the_name(tmp_path, wrap):
     assert converted(tmp_path, wrap(b"\xef\xbb\xbf1 1:2\n-1 2:3\n"), "in.txt") == ([[2, 0], [0, 3]], [1, -1])
     (tmp_path / "out.h5").unlink()
-    assert converted(tmp_path, wrap(b"1,2\n3,4\n"), "in") == ([[1], [3]], [2, 4])
+    assert converted(tmp_path, wrap(b"1,2\n3,4\n"), "in", label_column="-1") == ([[1], [3]], [2, 4])
 
 
 def test_a_pipe_is_read_once(tmp_path):

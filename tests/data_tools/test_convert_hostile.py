@@ -155,9 +155,11 @@ def test_only_ascii_blanks_are_blanks(tmp_path, blank):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r\r\n"])
 def test_lines_may_end_as_other_systems_write_them(tmp_path, end):
-    for name, lines in (("in.txt", ["1 1:2 # \x0b", "", "0\t1:3"]), ("in.csv", ["1,2,1", "0, 3\t,0"])):
+    texts = (("in.txt", ["1 1:2 # \x0b", "", "0\t1:3"], None), ("in.csv", ["1,2,1", "0, 3\t,0"], "-1"))
+    for name, lines, label in texts:
         (tmp_path / name).write_bytes(end.join(lines).encode() + end[:-1].encode())
-        assert convert(str(tmp_path / name), str(tmp_path / "out.h5"), force=True)[0] == 2
+        out = str(tmp_path / "out.h5")
+        assert convert(str(tmp_path / name), out, label_column=label, force=True)[0] == 2
 
 
 @pytest.mark.parametrize(

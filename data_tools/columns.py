@@ -1,0 +1,229 @@
+"""Which column of a table is the label, and which are values: by the header line, the options and a model's names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from data_tools.like import Like
+from streammargin.errors import DataError, UsageError
+from streammargin.wording import Message, counted, one_line
+
+LOG = logging.getLogger("streammargin")
+LABEL_NAMES = ("label", "class", "target", "y")
+_MISSING = {"", "na", "n/a", "null", "none", "?", "-"}  # in a first line of data, not names
+_SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the options say: label_column a name or a number from 0 (-1 is the last), label whether there is one."""
+
+    label_column: str | None
+    label: bool
+    like: Like | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Of a table with `width` columns: its names (None without a header line), the place of the label (None without
+    one), and those of the values (d,) in the order in which they are written.
+    """
+
+    width: int
+    header: list[str] | None
+    label: int | None
+    values: np.ndarray
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the values."""
+        return None if self.header is None else [self.header[place] for place in self.values.tolist()]
+
+    def called(self, place: int) -> str:
+        """A column in a message."""
+        return f"column {place}" if self.header is None else f"column {_short(self.header[place])}"
+
+
+def columns_of(path: str, first: list[str], second: list[str], wanted: Wanted) -> Columns:
+    """The columns of a table that begins with these two lines; what is taken for what is said to the log.
+
+    Raises UsageError where the label cannot be told, DataError for columns that a model has and the table has not.
+    """
+    header = [name.strip(" \t") for name in first] if _is_header(first, second, wanted) else None
+    label = _label(path, first, header, wanted)
+    values = np.delete(np.arange(len(first)), [] if label is None else [label])
+    columns = Columns(len(first), header, label, values)
+    if wanted.like is not None:
+        columns = Columns(len(first), header, label, _as_trained(path, columns, wanted.like))
+    if label is not None:
+        LOG.info(Message(f"{path}: the label is {_at(header, label)}"))
+    _say_doubts(path, first, columns)
+    return columns
+
+
+def is_number(field: str) -> bool:
+    """Whether Python takes a field for a number."""
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
+    """Whether the first line holds names: no number in it, names over numbers of the second line, or a model's names.
+
+    Text in the column of labels says nothing, unless it is one of the usual names.
+    """
+    if not any(is_number(field) for field in first):
+        return True
+    if wanted.like is not None and wanted.like.names and set(wanted.like.names) <= {name.strip() for name in first}:
+        return True
+    names = [field.strip().lower() for field in first]
+    if len(set(names)) < len(names) or _MISSING & set(names):
+        return False
+    label = len(names) - 1 if wanted.label else None
+    if wanted.label_column is not None:
+        try:
+            label = int(wanted.label_column) % len(names)
+        except ValueError:
+            return wanted.label_column.lower() in names
+    return any(
+        not is_number(name) and is_number(below) and (column != label or name in LABEL_NAMES)
+        for column, (name, below) in enumerate(zip(names, second, strict=False))
+    )
+
+
+def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted) -> int | None:
+    """The place of the label, None for none. Raises UsageError where it cannot be told."""
+    if not wanted.label:
+        return None
+    if wanted.label_column is not None:
+        return _find(path, wanted.label_column, header, len(first))
+    if wanted.like is not None and len(first) == wanted.like.features:
+        return None  # all of them are values: there is no room for a label
+    trained = set() if wanted.like is None else set(wanted.like.names or ())
+    found = [
+        place for place, name in enumerate(header or []) if name.lower() in LABEL_NAMES and name not in trained
+    ]  # fmt: skip
+    if found and header is not None:
+        rest = [header[place] for place in found[1:]]
+        if rest and not trained:
+            LOG.warning(Message(
+                f"{path}: {listed(rest)} may be a label too, and stays among the values; where it tells the label, "
+                "take it out of the table; where it is the label, name it with `label_column`"
+            ))  # fmt: skip
+        return found[0]
+    if header is not None and trained:
+        return None
+    why = "there is no line of names" if header is None else f"none is called {' or '.join(LABEL_NAMES)}"
+    shown = f"the first row is {listed(first)}" if header is None else f"the columns are {listed(header)}"
+    raise UsageError(
+        f"{path}: it is not known which column is the label, since {why}; name it with `label_column`, or use "
+        f"`label=False` if there is none; {shown}"
+    )
+
+
+def _find(path: str, wanted: str, header: list[str] | None, width: int) -> int:
+    """The place of the column of this name or number."""
+    places = [place for place, name in enumerate(header or []) if name == wanted]
+    if len(places) > 1:
+        numbers = listed([str(place) for place in places])
+        raise UsageError(
+            f"{path} has {len(places)} columns called {_short(wanted)}; give `label_column` one of their numbers, "
+            f"which are {numbers}"
+        )
+    if places:
+        return places[0]
+    try:
+        place = int(wanted)
+    except ValueError:
+        names = listed(header) if header is not None else "no header line"
+        raise UsageError(f"{path} has no column {wanted!r} for `label_column`; it has {names}") from None
+    if not -width <= place < width:
+        raise UsageError(f"`label_column={place}` is outside the {width} columns of {path} (they count from 0)")
+    return place % width
+
+
+def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
+    """The places of the values in the order of the model: by name where both have names, else as they are.
+
+    Names that several columns share tell nothing, unless both have the same names in the same order.
+    """
+    header, label = columns.header, columns.label
+    if header is None or like.names is None or columns.names == like.names:
+        if len(columns.values) == like.features:
+            return columns.values
+        besides = "" if label is None else f" besides the label, {_at(header, label)}"
+        raise DataError(
+            f"{path} has {counted(len(columns.values), 'column')}{besides}, but {like.path} was trained on "
+            f"{like.features}, and {'the table' if header is None else 'the model'} has no names to tell them by"
+        )
+    places = {name: place for place, name in enumerate(header)}
+    missing = [name for name in like.names if name not in places]
+    if missing:
+        raise DataError(
+            f"{path} lacks {counted(len(missing), 'column')} that {like.path} was trained on: {listed(missing)}"
+        )
+    if label is not None and header[label] in set(like.names):
+        raise UsageError(
+            f"{path}: {_at(header, label)}, is one that {like.path} was trained on; name another `label_column`, or "
+            "use `label=False` if there is no label"
+        )
+    trained = set(like.names)
+    shared = [name for place, name in enumerate(header) if name in trained and places[name] != place]
+    if shared or len(trained) < len(like.names):
+        raise DataError(
+            f"{path}: several columns have the same name ({listed(shared or sorted(_repeated(like.names)))}), and "
+            f"their order is not that of {like.path}; give each a name of its own, and train again"
+        )
+    return np.array([places[name] for name in like.names], np.int64)
+
+
+def _repeated(names: Sequence[str]) -> set[str]:
+    seen: set[str] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
+
+
+def _say_doubts(path: str, first: list[str], columns: Columns) -> None:
+    """Warn of what is read as it stands, and was hardly meant so."""
+    header, values, label = columns.header, columns.values, columns.label
+    if header is None:
+        if len(first) > 2 and [field.strip() for field in first] == [str(place) for place in range(len(first))]:
+            LOG.warning(Message(f"{path}: the first line counts the columns, and is read as a row; if it holds names, "
+                                "take it out, or write others"))  # fmt: skip
+        return
+    used = np.zeros(columns.width, bool)
+    used[values] = True
+    if used[0] and not header[0]:
+        LOG.warning(Message(f"{path}: the first column has no name, and is taken for values; if it numbers the rows, "
+                            "take it out: their order may tell the labels"))  # fmt: skip
+    if label is None:
+        alike = [header[place] for place in np.flatnonzero(used) if header[place].lower() in LABEL_NAMES]
+        if alike:
+            LOG.warning(Message(f"{path}: taken for values, since there is to be no label: {listed(alike)}"))
+    else:
+        used[label] = True
+    left_out = [header[place] for place in np.flatnonzero(~used)]
+    if left_out:
+        LOG.warning(Message(f"{path}: left out, as the model was not trained on it: {listed(left_out)}"))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a message: all of a few, else the first ones and the last, where labels often are."""
+    if len(names) <= _LISTED:
+        return ", ".join(map(_short, names))
+    return f"{', '.join(map(_short, names[: _LISTED - 2]))}, ... and {_short(names[-1])} ({len(names)} in all)"
+
+
+def _short(name: str) -> str:
+    name = one_line(name)
+    return f"{name[:_SHOWN]}..." if len(name) > _SHOWN else name or "''"
+
+
+def _at(header: list[str] | None, place: int) -> str:
+    return f"column {place}" if header is None else f"column {place}, {_short(header[place])}"

@@ -1,0 +1,23 @@
+"""`--like MODEL`: the columns that rows must have for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Like:
+    """What the model in the file `path` was trained on: so many columns, with these names where it knows them."""
+
+    path: str
+    features: int
+    names: list[str] | None
+
+
+def columns_of_model(path: str) -> Like:
+    """The columns of the model in this file. Raises InputMissingError, DataError."""
+    from streammargin.model.io import load_model
+
+    model = load_model(path)
+    names = getattr(model, "feature_names_in_", None)
+    return Like(path, model.answer.features, None if names is None else [str(name) for name in names])

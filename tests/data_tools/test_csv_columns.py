@@ -1,0 +1,325 @@
+"""Which columns of a table become the label and the values: by header, options and a model, never by a guess."""
+
+import csv
+import io
+import logging
+import os
+
+import numpy as np
+import pytest
+from conftest import call
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_convert import stored
+
+from data_tools.convert import convert
+from data_tools.like import Like
+from data_tools.textfile import Text
+from streammargin.errors import DataError, UsageError
+from streammargin.model.linear import LinearModel
+
+ADULT = "age,hours,income\n30,40,>50K\n20,10,<=50K\n"
+
+
+def converted(folder, text, **options):
+    """(X, y) of a table of this text, as lists."""
+    (folder / "in.csv").write_text(text, newline="")
+    convert(str(folder / "in.csv"), str(folder / "out.h5"), dtype="float64", force=True, **options)
+    X, y = stored(folder / "out.h5")
+    return X.tolist(), None if y is None else y.tolist()
+
+
+@pytest.fixture
+def said(caplog):
+    """What is said at a level, one text a message."""
+    caplog.set_level(logging.INFO, "streammargin")
+    return lambda level: [str(record.msg) for record in caplog.records if record.levelname == level]
+
+
+def test_a_label_of_another_name_is_asked_for_and_named(tmp_path, said):
+    with pytest.raises(UsageError, match=r"name it with label_column, or use label=False.* age, hours, income$"):
+        converted(tmp_path, ADULT)
+    assert os.listdir(tmp_path) == ["in.csv"]
+    assert converted(tmp_path, ADULT, label_column="income") == ([[30, 40], [20, 10]], [">50K", "<=50K"])
+    assert said("INFO")[-1].endswith("in.csv: the label is column 2, income")
+
+
+def test_the_shell_names_its_options_and_the_label(tmp_path):
+    (tmp_path / "in.csv").write_text(ADULT)
+    done = call("convert", "in.csv", "o.h5", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 2 and "--label-column" in done.stderr and "--no-label" in done.stderr
+    assert "age, hours, income" in done.stderr and done.stderr.count("\n") == 1
+    done = call("convert", "in.csv", "o.h5", "--label-column", "income", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.splitlines()[0] == "in.csv: the label is column 2, income"
+    done = call("convert", "in.csv", "p.h5", "--label-column", "2", "--no-label", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 2 and not (tmp_path / "p.h5").exists()
+
+
+def test_without_a_line_of_names_the_last_column_is_no_guess_either(tmp_path):
+    with pytest.raises(UsageError, match=r"there is no line of names; .*label_column.*; the first row is 1, 2, 0$"):
+        converted(tmp_path, "1,2,0\n3,4,1\n")
+    assert converted(tmp_path, "1,2,0\n3,4,1\n", label_column=-1) == ([[1, 2], [3, 4]], [0, 1])
+
+
+def test_many_columns_are_not_all_listed(tmp_path):
+    names = [f"c{k}" for k in range(500)] + ["income"]
+    with pytest.raises(UsageError, match=r"c0, c1, .*, \.\.\. and income \(501 in all\)$") as caught:
+        converted(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 501) + "\n")
+    assert len(str(caught.value)) < 500
+
+
+def test_a_second_candidate_is_warned_of(tmp_path, said):
+    text = "a,label,target\n1,0,0\n2,1,1\n"
+    assert converted(tmp_path, text) == ([[1, 0], [2, 1]], [0, 1])
+    assert len(said("WARNING")) == 1 and "target may be a label too" in said("WARNING")[0]
+    assert said("INFO")[0].endswith("the label is column 1, label")
+    converted(tmp_path, text, label_column="label")  # who names one has chosen
+    assert len(said("WARNING")) == 1
+
+
+def test_quiet_shows_warnings_only(tmp_path):
+    (tmp_path / "in.csv").write_text("label,target\n0,1\n1,0\n")
+    done = call("convert", "in.csv", "o.h5", "-q", module="data_tools", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("streammargin-data: warning: in.csv: target may be a label too")
+
+
+@pytest.mark.parametrize("head", ["", "a,b,c\n"])
+def test_rows_to_be_predicted_keep_their_last_value(tmp_path, head):
+    assert converted(tmp_path, f"{head}1,2,3\n4,5,6\n", label=False) == ([[1, 2, 3], [4, 5, 6]], None)
+
+
+def test_no_label_beside_a_column_of_that_name_is_said(tmp_path, said):
+    assert converted(tmp_path, "a,label\n1,2\n", label=False) == ([[1, 2]], None)
+    assert "since there is to be no label: label" in said("WARNING")[0]
+
+
+def test_one_column_is_a_table_where_there_is_no_label(tmp_path):
+    assert converted(tmp_path, "a\n1\n2\n", label=False) == ([[1], [2]], None)
+    with pytest.raises(DataError, match="line 2: 2 columns where the first line has 1"):
+        converted(tmp_path, "1\n2,3\n", label=False)
+    with pytest.raises(DataError, match='separated by semicolons; use separator=";"'):
+        converted(tmp_path, "1;2\n", label=False)
+
+
+@pytest.mark.parametrize("word", ["tab", "\\t", "\t", ";", "|", " ", ":", "#", "'"])
+def test_separators(tmp_path, word):
+    separator = {"tab": "\t", "\\t": "\t"}.get(word, word)
+    lines = [["a", "b", "label"], ["1.5", "-2", "0"], ["3e1", "4", "1"]]
+    text = "\n".join(separator.join(line) for line in lines)
+    assert converted(tmp_path, text, separator=word) == ([[1.5, -2], [30, 4]], [0, 1])
+    lines[1][2] = f'"x{separator}y"'
+    text = "\n".join(separator.join(line) for line in lines)
+    assert converted(tmp_path, text, separator=word) == ([[1.5, -2], [30, 4]], [f"x{separator}y", "1"])
+
+
+@pytest.mark.parametrize("word", ["", ",,", "a", "1", ".", "-", "+", '"', "\n", "\r", "é", "\x00"])
+def test_what_cannot_separate_is_refused(tmp_path, word):
+    with pytest.raises(UsageError, match="separator must be one character"):
+        converted(tmp_path, "1,2\n", separator=word, label=False)
+
+
+def test_a_separator_makes_a_table_of_any_text(tmp_path):
+    (tmp_path / "in").write_text("1|2|0\n3|4|1\n")
+    convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), separator="|", label_column="2")
+    assert stored(tmp_path / "o.h5")[0].tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    "text, options, message",
+    [
+        ("1\t2\t0\n\t\t\n", {"separator": "tab"}, "line 2: the label is missing"),  # no blank line
+        ("1\t2\t0\n3\t\t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
+        ("1\t2\t0\n3\t \t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
+        ("1;2;0\n3;;1\n", {"separator": ";"}, "line 2, column 1: the value is missing"),
+        ("1;2;0\n3,5;4;1\n", {"separator": ";"}, "line 2, column 0: '3,5' is not a finite number"),
+        ("1 2 0\n3  1\n", {"separator": " "}, "line 2, column 1: the value is missing"),
+        ('1,2,0\n3,4,"x\n', {}, "line 2: unexpected end of data; is a quote missing"),  # the rest of a label
+    ],
+)
+def test_no_field_is_made_up_or_lost(tmp_path, text, options, message):
+    with pytest.raises(DataError, match=message):
+        converted(tmp_path, text, label_column="2", **options)
+
+
+@pytest.mark.parametrize(
+    "option, text",
+    [({"label_column": "0"}, "1 1:2\n"), ({"label": False}, "1 1:2\n"), ({"x": "X"}, "1 1:2\n"), ({"y": "y"}, "1,2\n"),
+     ({"zero_based": True}, "1,2\n")],
+)  # fmt: skip
+def test_an_option_without_a_use_is_refused(tmp_path, option, text):
+    (tmp_path / "in").write_text(text)
+    (name,) = option
+    with pytest.raises(UsageError, match=f"which has no use for {name}.*; leave it out, or use format="):
+        convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), **option)
+
+
+def test_names_are_what_they_are(tmp_path, said):
+    text = '"a, b", c ,c, "d",label\n1,2,3,4,0\n'
+    assert converted(tmp_path, text) == ([[1, 2, 3, 4]], [0])
+    assert converted(tmp_path, text, label_column="a, b") == ([[2, 3, 4, 0]], [1])
+    assert converted(tmp_path, text, label_column="d") == ([[1, 2, 3, 0]], [4])
+    with pytest.raises(UsageError, match=r"has 2 columns called c; give label_column one of .* 1, 2$"):
+        converted(tmp_path, text, label_column="c")
+
+
+def test_numbers_of_rows_without_a_name_are_warned_of(tmp_path, said):
+    assert converted(tmp_path, ",a,label\n0,5,0\n1,6,1\n") == ([[0, 5], [1, 6]], [0, 1])
+    assert "the first column has no name" in said("WARNING")[0]
+    converted(tmp_path, "0,1,2\n5,6,0\n", label_column="2")
+    assert "the first line counts the columns" in said("WARNING")[1]
+
+
+fields = st.one_of(st.integers(-(10**6), 10**6).map(str), st.floats(-1e30, 1e30).map(repr))
+names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_table_round_trips(tmp_path_factory, data):
+    """Written by Python's own writer, in any separator, with or without names, quotes, blanks and empty lines."""
+    folder = tmp_path_factory.mktemp("table")
+    width = data.draw(st.integers(2, 6))
+    rows = data.draw(st.lists(st.lists(fields, min_size=width, max_size=width), min_size=1, max_size=12))
+    label = data.draw(st.none() | st.integers(0, width - 1))
+    labels = data.draw(st.sampled_from([["0", "1.0", "-2e5"], ["cat", "a dog, big", 'says "no"', "x;y|z", "1"]]))
+    if label is not None:
+        for row in rows:
+            row[label] = data.draw(st.sampled_from(labels))
+    separator = data.draw(st.sampled_from([",", ";", "|", "\t"]))
+    quoting = data.draw(st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+    header = data.draw(st.none() | st.lists(names.map(lambda name: f"n {name}"), min_size=width, max_size=width))
+    out = io.StringIO()
+    writer = csv.writer(
+        out, delimiter=separator, quoting=quoting, lineterminator=data.draw(st.sampled_from(["\n", "\r\n"]))
+    )
+    if header is not None:
+        writer.writerow(header)
+    for row in rows:
+        writer.writerow([f" {field}" for field in row] if data.draw(st.booleans()) else row)
+        if data.draw(st.booleans()):
+            out.write("\n")
+    whole = Text.pieces
+    size = data.draw(st.integers(3, 200))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "pieces", lambda text: whole(text, size))
+        option = {"label": False} if label is None else {"label_column": label}
+        X, y = converted(folder, out.getvalue(), separator=separator, **option)
+    kept = [column for column in range(width) if column != label]
+    assert [[float(row[column]) for column in kept] for row in rows] == X
+    if label is None:
+        assert y is None
+    else:
+        assert [same(text) for text in map(str, y)] == [same(row[label]) for row in rows]
+
+
+def same(label):
+    """A label whichever way it is spelt."""
+    try:
+        return float(label)
+    except ValueError:
+        return label
+
+
+def test_a_line_of_names_may_be_longer_than_a_piece(tmp_path, monkeypatch):
+    whole = Text.pieces
+    monkeypatch.setattr(Text, "pieces", lambda text: whole(text, 64))
+    names = ["2020", *(f"column {k}" for k in range(50)), "label"]  # a number among them: the second line decides
+    text = ",".join(names) + "\n" + ",".join(map(str, range(52))) + "\n"
+    assert converted(tmp_path, text) == ([list(range(51))], [51])
+
+
+@pytest.fixture
+def like(tmp_path, monkeypatch):
+    """Makes a model that was trained on columns of these names, or on so many without names; its path."""
+    path = str(tmp_path / "model.npz")
+
+    def make(columns):
+        width = columns if isinstance(columns, int) else len(columns)
+        LinearModel(np.ones((1, width)), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}).save(path, force=True)
+        if not isinstance(columns, int):
+            monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: Like(path, width, list(columns)))
+        return path
+
+    return make
+
+
+TABLE = "c,label,a,b\n3,1,1,2\n6,0,4,5\n"
+
+
+def test_columns_take_the_order_of_a_model(tmp_path, like):
+    path = like("abc")
+    assert converted(tmp_path, TABLE, like=path) == ([[1, 2, 3], [4, 5, 6]], [1, 0])
+    assert converted(tmp_path, "c,a,b\n3,1,2\n", like=path) == ([[1, 2, 3]], None)  # the label may be absent
+    assert converted(tmp_path, "b,c,a\n2,3,1\n", like=path, label=False) == ([[1, 2, 3]], None)
+    text = "b,income,c,a\n2,>50K,3,1\n5,<=50K,6,4\n"
+    assert converted(tmp_path, text, like=path, label_column="income") == ([[1, 2, 3], [4, 5, 6]], [">50K", "<=50K"])
+
+
+def test_other_columns_are_left_out_with_a_word(tmp_path, like, said):
+    text = "b,id,c,label,a,income\n2,x1,3,0,1,>50K\n"  # what is left out need not be numbers
+    assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], [0])
+    assert said("WARNING")[0].endswith("not trained on it: id, income")
+
+
+def test_missing_columns_are_all_named(tmp_path, like):
+    with pytest.raises(DataError, match=r"lacks 2 columns that .*model.npz was trained on: d, e$"):
+        converted(tmp_path, TABLE, like=like("abcde"))
+    assert not (tmp_path / "out.h5").exists()
+
+
+def test_a_label_that_the_model_needs_is_refused(tmp_path, like):
+    with pytest.raises(UsageError, match=r"column 0, c, is one that .* was trained on"):
+        converted(tmp_path, TABLE, like=like("abc"), label_column="c")
+    # a model may well have been trained on a column of such a name
+    assert converted(tmp_path, "y,x,label\n1,2,0\n", like=like("xy")) == ([[2, 1]], [0])
+    assert converted(tmp_path, "y,x\n1,2\n", like=like("xy")) == ([[2, 1]], None)
+
+
+def test_names_that_columns_share_go_by_position_or_not_at_all(tmp_path, like):
+    path = like("aba")
+    assert converted(tmp_path, "a,b,a\n1,2,3\n", like=path) == ([[1, 2, 3]], None)
+    assert converted(tmp_path, "label,a,b,a\n0,1,2,3\n", like=path) == ([[1, 2, 3]], [0])
+    with pytest.raises(DataError, match=r"several columns have the same name \(a\)"):
+        converted(tmp_path, "a,a,b\n1,2,3\n", like=path)
+    with pytest.raises(DataError, match=r"several columns have the same name \(a\)"):
+        converted(tmp_path, "a,b,a,c\n1,2,3,4\n", like=like("abc"))
+
+
+def test_a_model_without_names_gives_the_width(tmp_path, like):
+    assert converted(tmp_path, "c,a\n3,1\n", like=like(2)) == ([[3, 1]], None)
+    assert converted(tmp_path, "c,y,a\n3,0,1\n", like=like(2)) == ([[3, 1]], [0])
+    assert converted(tmp_path, "3,1\n", like=like(2)) == ([[3, 1]], None)
+    assert converted(tmp_path, "3,1,0\n", like=like(2), label_column=2) == ([[3, 1]], [0])
+    with pytest.raises(UsageError, match="label_column"):  # the last, by a guess
+        converted(tmp_path, "3,1,0\n", like=like(2))
+    with pytest.raises(DataError, match=r"has 3 columns, but .* was trained on 2, and the model has no names"):
+        converted(tmp_path, "a,b,c\n3,1,0\n", like=like(2), label=False)
+    with pytest.raises(DataError, match=r"has 1 column besides the label, column 1, label, but .* was trained on 2"):
+        converted(tmp_path, "a,label\n3,1\n", like=like(2), label_column="label")
+
+
+def test_a_table_without_names_goes_by_position(tmp_path, like):
+    assert converted(tmp_path, "1,2,3\n", like=like("abc")) == ([[1, 2, 3]], None)
+    with pytest.raises(DataError, match=r"has 2 columns, but .* was trained on 3, and the table has no names"):
+        converted(tmp_path, "1,2\n", like=like("abc"), label=False)
+
+
+def test_names_that_look_like_numbers_are_known_from_the_model(tmp_path, like):
+    assert converted(tmp_path, "2,0,1\n7,8,9\n", like=like("012")) == ([[8, 9, 7]], None)
+
+
+def test_other_formats_take_the_width_of_a_model(tmp_path, like):
+    (tmp_path / "a.txt").write_text("1 1:5\n0 2:3\n")
+    assert convert(str(tmp_path / "a.txt"), str(tmp_path / "a.h5"), like=like(7)) == (2, 7, 2)
+    with pytest.raises(UsageError, match="like says how many columns there are"):
+        convert(str(tmp_path / "a.txt"), str(tmp_path / "a.h5"), like=like(7), features=7)
+
+
+def test_the_model_is_no_place_to_write_to(tmp_path, like):
+    (tmp_path / "in.csv").write_text(TABLE)
+    path = like("abc")
+    before = (tmp_path / "model.npz").read_bytes()
+    with pytest.raises(UsageError, match="is an input as well"):
+        convert(str(tmp_path / "in.csv"), path, like=path, force=True)
+    assert (tmp_path / "model.npz").read_bytes() == before

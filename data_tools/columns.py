@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from data_tools.like import Like
+from streammargin.data.names import equal
 from streammargin.errors import DataError, UsageError
 from streammargin.wording import Message, counted, one_line
 
@@ -39,9 +40,9 @@ class Columns:
     values: np.ndarray
 
     @property
-    def names(self) -> list[str] | None:
-        """The names of the values."""
-        return None if self.header is None else [self.header[place] for place in self.values.tolist()]
+    def names(self) -> np.ndarray | None:
+        """The names of the values (d,), objects each of which is a str."""
+        return None if self.header is None else np.array(self.header, object)[self.values]
 
     def called(self, place: int) -> str:
         """A column in a message."""
@@ -81,7 +82,8 @@ def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
     """
     if not any(is_number(field) for field in first):
         return True
-    if wanted.like is not None and wanted.like.names and set(wanted.like.names) <= {name.strip() for name in first}:
+    trained = None if wanted.like is None else wanted.like.names
+    if trained is not None and set(trained) <= {field.strip() for field in first}:
         return True
     names = [field.strip().lower() for field in first]
     if len(set(names)) < len(names) or _MISSING & set(names):
@@ -106,7 +108,7 @@ def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted
         return _find(path, wanted.label_column, header, len(first))
     if wanted.like is not None and len(first) == wanted.like.features:
         return None  # all of them are values: there is no room for a label
-    trained = set() if wanted.like is None else set(wanted.like.names or ())
+    trained = set() if wanted.like is None or wanted.like.names is None else set(wanted.like.names)
     found = [
         place for place, name in enumerate(header or []) if name.lower() in LABEL_NAMES and name not in trained
     ]  # fmt: skip
@@ -155,7 +157,8 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
     Names that several columns share tell nothing, unless both have the same names in the same order.
     """
     header, label = columns.header, columns.label
-    if header is None or like.names is None or columns.names == like.names:
+    names = columns.names
+    if header is None or names is None or like.names is None or equal(names, like.names):
         if len(columns.values) == like.features:
             return columns.values
         besides = "" if label is None else f" besides the label, {_at(header, label)}"
@@ -184,7 +187,7 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
     return np.array([places[name] for name in like.names], np.int64)
 
 
-def _repeated(names: Sequence[str]) -> set[str]:
+def _repeated(names: Iterable[str]) -> set[str]:
     seen: set[str] = set()
     return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
 

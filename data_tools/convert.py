@@ -15,6 +15,7 @@ from data_tools.rows import Batch
 from data_tools.textfile import Text
 from data_tools.writer import writing
 from streammargin.cli.options import add_common
+from streammargin.data.names import equal
 from streammargin.data.open import files_read
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
@@ -111,8 +112,9 @@ def convert(
         if first is None or first.rows == 0:
             raise DataError(f"{input} has no rows")
         width = _width(found, first, asked, input)
+        _check_names(found, width, asked, input)
         kept = np.dtype(dtype) if dtype else found.dtype
-        with writing(output, force, kept, found.sparse, width) as writer:
+        with writing(output, force, kept, found.sparse, width, found.names) as writer:
             _append(writer, first, kept, input)
             for batch in found.batches:
                 _append(writer, batch, kept, input)
@@ -134,6 +136,20 @@ def _width(found: Found, first: Batch, asked: Asked, path: str) -> int | None:
     if stored < wanted and first.X is not None:
         raise UsageError(f"{path} has {stored} columns, and only sparse data is widened to {option}")
     return wanted
+
+
+def _check_names(found: Found, width: int | None, asked: Asked, path: str) -> None:
+    """UsageError where columns have other names than those of the output: only those of a table change their order."""
+    if found.names is None:
+        return
+    trained = asked.like
+    if trained is not None and trained.names is not None and not equal(found.names, trained.names):
+        raise UsageError(
+            f"{path} names its columns, and not as {trained.path} does; leave `like` out: who uses the model matches "
+            "columns by their names"
+        )
+    if len(found.names) != width:
+        raise UsageError(f"{path} names its {len(found.names)} columns, and more would have no names; ask for no more")
 
 
 def _append(writer: Any, batch: Batch, dtype: np.dtype, name: str) -> None:

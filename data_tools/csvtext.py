@@ -41,13 +41,13 @@ def read(text: Text, asked: Asked) -> Found:
     layout = _Layout(text.name, separator, _BLANKS.replace(separator, ""))
     fields = layout.fields(first, f"{text.name}, line 1")
     if len(fields) < 2:
-        _check_one_column(first, text.name, separator, asked.label)
+        _check_one_column(first, text.name, asked)
     wanted = Wanted(asked.label_column, asked.label, asked.like)
     columns = columns_of(text.name, fields, layout.fields(second, f"{text.name}, line 2"), wanted)
     if columns.header is not None:
         number, raw = number + 1, raw[raw.index(b"\n") + 1 :]
     batches = _batches(itertools.chain([(number, raw)], pieces), layout, columns)
-    return Found(batches, False, len(columns.values), np.dtype(np.float32))
+    return Found(batches, False, len(columns.values), np.dtype(np.float32), columns.names)
 
 
 def _separator(given: str | None) -> str:
@@ -110,19 +110,17 @@ class _Layout:
             raise DataError(f"{where}: {error}; is a quote missing, or a newline inside a field?") from None
 
 
-def _check_one_column(line: str, path: str, separator: str, label: bool) -> None:
-    """DataError for a first line of one column, which has no room for a label, or another separator."""
-    for other, name, word in (
-        ("\t", "tabs", "tab"),
-        (";", "semicolons", ";"),
-        (",", "commas", ","),
-        ("|", "bars", "|"),
-    ):
-        if other in line and other != separator:
+def _check_one_column(line: str, path: str, asked: Asked) -> None:
+    """DataError for a first line of one column, which has no room for a label, or may have another separator."""
+    for other, name in () if asked.separator is not None else (("\t", "tabs"), (";", "semicolons"), ("|", "bars")):
+        if len(next(csv.reader([line], delimiter=other), [])) > 1:
+            word = "tab" if other == "\t" else other
             raise DataError(f"{path}, line 1: fields are separated by {name}; use `separator={word}`")
-    if label:
-        raise DataError(f"{path}, line 1: one column only; rows need a label and values; name what separates them with "
-                        "`separator`, or use `label=False` if there is no label")  # fmt: skip
+    if asked.label:
+        raise DataError(
+            f"{path}, line 1: one column only, but rows need a label and values; name what separates them with "
+            "`separator`, or use `label=False` if there is no label"
+        )
 
 
 def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:

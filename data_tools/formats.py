@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,15 +56,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader yields, and what is known before it does; features: None where only the end will tell; names: of
-    the columns, where the input has some.
+    """What a reader yields, and what is known before it does; features: None where only the end will tell; names (d,):
+    of the columns, where the input has some.
     """
 
     batches: Iterator[Batch]
     sparse: bool
     features: int | None
     dtype: Any
-    names: Sequence[str] | None = None
+    names: np.ndarray | None = None
 
 
 class Format(Protocol):

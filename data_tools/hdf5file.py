@@ -13,6 +13,7 @@ from data_tools.matrices import by_columns, check_kind, check_lengths, check_sha
 from data_tools.rows import Batch, batches
 from data_tools.textfile import Text
 from streammargin.data.hdf5 import encoding_of
+from streammargin.data.hdf5_names import names_column, read_names
 from streammargin.data.hdf5_nodes import attribute, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.data.hdf5_storage import opened
@@ -39,9 +40,12 @@ def read(text: Text, asked: Asked) -> Found:
         file = asked.opened.enter_context(opened(path))
         stored, width, found = _csc_group(file, x or "X", path, asked)
         name = y or ("y" if "y" in file else None)
-        return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path))
+        column = names_column(file, x or "X", path)
+        names = None if column is None else read_names(column, width)
+        return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path), names)
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
-    return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype)
+    names = source.feature_names()
+    return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype, names)
 
 
 def _csc_group(file: h5py.File, x: str, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Like:
@@ -11,7 +13,7 @@ class Like:
 
     path: str
     features: int
-    names: list[str] | None
+    names: np.ndarray | None
 
 
 def columns_of_model(path: str) -> Like:
@@ -20,4 +22,4 @@ def columns_of_model(path: str) -> Like:
 
     model = load_model(path)
     names = getattr(model, "feature_names_in_", None)
-    return Like(path, model.answer.features, None if names is None else [str(name) for name in names])
+    return Like(path, model.answer.features, names)

@@ -71,10 +71,12 @@ def shuffle(
         check_apart({"the output": output}, source.files())
         spill = Spill(folder)
         least = least_budget(source)
-        count = buckets_for(stored_bytes(source), budget, least)
+        held = source.names_bytes()
+        count = buckets_for(stored_bytes(source), budget, least, held)
+        names = source.feature_names()
         generator = np.random.default_rng([seed, source.rows])
         # a file of large compressed chunks may take more than a quarter
-        reading = max(budget // 4, least)
+        reading = max((budget - held) // 4, least)
         for batch in batches(source, reading):
             bucket = generator.integers(count, size=batch.rows)
             order = np.argsort(bucket, kind="stable")
@@ -82,7 +84,7 @@ def shuffle(
             for k in range(count):
                 if ends[k] < ends[k + 1]:
                     spill.append(k, batch.take(order[ends[k] : ends[k + 1]]))
-        with writing(output, force, source.dtype, source.sparse, source.features) as writer:
+        with writing(output, force, source.dtype, source.sparse, source.features, names) as writer:
             for k in range(count):
                 found = spill.read(k)
                 if found is not None:

@@ -74,13 +74,15 @@ class Spill:
         return None if batch.X is None and batch.indptr is None else batch
 
 
-def buckets_for(nbytes: int, memory: int, least: int = 1 << 20) -> int:
+def buckets_for(nbytes: int, memory: int, least: int = 1 << 20, held: int = 0) -> int:
     """How many buckets so that one of them, and its reordered copy, fit in memory with room to spare.
+
+    held: bytes of the memory that other things take.
 
     Raises UsageError for less memory than `least`, or so little that there would be too many buckets.
     """
-    least = max(least, -(-4 * nbytes // _MOST))
+    least = max(least, -(-4 * nbytes // _MOST)) + held
     if memory < least:
         need = -(-least // (1 << 20))
         raise UsageError(f"a memory budget of {format_size(memory)} is too small here; use `memory={need}M` or more")
-    return max(1, -(-4 * nbytes // memory))
+    return max(1, -(-4 * nbytes // (memory - held)))

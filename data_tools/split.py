@@ -67,7 +67,7 @@ def split(
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another `test_size`")
-        kind = (source.dtype, source.sparse, source.features)
+        kind = (source.dtype, source.sparse, source.features, source.feature_names())
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows
         with contextlib.ExitStack() as stack:

@@ -13,6 +13,7 @@ import numpy as np
 
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT
+from streammargin.data.hdf5_names import write_names
 from streammargin.data.labels import strict_number
 from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
@@ -143,10 +144,12 @@ def _as_text(value: object) -> str:
 
 
 class RowWriter:
-    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight."""
+    """Appends batches to one open HDF5 file: X (dense dataset or csr_matrix group), y, sample_weight, var."""
 
-    def __init__(self, file: h5py.File, dtype: Any, sparse: bool, features: int | None) -> None:
-        self.file, self.features = file, features
+    def __init__(
+        self, file: h5py.File, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None
+    ) -> None:
+        self.file, self.features, self.names = file, features, names
         self.rows, self.widest = 0, 0
         self._columns: dict[str, Any] = {}
         self.nnz = 0
@@ -197,26 +200,32 @@ class RowWriter:
             self._dense.close()
         for column in self._columns.values():
             column.close()
+        if self.names is not None:
+            write_names(self.file, self.names)
 
 
 @contextlib.contextmanager
-def writing(path: str, force: bool, dtype: Any, sparse: bool, features: int | None = None) -> Iterator[RowWriter]:
+def writing(
+    path: str, force: bool, dtype: Any, sparse: bool, features: int | None = None, names: np.ndarray | None = None
+) -> Iterator[RowWriter]:
     """A RowWriter whose file appears at `path`, complete, when the block ends well.
 
-    features: d; None (sparse only) for the largest index met. Raises OutputError, ReadWriteError, and
-    DataError when no row was written.
+    features: d; None (sparse only) for the largest index met. names (d,): of the columns, where they have some. Raises
+    OutputError, ReadWriteError, and DataError when no row was written.
     """
-    with replacing(path, force) as name, filling(name, path, dtype, sparse, features) as writer:
+    with replacing(path, force) as name, filling(name, path, dtype, sparse, features, names) as writer:
         yield writer
 
 
 @contextlib.contextmanager
-def filling(name: str, path: str, dtype: Any, sparse: bool, features: int | None) -> Iterator[RowWriter]:
+def filling(
+    name: str, path: str, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None
+) -> Iterator[RowWriter]:
     """A RowWriter of the file `name`, which messages call `path`; complete and on disk when the block ends well."""
     file = None
     try:
         file = h5py.File(name, "w", libver=("v108", "latest"), rdcc_nbytes=0)
-        writer = RowWriter(file, dtype, sparse, features)
+        writer = RowWriter(file, dtype, sparse, features, names)
         yield writer
         if writer.rows == 0:
             raise DataError(f"there are no rows to write to {path}; check the input")

@@ -238,7 +238,9 @@ def like(tmp_path, monkeypatch):
         width = columns if isinstance(columns, int) else len(columns)
         LinearModel(np.ones((1, width)), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}).save(path, force=True)
         if not isinstance(columns, int):
-            monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: Like(path, width, list(columns)))
+            monkeypatch.setattr(
+                "data_tools.convert.columns_of_model", lambda path: Like(path, width, np.array(list(columns), object))
+            )
         return path
 
     return make

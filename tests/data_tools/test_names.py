@@ -1,0 +1,168 @@
+"""Names of columns go with the rows: from a table's first line, or a file that has them, into every output."""
+
+import os
+import tracemalloc
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import call, write_h5
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_convert import random_matrix, stored
+from test_convert_bad_input import old_csc
+
+from data_tools.convert import convert
+from data_tools.like import Like
+from data_tools.shuffle import shuffle
+from data_tools.split import split
+from streammargin.data.hdf5_names import write_names
+from streammargin.errors import DataError, ReadWriteError, UsageError
+
+
+def names_in(path):
+    """The names in a file, by h5py alone, or None; what is said of them is anndata's."""
+    with h5py.File(path) as file:
+        if "var" not in file:
+            return None
+        var = file["var"]
+        assert var.attrs["encoding-type"] == "dataframe" and var.attrs["encoding-version"] == "0.2.0"
+        assert var.attrs["_index"] == "_index" and len(var.attrs["column-order"]) == 0
+        assert dict(var["_index"].attrs) == {"encoding-type": "string-array", "encoding-version": "0.2.0"}
+        assert h5py.check_string_dtype(var["_index"].dtype) == ("utf-8", None)
+        return var["_index"].asstr()[:].tolist()
+
+
+def table(folder, text, **options):
+    """The names in the file that is made of a table."""
+    (folder / "in.csv").write_text(text, newline="")
+    convert(str(folder / "in.csv"), str(folder / "out.h5"), force=True, **options)
+    return names_in(folder / "out.h5")
+
+
+def test_a_table_keeps_its_names(tmp_path):
+    assert table(tmp_path, '"a, b", c ,label,c,"say ""x""",é\n1,2,0,3,4,5\n') == ["a, b", "c", "c", 'say "x"', "é"]
+    assert table(tmp_path, "label,a,\n0,1,2\n") == ["a", ""]
+    assert table(tmp_path, "a\tb\r\n1\t2\r\n", separator="tab", label=False) == ["a", "b"]
+    assert table(tmp_path, "1,2\n3,4\n", label=False) is None
+
+
+def test_names_take_the_order_of_a_model(tmp_path, monkeypatch):
+    model = Like("m.npz", 3, np.array(["a", "b", "c"], object))
+    monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: model)
+    assert table(tmp_path, "c,id,label,a,b\n3,x,0,1,2\n", like="m.npz") == ["a", "b", "c"]
+    assert stored(tmp_path / "out.h5")[0].tolist() == [[1, 2, 3]]
+    assert table(tmp_path, "3,1,2\n", like="m.npz") is None  # by position: nobody has said that they are these
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.lists(texts, min_size=1, max_size=8), quoted=st.booleans())
+def test_any_names_of_a_table_round_trip(tmp_path_factory, names, quoted):
+    names = [f"n{name}".strip(" \t") for name in names]
+    fields = ['"' + name.replace('"', '""') + '"' for name in names]
+    text = ",".join(fields) + "\n" + ",".join("1" for _ in names) + "\n"
+    assert table(tmp_path_factory.mktemp("names"), text, label=False) == names
+
+
+NAMES = ["MT-CO1", "é", "", "long " * 40]
+
+
+def named(path, X, names=NAMES, **columns):
+    write_h5(path, X, np.arange(X.shape[0]) % 2, **columns)
+    with h5py.File(path, "r+") as file:
+        write_names(file, np.array(names, object))
+    return str(path)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_every_verb_carries_names_along(tmp_path, form):
+    path = named(tmp_path / "in.h5", form(np.arange(80.0).reshape(20, 4) + 1))
+    out, test = str(tmp_path / "out.h5"), str(tmp_path / "test.h5")
+    for verb in (lambda: convert(path, out, force=True), lambda: shuffle(path, out, force=True),
+                 lambda: split(path, out, test, force=True), lambda: shuffle([path, path], out, force=True),
+                 lambda: convert(path, out, dtype="float32", force=True)):  # fmt: skip
+        verb()
+        assert names_in(out) == NAMES
+    assert names_in(test) == NAMES
+    convert(write_h5(tmp_path / "plain.h5", np.eye(4)), out, force=True)
+    assert names_in(out) is None
+
+
+def test_a_matrix_by_columns_carries_names_along(tmp_path):
+    X = random_matrix(3)
+    path = old_csc(tmp_path / "in.h5", X.tocsc())
+    names = [f"gene {k}" for k in range(40)]
+    with h5py.File(path, "r+") as file:
+        write_names(file, np.array(names, object))
+    convert(path, str(tmp_path / "out.h5"))
+    assert names_in(tmp_path / "out.h5") == names
+    with h5py.File(path, "r+") as file:
+        del file["var"]
+        write_names(file, np.array(names[1:], object))
+    with pytest.raises(DataError, match="39 names but there are 40 columns"):
+        convert(path, str(tmp_path / "out.h5"), force=True)
+
+
+def test_shards_of_other_names_are_refused(tmp_path):
+    one, two = (named(tmp_path / f"{k}.h5", np.eye(4), names) for k, names in enumerate((NAMES, NAMES[::-1])))
+    with pytest.raises(DataError, match="columns in another order"):
+        shuffle([one, two], str(tmp_path / "out.h5"))
+    with pytest.raises(DataError, match="columns in another order"):
+        split([one, two], str(tmp_path / "out.h5"), str(tmp_path / "test.h5"))
+    assert sorted(os.listdir(tmp_path)) == ["0.h5", "1.h5"]
+
+
+def test_named_columns_are_not_widened_or_called_otherwise(tmp_path, monkeypatch):
+    path = named(tmp_path / "in.h5", sp.csr_matrix(np.eye(4)))
+    with pytest.raises(UsageError, match="names its 4 columns"):
+        convert(path, str(tmp_path / "out.h5"), features=6)
+    model = Like("m.npz", 4, np.array(NAMES[::-1], object))
+    monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: model)
+    with pytest.raises(UsageError, match=r"not as m\.npz does; leave like out"):
+        convert(path, str(tmp_path / "out.h5"), like="m.npz")
+    assert os.listdir(tmp_path) == ["in.h5"]
+
+
+def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("data_tools.writer.write_names", full)
+    (tmp_path / "in.csv").write_text("a,label\n1,0\n")
+    with pytest.raises(ReadWriteError, match="free some space"):
+        convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"))
+    assert os.listdir(tmp_path) == ["in.csv"]
+
+
+def test_many_names_are_held_once(tmp_path):
+    """The memory for a wide table does not grow with its rows: no copy of the names for each piece."""
+    width, peaks = 100_000, []
+    for rows in (60, 180):  # pieces of 8 rows
+        with open(tmp_path / "in.csv", "w") as file:
+            file.write(",".join(f"feature number {k}" for k in range(width)) + "\n")
+            for _ in range(rows):
+                file.write(",".join(["0.25"] * width) + "\n")
+        tracemalloc.start()
+        convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label=False, force=True)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert names_in(tmp_path / "out.h5")[-1] == f"feature number {width - 1}"
+        assert stored(tmp_path / "out.h5")[0].shape == (rows, width)
+    assert peaks[1] < peaks[0] + width * 50  # a name takes more
+
+
+def test_budget_of_shuffle_counts_names(tmp_path):
+    width = 100_000
+    path = write_h5(tmp_path / "in.h5", sp.csr_matrix((np.ones(9), (np.arange(9), np.arange(9))), shape=(9, width)))
+    done = call("shuffle", path, "s.h5", "--memory", "1", module="data_tools", cwd=tmp_path)
+    bare = int(done.stderr.split("use --memory ")[1].split("M")[0])
+    with h5py.File(path, "r+") as file:
+        write_names(file, np.array([f"feature number {k}" for k in range(width)], object))
+    with pytest.raises(UsageError, match="memory"):
+        shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare}M")
+    shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare + 20}M")
+    assert len(names_in(tmp_path / "s.h5")) == width

@@ -13,7 +13,7 @@ import numpy as np
 from data_tools.like import Like
 from data_tools.rows import Batch
 from data_tools.textfile import Text, plain_stem
-from streammargin.data.arrays import value_dtype
+from streammargin.data.arrays import as_weights, value_dtype
 from streammargin.data.kinds import kind_of
 from streammargin.data.labels import LabelCursor
 from streammargin.errors import DataError, UsageError
@@ -125,12 +125,29 @@ def check_options(asked: Asked, kind: str, path: str) -> None:
 
 def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:
     """The batches with the labels called y, of another file or a dataset of `home`."""
-    if y is None:
+    from streammargin.data.hdf5_labels import LABELS
+
+    return _beside(found, y, home, path, asked, LABELS)
+
+
+def with_weights(found: Iterator[Batch], name: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:
+    """The batches with the weights called `name`."""
+    from streammargin.data.hdf5_labels import WEIGHTS
+
+    return _beside(found, name, home, path, asked, WEIGHTS)
+
+
+def _beside(
+    found: Iterator[Batch], name: str | None, home: Any, path: str, asked: Asked, what: tuple[str, str]
+) -> Iterator[Batch]:
+    """The batches with the labels or weights of this name."""
+    if name is None:
         yield from found
         return
     from streammargin.data.hdf5_labels import open_column
 
-    column, other = open_column(y, home, path)
+    noun = what[0]
+    column, other = open_column(name, home, path, what)
     if other is not None:
         asked.opened.callback(other.close)
     check_apart({"the output": asked.near}, column.files)
@@ -139,10 +156,11 @@ def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, ask
     for batch in found:
         seen += batch.rows
         if seen > column.length:
-            raise DataError(f"{column.name} has {column.length} labels, fewer than {path} has rows")
-        yield batch._replace(labels=cursor.take(batch.rows))
+            raise DataError(f"{column.name} has {column.length} {noun}, fewer than {path} has rows")
+        values = cursor.take(batch.rows)
+        yield batch._replace(**{noun: values if noun == "labels" else as_weights(values, batch.rows, column.name)})
     if seen != column.length:
-        raise DataError(f"{column.name} has {column.length} labels but {path} has {seen} rows")
+        raise DataError(f"{column.name} has {column.length} {noun} but {path} has {seen} rows")
 
 
 def kept_dtype(stored: np.dtype, path: str) -> np.dtype:

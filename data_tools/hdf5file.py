@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import h5py
 import numpy as np
 
-from data_tools.formats import Asked, Found, kept_dtype, with_labels
+from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
 from data_tools.rows import Batch, batches
 from data_tools.textfile import Text
@@ -16,7 +16,7 @@ from streammargin.data.hdf5 import encoding_of
 from streammargin.data.hdf5_names import names_column, read_names
 from streammargin.data.hdf5_nodes import attribute, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
-from streammargin.data.hdf5_storage import opened
+from streammargin.data.hdf5_storage import has_link, opened
 from streammargin.data.open import open_source
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
@@ -39,10 +39,12 @@ def read(text: Text, asked: Asked) -> Found:
     if by_column:
         file = asked.opened.enter_context(opened(path))
         stored, width, found = _csc_group(file, x or "X", path, asked)
-        name = y or ("y" if "y" in file else None)
+        found = with_labels(found, y or ("y" if has_link(file, "y") else None), file, path, asked)
+        weights = "sample_weight" if has_link(file, "sample_weight") else None
+        found = with_weights(found, weights, file, path, asked)
         column = names_column(file, x or "X", path)
         names = None if column is None else read_names(column, width)
-        return Found(with_labels(found, name, file, path, asked), True, width, kept_dtype(stored, path), names)
+        return Found(found, True, width, kept_dtype(stored, path), names)
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     names = source.feature_names()
     return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype, names)

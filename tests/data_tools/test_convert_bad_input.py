@@ -239,3 +239,23 @@ def test_too_small_a_budget_names_the_least(tmp_path):
     assert done.returncode == 2 and "use --memory " in done.stderr
     least = done.stderr.split("use --memory ")[1].split()[0]
     shuffle(path, str(tmp_path / "s.h5"), memory=least)
+
+
+def test_a_matrix_by_columns_keeps_its_weights_and_misses_its_labels(tmp_path):
+    X, out = random_matrix(3), str(tmp_path / "out.h5")
+    path, weights = old_csc(tmp_path / "in.h5", X.tocsc()), np.arange(300) / 7
+    with h5py.File(path, "r+") as file:
+        file["sample_weight"] = weights
+    convert(path, out)
+    with h5py.File(out) as file:
+        assert np.array_equal(file["sample_weight"][:], weights)
+    with h5py.File(path, "r+") as file:
+        del file["sample_weight"]
+        file["sample_weight"] = weights[1:]
+    with pytest.raises(DataError, match=r"299 weights, fewer than .* has rows"):
+        convert(path, out, force=True)
+    with h5py.File(path, "r+") as file:
+        del file["sample_weight"]
+        file["y"] = h5py.SoftLink("/gone")
+    with pytest.raises(DataError, match="/gone"):
+        convert(path, out, force=True)

@@ -62,7 +62,8 @@ def columns_of(path: str, first: list[str], second: list[str], wanted: Wanted) -
         columns = Columns(len(first), header, label, _as_trained(path, columns, wanted.like))
     if label is not None:
         LOG.info(Message(f"{path}: the label is {_at(header, label)}"))
-    _say_doubts(path, first, columns)
+    told = wanted.like is not None or (header is not None and wanted.label_column in header)
+    _say_doubts(path, first, columns, told)
     return columns
 
 
@@ -192,14 +193,19 @@ def _repeated(names: Iterable[str]) -> set[str]:
     return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
 
 
-def _say_doubts(path: str, first: list[str], columns: Columns) -> None:
-    """Warn of what is read as it stands, and was hardly meant so."""
+def _say_doubts(path: str, first: list[str], columns: Columns, told: bool) -> None:
+    """Warn of what is read as it stands, and was hardly meant so; told: that the first line holds names."""
     header, values, label = columns.header, columns.values, columns.label
     if header is None:
         if len(first) > 2 and [field.strip() for field in first] == [str(place) for place in range(len(first))]:
             LOG.warning(Message(f"{path}: the first line counts the columns, and is read as a row; if it holds names, "
                                 "take it out, or write others"))  # fmt: skip
         return
+    if not told and not any(name.lower() in LABEL_NAMES for name in header):
+        numbers = [name for name in header if is_number(name)]
+        if numbers:
+            LOG.warning(Message(f"{path}: the first line is taken for names though there are numbers in it: "
+                                f"{listed(numbers)}; where it is a row, mend its texts"))  # fmt: skip
     used = np.zeros(columns.width, bool)
     used[values] = True
     if used[0] and not header[0]:

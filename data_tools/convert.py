@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
+import logging
 import os
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import read_by
 from streammargin.sizes import parse_size
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -114,10 +118,11 @@ def convert(
         width = _width(found, first, asked, input)
         _check_names(found, width, asked, input)
         kept = np.dtype(dtype) if dtype else found.dtype
+        narrowing = _Narrowing(kept, input)
         with writing(output, force, kept, found.sparse, width, found.names) as writer:
-            _append(writer, first, kept, input)
-            for batch in found.batches:
-                _append(writer, batch, kept, input)
+            for batch in itertools.chain([first], found.batches):
+                narrowing.check(batch)
+                writer.append(batch)
             if found.sparse and writer.features is None and writer.widest == 0:
                 raise DataError(f"{input} has no values at all; give the number of columns with `features`")
     columns = width if width is not None else writer.widest
@@ -152,12 +157,31 @@ def _check_names(found: Found, width: int | None, asked: Asked, path: str) -> No
         raise UsageError(f"{path} names its {len(found.names)} columns, and more would have no names; ask for no more")
 
 
-def _append(writer: Any, batch: Batch, dtype: np.dtype, name: str) -> None:
-    """Append; a value too large for the stored type is an error rather than infinity."""
-    values = batch.X if batch.X is not None else batch.data
-    assert values is not None
-    if values.dtype.kind == "f" and values.dtype.itemsize > dtype.itemsize and values.size:
+class _Narrowing:
+    """Values on their way to the stored type: what does not fit is an error, and what rounding spoils is said once."""
+
+    def __init__(self, dtype: np.dtype, path: str) -> None:
+        self.dtype, self.path, self.said = dtype, path, False
+
+    def check(self, batch: Batch) -> None:
+        """Raises DataError for a value that would be infinite."""
+        values = batch.X if batch.X is not None else batch.data
+        assert values is not None
+        if values.dtype.kind != "f" or values.dtype.itemsize <= self.dtype.itemsize or not values.size:
+            return
         largest = max(float(values.max()), -float(values.min()))
-        if largest > float(np.finfo(dtype).max):
-            raise DataError(f"{name}: the value {largest:g} is too large for {dtype}; use `dtype=float64`")
-    writer.append(batch)
+        if largest > float(np.finfo(self.dtype).max):
+            raise DataError(
+                f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`"
+            )  # fmt: skip
+        if self.said:
+            return
+        kept = values.astype(self.dtype)
+        spoilt = (kept == 0.0) & (values != 0.0)
+        if largest >= 2.0 ** np.finfo(self.dtype).nmant:  # whole numbers below are stored as they are
+            spoilt |= (kept != values) & (values == np.rint(values))
+        if spoilt.any():
+            one = values[spoilt][0]
+            self.said = True
+            LOG.warning(Message(f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
+                                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"))  # fmt: skip

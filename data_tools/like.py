@@ -21,5 +21,4 @@ def columns_of_model(path: str) -> Like:
     from streammargin.model.io import load_model
 
     model = load_model(path)
-    names = getattr(model, "feature_names_in_", None)
-    return Like(path, model.answer.features, names)
+    return Like(path, model.answer.features, model.feature_names_in_)

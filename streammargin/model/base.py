@@ -82,7 +82,7 @@ class Model:
         if source.features != answer.features:
             raise DataError(
                 f"{source.name} has {source.features} features but the model was trained on {answer.features}; "
-                "convert the data with streammargin-data convert --features and that number"
+                "give it the same columns, with: streammargin-data convert IN OUT.h5 --like MODEL"
             )
         if known is not None and given is None:
             self._say(f"{source.name} has no names of columns, as the model has: they are taken by position")

@@ -130,6 +130,16 @@ def test_a_value_too_large_for_float32_is_an_error(tmp_path):
     convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), dtype="float64")
 
 
+@pytest.mark.parametrize("value, kept", [("123456789", "123456792"), ("-1e-60", "-0"), ("16777217", "16777216")])
+def test_what_float32_loses_is_said_once(tmp_path, caplog, value, kept):
+    (tmp_path / "a").write_text(f"1 1:{value} 2:0.1 3:16777216\n-1 1:{value}\n")
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"))
+    (record,) = caplog.records
+    assert str(record.msg).endswith(f'is stored as {kept}; use dtype="float64"')
+    convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), dtype="float64", force=True)
+    assert len(caplog.records) == 1
+
+
 rows = st.lists(
     st.tuples(
         st.integers(-3, 3),

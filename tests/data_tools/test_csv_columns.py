@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from test_convert import stored
 
 from data_tools.convert import convert
-from data_tools.like import Like
 from data_tools.textfile import Text
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
@@ -170,6 +169,14 @@ def test_numbers_of_rows_without_a_name_are_warned_of(tmp_path, said):
     assert "the first line counts the columns" in said("WARNING")[1]
 
 
+def test_a_row_that_may_have_been_taken_for_names_is_told(tmp_path, said):
+    assert converted(tmp_path, "5.1,x,0\n4,3,1\n", label_column="-1") == ([[4, 3]], [1])
+    assert "taken for names though there are numbers in it: 5.1, 0" in said("WARNING")[0]
+    for text, label in (("2019,2020,label\n1,2,0\n", None), ("2019,2020,income\n1,2,0\n", "income")):
+        converted(tmp_path, text, label_column=label)
+    assert len(said("WARNING")) == 1
+
+
 fields = st.one_of(st.integers(-(10**6), 10**6).map(str), st.floats(-1e30, 1e30).map(repr))
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=12)
 
@@ -230,17 +237,14 @@ def test_a_line_of_names_may_be_longer_than_a_piece(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def like(tmp_path, monkeypatch):
+def like(tmp_path):
     """Makes a model that was trained on columns of these names, or on so many without names; its path."""
     path = str(tmp_path / "model.npz")
 
     def make(columns):
-        width = columns if isinstance(columns, int) else len(columns)
-        LinearModel(np.ones((1, width)), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}).save(path, force=True)
-        if not isinstance(columns, int):
-            monkeypatch.setattr(
-                "data_tools.convert.columns_of_model", lambda path: Like(path, width, np.array(list(columns), object))
-            )
+        width, names = (columns, None) if isinstance(columns, int) else (len(columns), np.array(list(columns), object))
+        model = LinearModel(np.ones((1, width)), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}, names)
+        model.save(path, force=True)
         return path
 
     return make

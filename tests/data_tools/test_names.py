@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from test_convert import random_matrix, stored
 from test_convert_bad_input import old_csc
 
+import streammargin as sm
 from data_tools.convert import convert
-from data_tools.like import Like
 from data_tools.shuffle import shuffle
 from data_tools.split import split
 from streammargin.data.hdf5_names import write_names
 from streammargin.errors import DataError, ReadWriteError, UsageError
+from streammargin.model.linear import LinearModel
 
 
 def names_in(path):
@@ -48,12 +49,19 @@ def test_a_table_keeps_its_names(tmp_path):
     assert table(tmp_path, "1,2\n3,4\n", label=False) is None
 
 
-def test_names_take_the_order_of_a_model(tmp_path, monkeypatch):
-    model = Like("m.npz", 3, np.array(["a", "b", "c"], object))
-    monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: model)
-    assert table(tmp_path, "c,id,label,a,b\n3,x,0,1,2\n", like="m.npz") == ["a", "b", "c"]
+def model(folder, names):
+    """The path of a model that was trained on these columns."""
+    path = str(folder / "model.npz")
+    kept = np.array(names, object)
+    LinearModel(np.ones((1, len(names))), np.zeros(1), np.array([0, 1]), {"loss": "hinge"}, kept).save(path)
+    return path
+
+
+def test_names_take_the_order_of_a_model(tmp_path):
+    path = model(tmp_path, ["a", "b", "c"])
+    assert table(tmp_path, "c,id,label,a,b\n3,x,0,1,2\n", like=path) == ["a", "b", "c"]
     assert stored(tmp_path / "out.h5")[0].tolist() == [[1, 2, 3]]
-    assert table(tmp_path, "3,1,2\n", like="m.npz") is None  # by position: nobody has said that they are these
+    assert table(tmp_path, "3,1,2\n", like=path) is None  # by position: nobody has said that they are these
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
@@ -116,15 +124,13 @@ def test_shards_of_other_names_are_refused(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["0.h5", "1.h5"]
 
 
-def test_named_columns_are_not_widened_or_called_otherwise(tmp_path, monkeypatch):
+def test_named_columns_are_not_widened_or_called_otherwise(tmp_path):
     path = named(tmp_path / "in.h5", sp.csr_matrix(np.eye(4)))
     with pytest.raises(UsageError, match="names its 4 columns"):
         convert(path, str(tmp_path / "out.h5"), features=6)
-    model = Like("m.npz", 4, np.array(NAMES[::-1], object))
-    monkeypatch.setattr("data_tools.convert.columns_of_model", lambda path: model)
-    with pytest.raises(UsageError, match=r"not as m\.npz does; leave like out"):
-        convert(path, str(tmp_path / "out.h5"), like="m.npz")
-    assert os.listdir(tmp_path) == ["in.h5"]
+    with pytest.raises(UsageError, match=r"not as .*model\.npz does; leave like out"):
+        convert(path, str(tmp_path / "out.h5"), like=model(tmp_path, NAMES[::-1]))
+    assert sorted(os.listdir(tmp_path)) == ["in.h5", "model.npz"]
 
 
 def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
@@ -166,3 +172,22 @@ def test_budget_of_shuffle_counts_names(tmp_path):
         shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare}M")
     shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare + 20}M")
     assert len(names_in(tmp_path / "s.h5")) == width
+
+
+def test_a_table_to_train_on_and_one_to_predict(tmp_path):
+    """The columns of the second are in another order, with one more, without the label, and mean the same."""
+    random = np.random.default_rng(3)
+    X = random.standard_normal((60, 3)).round(3)
+    rich = np.where(X @ [3.0, 1.0, -2.0] > 0, ">50K", "<=50K")
+    lines = ["age,hours,debts,income", *(",".join([*map(str, row), label]) for row, label in zip(X, rich, strict=True))]
+    (tmp_path / "train.csv").write_text("\n".join(lines))
+    lines = ["debts,id,age,hours", *(f"{c},x{k},{a},{b}" for k, (a, b, c) in enumerate(X))]
+    (tmp_path / "new.csv").write_text("\n".join(lines))
+    convert(str(tmp_path / "train.csv"), str(tmp_path / "train.h5"), label_column="income")
+    trained = sm.train(str(tmp_path / "train.h5"), C=100.0).model
+    assert trained.feature_names_in_.tolist() == ["age", "hours", "debts"]
+    trained.save(tmp_path / "income.npz")
+    convert(str(tmp_path / "new.csv"), str(tmp_path / "new.h5"), like=str(tmp_path / "income.npz"))
+    scores = X.astype(np.float32) @ trained.coef_[0] + trained.intercept_[0]
+    assert trained.predict(str(tmp_path / "new.h5")).tolist() == trained.classes_[(scores > 0) * 1].tolist()
+    assert np.mean(trained.predict(str(tmp_path / "new.h5")) == rich) > 0.9

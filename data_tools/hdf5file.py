@@ -18,6 +18,7 @@ from streammargin.data.hdf5_nodes import attribute, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.data.hdf5_storage import has_link, opened
 from streammargin.data.open import open_source
+from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
 
@@ -46,8 +47,9 @@ def read(text: Text, asked: Asked) -> Found:
         names = None if column is None else read_names(column, width)
         return Found(found, True, width, kept_dtype(stored, path), names)
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
-    names = source.feature_names()
-    return Found(batches(source, asked.memory), source.sparse, source.features, source.dtype, names)
+    names = column_names(source, asked.memory)
+    found = batches(source, asked.memory, source.names_bytes())
+    return Found(found, source.sparse, source.features, source.dtype, names)
 
 
 def _csc_group(file: h5py.File, x: str, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:

@@ -63,19 +63,20 @@ def batch_of(block: Block, labels: np.ndarray | None, weights: np.ndarray | None
     return Batch(block.X, None, None, None, labels, weights)
 
 
-def batches(source: Source, memory: int | None = None) -> Iterator[Batch]:
+def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterator[Batch]:
     """The rows of a source in their order, with labels and weights; valid until the next one.
 
-    memory: bytes for the rows in flight; None for a few batches, or what the largest chunk of the file needs.
+    memory: bytes for the rows in flight, and what is held beside them; None for a few batches, or what the largest
+    chunk of the file needs.
     """
     from streammargin.driver.plan import least_budget
     from streammargin.driver.prefetch import read_blocks
 
-    memory = max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
+    memory = held + max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
 
     cursor = LabelCursor(source.labels()) if source.has_labels() else None
     weights = source.sample_weight()
-    for start, stop, block in read_blocks(source, memory):
+    for start, stop, block in read_blocks(source, memory, held):
         yield batch_of(
             block,
             None if cursor is None else cursor.take(stop - start),

@@ -1,13 +1,14 @@
 """Names of columns go with the rows: from a table's first line, or a file that has them, into every output."""
 
 import os
+import re
 import tracemalloc
 
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import call, write_h5
+from conftest import write_h5
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_convert import random_matrix, stored
@@ -161,17 +162,25 @@ def test_many_names_are_held_once(tmp_path):
     assert peaks[1] < peaks[0] + width * 50  # a name takes more
 
 
-def test_budget_of_shuffle_counts_names(tmp_path):
+@pytest.mark.parametrize("verb", ["shuffle", "convert"])
+def test_a_budget_counts_names(tmp_path, verb):
     width = 100_000
     path = write_h5(tmp_path / "in.h5", sp.csr_matrix((np.ones(9), (np.arange(9), np.arange(9))), shape=(9, width)))
-    done = call("shuffle", path, "s.h5", "--memory", "1", module="data_tools", cwd=tmp_path)
-    bare = int(done.stderr.split("use --memory ")[1].split("M")[0])
+    run, out = {"shuffle": shuffle, "convert": convert}[verb], str(tmp_path / "s.h5")
+
+    def least(memory):
+        with pytest.raises(UsageError, match="memory=") as caught:
+            run(path, out, memory=memory, force=True)
+        return int(re.search(r'memory="(\d+)M" or more', str(caught.value))[1])
+
+    bare = least(1 << 20)
+    run(path, out, memory=f"{bare}M")
     with h5py.File(path, "r+") as file:
         write_names(file, np.array([f"feature number {k}" for k in range(width)], object))
-    with pytest.raises(UsageError, match="memory"):
-        shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare}M")
-    shuffle(path, str(tmp_path / "s.h5"), memory=f"{bare + 20}M")
-    assert len(names_in(tmp_path / "s.h5")) == width
+    named = least(f"{bare}M")
+    assert named >= bare + (96 * width >> 20)
+    run(path, out, memory=f"{named}M", force=True)
+    assert len(names_in(out)) == width
 
 
 def test_a_table_to_train_on_and_one_to_predict(tmp_path):

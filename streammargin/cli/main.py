@@ -17,6 +17,7 @@ VERBS = {
     "train": "train a model; the main job",
     "predict": "labels or scores of the rows of a file",
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
+    "verify": "recompute what was certified of a model on its data, by NumPy alone",
     "info": "what is in a data file or a model",
     "demo": "make a data file larger than its memory budget, train on it, show the result",
     "warmup": "compile and cache every kernel, for images and clusters",

@@ -37,6 +37,7 @@ class Model:
     classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
     feature_names_in_ : (d,) names of the columns, objects of type str, or None
+    problem : arrays, beside the header's `problem`, that say what was minimised (docs/format.md); {} where unknown
 
     Rows whose columns have names are matched by them where the model has names too. Its weights are put in the order of
     these columns, which is told to the logger "streammargin". missing_columns: "zero" takes columns that the rows lack
@@ -53,6 +54,7 @@ class Model:
 
     def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:
         self.classes_, self.header, self.feature_names_in_ = np.asarray(classes), header, names
+        self.problem: dict[str, np.ndarray] = {}
         self._said: set[str] = set()  # to the logger, once each
 
     @property
@@ -260,7 +262,7 @@ class Model:
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""
         answer = self.answer
-        arrays = {**answer.arrays(), "classes": self.classes_}
+        arrays = {**answer.arrays(), "classes": self.classes_, **self.problem}
         if self.feature_names_in_ is not None:
             arrays[NAMES] = packed(self.feature_names_in_)
         if not isinstance(force, (bool, np.bool_)):

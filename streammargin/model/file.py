@@ -23,6 +23,7 @@ SCHEMA = 1
 TEXT = 8  # times the bytes of a header: its text, and what JSON makes of it
 NAMES = "feature_names"  # the array of the names of columns, which not every model has
 LINEAR = "linear"  # what a file that names no kind holds
+PROBLEM = ("caps", "center", "factor", "groups")  # of what was minimised: for `verify`, and only where they apply
 
 
 def write_model(
@@ -39,8 +40,9 @@ def write_model(
 
 def read_model(
     path: str, beside: str, memory: int | None = None
-) -> tuple[type[Answer], list[np.ndarray], np.ndarray | None, dict[str, Any]]:
-    """The class of the answer, its arrays and the one called `beside`, that of NAMES, and the header, as written.
+) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
+    """The class of the answer, its arrays and the one called `beside`, those of NAMES and PROBLEM that are there, by
+    name, and the header, all as written.
 
     memory: bytes that making a model of them may take, None: any. What the file says of its sizes is looked at before
     anything of them is allocated. Raises InputMissingError, DataError, UsageError.
@@ -60,12 +62,11 @@ def read_model(
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
                 raise DataError(f"{path} holds an answer of the kind {name!r}, unknown here; upgrade to read it")
-            names = [*KINDS[name].ARRAYS, beside]
-            names += [NAMES] if f"{NAMES}.npy" in archive.namelist() else []
-            _check_room(path, sum(_needed(*_stored(archive, each)) for each in names), memory)
-            found = {each: _array(archive, each) for each in names}
-            columns = found.pop(NAMES, None)
-            return KINDS[name], list(found.values()), columns, header
+            needed = [*KINDS[name].ARRAYS, beside]
+            optional = [each for each in (NAMES, *PROBLEM) if f"{each}.npy" in archive.namelist()]
+            _check_room(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
+            others = {each: _array(archive, each) for each in optional}
+            return KINDS[name], [_array(archive, each) for each in needed], others, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except (DataError, UsageError):

@@ -14,7 +14,7 @@ from streammargin.data.names import unpacked
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
 from streammargin.model.base import Model
-from streammargin.model.file import read_model
+from streammargin.model.file import NAMES, read_model
 from streammargin.model.linear import LinearModel
 from streammargin.sizes import parse_size
 from streammargin.specs.losses import LOSSES, is_own
@@ -31,7 +31,7 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
     Raises InputMissingError, DataError, and UsageError where it needs more memory, before it is read.
     """
     path = as_path(path)
-    kind, (*arrays, classes), stored, header = read_model(
+    kind, (*arrays, classes), others, header = read_model(
         path, "classes", None if memory is None else parse_size(memory)
     )
     try:
@@ -39,14 +39,16 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
         del arrays  # of which the answer has a copy, and the model will have another
         _check_classes(classes, answer.outputs)
         _check_header(header)
-        names = None if stored is None else unpacked(stored)
+        names = unpacked(others.pop(NAMES)) if NAMES in others else None
         if names is not None and len(names) != answer.features:
             raise ValueError(f"it has {len(names)} names for {answer.features} columns")
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
+    model = Model(answer, classes, header, names)
     if isinstance(answer, LinearAnswer):  # with its weights as scikit-learn shows them
-        return LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header, names)
-    return Model(answer, classes, header, names)
+        model = LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header, names)
+    model.problem = others
+    return model
 
 
 def _check_classes(classes: np.ndarray, outputs: int) -> None:

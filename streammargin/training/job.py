@@ -467,9 +467,10 @@ class Job:
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
-            "positive": target.rest, "certificate": certificate,
+            "positive": target.rest, "certificate": certificate, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = LinearModel(coef, intercept, target.classes, header, self.names)
+        model.problem = self._arrays(problem.caps[chosen][0] * (1.0 if outcome.C is None else outcome.C / costs[trial]))
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
@@ -484,6 +485,28 @@ class Job:
             model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end,
             better=self._better(),
         )  # fmt: skip
+
+    def _problem(self, midway: bool) -> dict[str, Any]:
+        """What was minimised, as far as options do not say it, in plain values: `verify` sums it up again."""
+        options, problem = self.options, self.problem
+        kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
+        names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
+        absent = problem.targets.size > 0 and bool(np.any(problem.codes < 0))  # numbers to be met have no other weights
+        return {
+            "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
+            "joint": problem.joint, "weighted": problem.weights.size > 0 or absent,
+            "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
+        }  # fmt: skip
+
+    def _arrays(self, caps: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays of the same; caps: C times the weight of each class."""
+        arrays = {"caps": caps}
+        if self.scaling is not None:
+            arrays |= {"center": self.scaling.center, "factor": self.scaling.factor}
+        groups = getattr(self.problem.penalty, "groups", None)
+        if groups is not None:
+            arrays["groups"] = groups.of[: self.problem.features]
+        return arrays
 
     def _certificate(self, outcome: Outcome, trial: int) -> dict[str, Any]:
         """The exact figures of one value of C."""

@@ -57,5 +57,5 @@ def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, An
         **options.plain(), "loss": loss_text(loss), "C": learner.C, "bias": learner.column,
         "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
         "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
-        "certificate": certificate,
+        "certificate": certificate, "problem": None,
     }  # fmt: skip

@@ -17,6 +17,7 @@ ALLOWED = {  # by folder, and by single file
     "json_values": set(),
     "result": {"model", "wording"},
     "sizes": {"errors", "wording"},
+    "verification": {"errors", "files"},
     "wording": set(),
     "specs": {"specs", "errors", "wording"},
     "kernels": {"specs", "kernels"},
@@ -30,6 +31,7 @@ ALLOWED = {  # by folder, and by single file
     "training": {"training", "options", "driver", "answers", "data", "solvers", "specs", "model", "result"} | BASE,
     "estimators": {"estimators", "options", "driver", "data", "training", "model", "result"} | BASE,
     "cli": {"cli", "api", "options", "result", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"}
+    | {"verification"}
     | BASE,
 }
 
@@ -93,6 +95,15 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_the_package_never_imports_the_tools():
     for path in ROOT.rglob("*.py"):
         assert not any(name.split(".")[0] == "data_tools" for name in imports(path)), path
+
+
+def test_what_verifies_can_be_read_and_compiles_nothing():
+    path = ROOT / "verification.py"
+    assert len(path.read_text().splitlines()) <= 350
+    assert {name.split(".")[0] for name in imports(path)} <= {
+        "__future__", "collections", "contextlib", "h5py", "hdf5plugin", "json", "math", "numpy", "os", "scipy",
+        "streammargin", "typing",
+    }  # fmt: skip
 
 
 def test_specs_are_plain_python():

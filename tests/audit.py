@@ -1,0 +1,369 @@
+"""Random trainings, each handed to `verify`: python tests/audit.py SEED N [--jobs J] [--only NUMBER].
+
+Problem NUMBER of a SEED is drawn from these two alone: solver x loss x penalty x C x scale x weights x constant x form
+and type of the rows x in memory or in blocks x classes. Its model is saved, and its certificate recomputed by
+streammargin/verification.py from that file and the rows as they are stored. Beyond that no certified gap is negative,
+and `predict` and `evaluate` say what NumPy says. Prints what became of the problems of each solver, and each one that
+disagrees with the command that draws it again; ends with 1 where there is one. What the product refuses as a usage
+error counts as refused. The tests run a hundred problems (tests/test_audit.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import concurrent.futures
+import logging
+import math
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import h5py
+import numpy as np
+import scipy.sparse as sp
+
+import streammargin as sm
+from streammargin.data.open import open_source
+from streammargin.verification import BLUR, LOSSES, Saved, norm, verify
+
+HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "quantile")
+COLUMNS = ("l1", "elasticnet", "group", "l2")  # penalties that are sums over columns
+SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that each serves
+    "auto": (HINGES, ("lp", "lp", *COLUMNS, "linf", "l2norm", "exclusive")),
+    "sdca": (HINGES, ("lp", "lp", "lp", "l2", "elasticnet", "group")),
+    "asdca": (HINGES, ("lp", "l2")),
+    "ascent": (HINGES, ("lp", "l2")),
+    "newton": (HINGES, ("lp", "l2")),
+    "pdprox": (HINGES, ("lp", *COLUMNS, *COLUMNS, "linf", "l2norm", "exclusive")),
+    "prox-newton": (HINGES, COLUMNS),
+    "pegasos": (("hinge",), ("lp",)),
+}
+HARD = {  # solvers of C = inf, and their losses
+    "auto": (None, "hinge"),
+    "sdca": ("hinge",),
+    "asdca": ("hinge",),
+    "active-set": ("hinge", "squared_hinge"),
+    "dual-momentum": ("exponential", "logistic"),
+    "normalized-gd": ("exponential", "logistic"),
+    "gd": ("exponential", "logistic"),
+    **dict.fromkeys(("perceptron", "mirror", "diagonal", "inertial-diagonal", "homotopic", "adaptive"), ("hinge",)),
+    "batch-perceptron": ("hinge",),
+}
+WITH_NUMBERS = ("auto", "sdca", "asdca", "ascent", "pdprox", "prox-newton")
+ANY_NORM = ("auto", "sdca", "asdca", "ascent", "perceptron", "mirror")
+AVERAGE = ("perceptron", "mirror", "pegasos", "homotopic", "batch-perceptron")
+JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
+SLACK = 12 << 20  # bytes of any budget that no row gets
+
+
+@dataclass
+class Case:
+    """A problem: rows, labels, weights; held-out rows and labels; options; how the rows are given."""
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None
+    held_out: tuple[Any, np.ndarray] | None
+    options: dict[str, Any]
+    way: str  # arrays, file, or blocks: a file that claims to be too large
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        weighted = ", weighted" if self.weights is not None else ""
+        valid = "" if self.held_out is None else f", valid {_kind(self.held_out[0])}"
+        return f"{_kind(self.X)}, {self.way}{weighted}{valid}: {given}"
+
+
+def _kind(X: Any) -> str:
+    return f"{'csr' if sp.issparse(X) else 'dense'} {X.dtype} {X.shape}"
+
+
+@dataclass
+class Found:
+    """What became of a problem."""
+
+    solver: str
+    outcome: str  # refused, converged, not converged
+    faults: list[str] = field(default_factory=list)
+    case: str = ""
+
+
+def draw(seed: int, number: int) -> Case:
+    """The problem of this number."""
+    chance, numbers = random.Random(f"{seed} {number}"), np.random.default_rng([seed, number])
+    hard = chance.random() < 0.35
+    solver = chance.choice(list(HARD if hard else SOFT))
+    options: dict[str, Any] = {"solver": solver, "seed": number}
+    task = chance.choice(("two", "two", "several"))
+    if solver in WITH_NUMBERS and chance.random() < (0.15 if hard else 0.35):
+        task = "meet" if hard else "numbers"
+        options["solver"] = solver = chance.choice(("auto", "sdca", "asdca")) if hard else solver
+    rows, columns = chance.choice((15, 40, 80, 150)), chance.choice((2, 5, 12, 30))
+    if task == "meet":
+        rows, columns = chance.choice((5, 12)), 30
+    X, y = _rows(numbers, chance, task, rows, columns, hard)
+    weights = None
+    if chance.random() < 0.4:
+        weights = numbers.choice([0.0, 0.5, 1.0, 3.0], rows) if chance.random() < 0.5 else numbers.random(rows) + 0.1
+        weights[: min(rows, 8)] = 1.0  # no class is without rows
+    if task in ("numbers", "meet"):
+        _numbers(options, chance, task)
+    else:
+        _classes(options, chance, solver, task, hard)
+    _problem(options, chance, numbers, solver, task, hard, columns)
+    held_out = None
+    if chance.random() < 0.3 or isinstance(options.get("C"), list) or "C_path" in options:
+        held_out = _rows(numbers, chance, task, 25, columns, hard)
+    way = chance.choice(("arrays", "file", "blocks"))
+    options["memory"] = "1G" if chance.random() < 0.5 else SLACK + chance.choice((100, 300, 1000)) * 1024
+    options["tol"], options["passes"] = chance.choice((1e-2, 1e-3, 1e-3, 1e-6)), chance.choice((10, 50, 200))
+    if task in ("two", "several") and chance.random() < 0.2:
+        y, held_out = _texts(y), None if held_out is None else (held_out[0], _texts(held_out[1]))
+    return Case(X, y, weights, held_out, options, way)
+
+
+def _texts(labels: np.ndarray) -> np.ndarray:
+    return np.array([f"class {label}" for label in labels.tolist()], dtype="S")
+
+
+def _rows(
+    numbers: np.random.Generator, chance: random.Random, task: str, rows: int, columns: int, hard: bool
+) -> tuple[Any, np.ndarray]:
+    """Rows (n, d) and what is to be told of them: labels that a plane may tell apart, or numbers far from 0."""
+    X = numbers.standard_normal((rows, columns))
+    X[numbers.random(X.shape) < 0.4] = 0.0
+    direction = np.linspace(1.0, 2.0, columns) * np.where(np.arange(columns) % 2, 1.0, -1.0)
+    score = X @ direction / np.linalg.norm(direction)
+    y: np.ndarray
+    if task in ("numbers", "meet"):
+        y = score * 3.0 + numbers.standard_normal(rows) + chance.choice((0.0, 7.0, 1000.0))
+    elif task == "two":
+        y = np.where(score + (0.0 if hard else 0.5) * numbers.standard_normal(rows) > 0.0, 1, -1)
+        y[:4] = (-1, 1, -1, 1)
+        if hard:
+            X += 0.5 * y[:, None] * direction / np.linalg.norm(direction) * (np.abs(score) < 3.0)[:, None]
+    else:
+        y = np.arange(rows) % 3
+        X[:, : min(3, columns)] += (4.0 if hard else 1.0) * np.eye(3)[y][:, : min(3, columns)]
+    X = np.round(X, 6).astype(chance.choice((np.float32, np.float64)))
+    if chance.random() < 0.3:  # columns of other sizes
+        X[:, 0] *= chance.choice((1e-3, 30.0, 1000.0))
+        X[:, -1] += chance.choice((0.0, 10.0))
+    return (sp.csr_matrix(X) if chance.random() < 0.5 else X), y
+
+
+def _numbers(options: dict[str, Any], chance: random.Random, task: str) -> None:
+    options["loss"] = "interpolate" if task == "meet" else chance.choice(NUMBERS)
+    if options["loss"] in ("interpolate", "epsilon_insensitive"):
+        options["epsilon"] = chance.choice((0.0, 0.3))
+    if options["loss"] == "quantile":
+        options["quantile"] = chance.choice((0.1, 0.5, 0.8))
+
+
+def _classes(options: dict[str, Any], chance: random.Random, solver: str, task: str, hard: bool) -> None:
+    options["loss"] = chance.choice(HARD[solver] if hard else SOFT[solver][0])
+    if options["loss"] == "smooth_hinge":
+        options["width"] = chance.choice((0.5, 1.0))
+    if options["loss"] == "generalized_hinge":
+        options["slope"] = chance.choice((1.5, 3.0))
+    if chance.random() < 0.3:
+        options["class_weight"] = "balanced"
+    if task == "several" and hard and solver in JOINT and chance.random() < 0.6:
+        options["multiclass"] = "joint"
+    elif task == "several" and chance.random() < 0.15:
+        options["some"] = True
+    elif task == "several" and chance.random() < 0.2:
+        options["rest"] = True
+
+
+def _problem(
+    options: dict[str, Any], chance: random.Random, numbers: np.random.Generator, solver: str, task: str, hard: bool,
+    columns: int,
+) -> None:  # fmt: skip
+    options["scale"] = chance.choice(("none", "none", "maxabs", "std"))
+    options["C"] = math.inf if hard else 10.0 ** chance.uniform(-3.0, 2.0)
+    if not hard:
+        penalty = options["penalty"] = chance.choice(SOFT[solver][1])
+        if penalty in ("elasticnet", "group"):
+            options["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (None, 0.0, 0.5, 1.0))
+        if penalty in ("group", "exclusive"):
+            options["groups"] = numbers.integers(0, max(1, columns // 2), columns)
+        if chance.random() < 0.2:
+            options["C"] = [0.03, 0.3, 3.0]
+        elif solver in ("pdprox", "prox-newton") and chance.random() < 0.15:
+            options["C"], options["C_path"] = [0.01, 1.0], 4
+        elif solver == "pdprox" and task in ("two", "several") and chance.random() < 0.1:
+            options["dual_budget"] = 8.0
+    if solver in ANY_NORM and options.get("penalty", "lp") == "lp" and chance.random() < 0.3:
+        options["norm"] = chance.choice((1.5, "sparse"))
+    if solver in AVERAGE and chance.random() < 0.5:
+        options["average"] = True
+    options["bias"] = chance.choice((None, 0.0, 1.0, 0.3, "midway" if hard else 5.0))
+    if not hard and chance.random() < 0.4:
+        options["penalize_bias"] = chance.choice((True, False))
+    if solver == "sdca" and options.get("penalty") in ("elasticnet", "group"):
+        options["penalize_bias"] = True
+
+
+def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
+    """Rows as a file of the project's layout, by h5py alone."""
+    with h5py.File(path, "w") as file:
+        if sp.issparse(X):
+            group = file.create_group("X")
+            group.attrs.update({"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": X.shape})
+            group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr.astype(np.int64)
+        else:
+            file["X"] = X
+        file["y"] = y
+        if weights is not None:
+            file["sample_weight"] = weights
+
+
+def train(case: Case, path: str, valid: str | None) -> sm.TrainResult:
+    """The result of the problem, whose rows lie in a file too."""
+    options = {name: value for name, value in case.options.items() if name not in ("some", "rest")}
+    labels = np.unique(case.y).tolist()
+    labels = [label.decode() if isinstance(label, bytes) else label for label in labels]
+    if "some" in case.options:
+        options["classes"] = labels[:2]
+    if "rest" in case.options:
+        options["positive"] = labels[1]
+    if valid is not None:
+        options["valid"] = valid
+    if case.way == "arrays":
+        return sm.train((case.X, case.y), sample_weight=case.weights, **options)
+    if case.way == "file":
+        return sm.train(path, **options)
+    with open_source(path) as source:
+        bounds, room = np.linspace(0, source.rows, 5).astype(np.int64), source.buffer_bytes
+        source.bounds = lambda most: bounds  # type: ignore[method-assign]
+        source.buffer_bytes = lambda ends: room(ends) if len(ends) > 2 else 1 << 50  # type: ignore[method-assign]
+        return sm.train(source, **options)
+
+
+def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str | None) -> list[str]:
+    """What disagrees, a line each."""
+    found = [
+        f"{check.name}: certified {check.certified}, found {check.found}"
+        for check in verify(model, path, valid, memory=1 << 15)
+        if check.agrees is False
+    ]
+    certificate = result.certificate
+    for name in ("gap", "margin_gap"):
+        if certificate[name] is not None and not certificate[name] >= 0.0:
+            found.append(f"{name} is {certificate[name]}")
+    saved = Saved(model)
+    for name in ("primal", "dual"):
+        if float(saved.header["certificate"][name]) != certificate[name]:
+            found.append(f"{name}: {certificate[name]} of the result, {saved.header['certificate'][name]} in the file")
+    there = np.ones(len(case.y), bool) if case.weights is None else case.weights > 0.0
+    loaded = sm.load_model(model)
+    labels = np.char.decode(case.y) if case.y.dtype.kind == "S" else case.y
+    if not saved.numeric:
+        there &= saved.codes(labels) >= 0
+    X, y = case.X[there], labels[there]
+    rows = X.astype(np.float64)
+    scores, blur = rows @ saved.coef.T + saved.intercept, BLUR * (abs(rows) @ np.abs(saved.coef).T + saved.sizes)
+    figures = loaded.evaluate((X, y))
+    if saved.numeric:
+        u = scores - y[:, None]
+        if not np.allclose(loaded.predict(X), scores[:, 0], rtol=1e-12, atol=float(blur.max())):
+            found.append("predict gives other numbers")
+    else:
+        codes = saved.codes(y)
+        ordered = np.sort(scores, axis=1)
+        sure = np.abs(scores[:, 0]) > blur[:, 0]
+        if scores.shape[1] > 1:
+            sure = ordered[:, -1] - ordered[:, -2] > 2.0 * blur.max(axis=1)
+        best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        if (loaded.predict(X)[sure] != saved.classes[best[sure]]).any():
+            found.append("predict gives other labels")
+        own = codes[:, None] == (1 if scores.shape[1] == 1 else np.arange(scores.shape[1]))
+        u = np.where(own, scores, -scores)
+        mistakes = int(np.sum((best != codes) & sure))
+        if not mistakes <= figures["mistakes"] <= mistakes + int(np.sum(~sure)):
+            found.append(f"evaluate: {figures['mistakes']} mistakes, {mistakes} found")
+        size = norm(saved.coef[0], float(saved.header["p"]))
+        if scores.shape[1] == 1 and size > 0.0:
+            margin = float(u.min()) / size
+            if abs(figures["margin"] - margin) > 1e-9 * abs(margin) + float(blur.max()) / size:
+                found.append(f"evaluate: margin {figures['margin']}, {margin} found")
+    with np.errstate(over="ignore"):
+        loss = float(LOSSES[saved.header["loss"]](u, saved.header).sum()) / len(y)
+    if abs(figures["loss"] - loss) > 1e-9 * loss + float(blur.max()):
+        found.append(f"evaluate: loss {figures['loss']}, {loss} found")
+    return found
+
+
+def one(seed: int, number: int) -> Found:
+    """Draw a problem, train, and look."""
+    logging.getLogger("streammargin").setLevel(logging.ERROR)
+    case = draw(seed, number)
+    found = Found(case.options["solver"], "refused", case=str(case))
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        path, valid, model = (os.path.join(folder, name) for name in ("data.h5", "valid.h5", "model.npz"))
+        write(path, case.X, case.y, case.weights)
+        if case.held_out is not None:
+            write(valid, *case.held_out, None)
+        held_out = None if case.held_out is None else valid
+        try:
+            result = train(case, path, held_out)
+            found.outcome = "converged" if result.converged else "not converged"
+            result.model.save(model)
+            found.faults = faults(case, result, model, path, held_out)
+        except sm.UsageError as error:
+            found.faults = [] if found.outcome == "refused" else [f"UsageError: {error}"]
+        except Exception as error:
+            found.faults = [f"{type(error).__name__}: {error}"]
+    return found
+
+
+def run(seed: int, numbers: range, jobs: int = 1) -> list[Found]:
+    """What became of these problems, in order."""
+    if jobs == 1:
+        return [one(seed, number) for number in numbers]
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        return list(pool.map(one, [seed] * len(numbers), numbers, chunksize=20))
+
+
+def report(seed: int, numbers: range, found: list[Found]) -> int:
+    """Print the table of solvers and the problems that disagree; how many these are."""
+    tally: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for one in found:
+        tally[one.solver][one.outcome] += 1
+    print(f"{'solver':<18}{'problems':>9}{'refused':>9}{'trained':>9}{'converged':>11}")
+    for solver, counts in [*sorted(tally.items()), ("all", sum(tally.values(), collections.Counter()))]:
+        trained = counts["converged"] + counts["not converged"]
+        share = f"{100.0 * counts['converged'] / trained:.1f}%" if trained else "-"
+        print(f"{solver:<18}{counts.total():>9}{counts['refused']:>9}{trained:>9}{share:>11}")
+    bad = [(number, one) for number, one in zip(numbers, found, strict=True) if one.faults]
+    for number, one in bad:
+        print(f"python tests/audit.py {seed} 1 --only {number}  # {one.case}")
+        for fault in one.faults:
+            print(f"    {fault}")
+    print(f"{len(found)} problems of seed {seed}, {len(bad)} disagree")
+    return len(bad)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("seed", type=int)
+    parser.add_argument("problems", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", type=int, metavar="NUMBER", help="this problem alone")
+    given = parser.parse_args()
+    chosen = range(given.problems) if given.only is None else range(given.only, given.only + 1)
+    started = time.perf_counter()
+    bad = report(given.seed, chosen, run(given.seed, chosen, given.jobs))
+    print(f"{time.perf_counter() - started:.0f} s")
+    sys.exit(bad > 0)

@@ -1,0 +1,36 @@
+"""A hundred random trainings, each recomputed by NumPy alone; `python tests/audit.py SEED N` runs many."""
+
+import collections
+
+import audit
+
+
+def test_a_hundred_random_models_are_what_was_certified(capsys):
+    numbers = range(100)
+    found = audit.run(0, numbers)
+    assert audit.report(0, numbers, found) == 0, capsys.readouterr().out
+    outcomes = collections.Counter(one.outcome for one in found)
+    assert outcomes["converged"] >= 30 and outcomes["refused"] <= 40  # there was something to look at
+    assert len({one.solver for one in found if one.outcome != "refused"}) >= 12
+
+
+def test_an_audit_finds_what_is_wrong(monkeypatch):
+    """Were the saved weights others than those that were certified, each problem would be named."""
+    monkeypatch.setattr(audit, "train", wrong_train(audit.train))
+    found = audit.run(0, range(30))
+    trained = [one for one in found if one.outcome != "refused"]
+    assert trained and all(one.faults for one in trained)
+
+
+def wrong_train(train):
+    def other(*given):
+        result = train(*given)
+        result.model.intercept_[:] += 1e-3
+        return result
+
+    return other
+
+
+def test_a_problem_is_drawn_from_its_seed_and_number():
+    assert str(audit.draw(3, 7)) == str(audit.draw(3, 7)) != str(audit.draw(3, 8))
+    assert (audit.draw(3, 7).y == audit.draw(3, 7).y).all()

@@ -1,0 +1,282 @@
+"""What `verify` finds in models and files, right and wrong: formulas, damage, what it refuses, memory."""
+
+import json
+import math
+import subprocess
+import sys
+import tracemalloc
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+from reference.datasets import noisy, separable
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.specs.losses import LOSSES, make_loss
+from streammargin.specs.losses.base import Given as GivenLoss
+from streammargin.specs.penalties import PENALTIES, make_penalty
+from streammargin.specs.penalties.base import Given as GivenPenalty
+from streammargin.verification import LOSSES as FORMULAS
+from streammargin.verification import PENALTIES as PENALTY_FORMULAS
+from streammargin.verification import Saved, verify
+
+X, y = noisy()
+CLASSES = np.arange(60) % 3
+GROUPS = np.arange(12) // 3
+APART = (X[:, :4] + 9.0 * np.eye(3, 4)[CLASSES], CLASSES)
+WEIGHTS = {"sample_weight": np.arange(60) % 4 / 2.0}
+NUMBERS = 3.0 * X[:, 0] + y + 40.0
+
+
+def disagreeing(checks):
+    return [check.name for check in checks if check.agrees is False]
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """Train on a file and save: (model, data) paths."""
+
+    def train(rows, labels, columns=None, **options):
+        data, model = write_h5(tmp_path / "data.h5", rows, labels, **(columns or {})), str(tmp_path / "model.npz")
+        sm.train(data, **options).model.save(model, force=True)
+        return model, data
+
+    return train
+
+
+# what is trained on, with weights or without, and how
+MODELS = {
+    "hinge": (X, y, {}, {}),
+    "classes": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
+    "some classes": (X, CLASSES, {}, {"classes": [0, 2], "scale": "maxabs", "solver": "sdca", "norm": 1.5}),
+    "one against the rest": (X, CLASSES, WEIGHTS, {"positive": "1", "loss": "smooth_hinge", "width": 0.5}),
+    "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
+    "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "penalize_bias": True, "bias": 3.0}),
+    "groups": (X, CLASSES, {}, {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.4, "penalize_bias": True}),
+    "exclusive": (X, y, {}, {"penalty": "exclusive", "groups": GROUPS, "solver": "pdprox", "passes": 20}),
+    "budget": (X, y, {}, {"solver": "pdprox", "dual_budget": 9.0}),
+    "quantile": (sp.csr_matrix(X), NUMBERS, WEIGHTS, {"loss": "quantile", "quantile": 0.2, "penalty": "l1"}),
+    "numbers to meet": (X[:6] + 0.1, NUMBERS[:6], {}, {"loss": "interpolate", "epsilon": 0.1, "norm": 1.5}),
+    "hard": (*separable(), {}, {"C": math.inf, "norm": 1.5}),
+    "midway": (*APART, {}, {"C": math.inf, "bias": "midway", "scale": "std"}),
+    "joint": (*APART, {}, {"C": math.inf, "multiclass": "joint"}),
+    "not separable": (X, y, {}, {"C": math.inf, "solver": "perceptron", "passes": 3, "bias": 1.0}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_was_certified_is_found_again(trained, name):
+    rows, labels, columns, options = MODELS[name]
+    model, data = trained(rows, labels, columns, **options)
+    checks = verify(model, data)
+    assert disagreeing(checks) == []
+    assert {check.name for check in checks} & {"primal", "margin_lower"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_altered_weight_is_found(trained, name):
+    rows, labels, columns, options = MODELS[name]
+    model, data = trained(rows, labels, columns, **options)
+    loaded = sm.load_model(model)
+    k, j = np.unravel_index(np.argmax(np.abs(loaded.coef_)), loaded.coef_.shape)
+    # of duals that are bounded the multiplier is not kept, and what is no worse than certified agrees
+    loaded.coef_[k, j] *= 1.0 + (0.5 if name == "budget" else 1e-4)
+    loaded.save(model, force=True)
+    assert disagreeing(verify(model, data))
+
+
+def test_several_values_of_C_and_held_out_rows(trained, tmp_path):
+    valid = write_h5(tmp_path / "valid.h5", X[::2], y[::2])
+    for options in ({"C": [0.01, 1.0, 100.0]}, {"C": 1.0, "C_path": 4, "solver": "pdprox", "penalty": "l1"}):
+        model, data = trained(X, y, valid=valid, **options)
+        checks = verify(model, data, valid)
+        assert disagreeing(checks) == [] and checks[-1].name == "valid error"
+        assert disagreeing(verify(model, data, write_h5(tmp_path / "other.h5", X[::2], -y[::2]))) == ["valid error"]
+    model, data = trained(X, y)
+    with pytest.raises(sm.UsageError, match="without held-out rows"):
+        verify(model, data, valid)
+
+
+def test_another_value_label_weight_or_row_is_found(trained, tmp_path):
+    model, data = trained(X, y, {"sample_weight": np.ones(60)})
+    support = int(np.argmin(y * sm.load_model(model).decision_function(X)))
+    for name, place, value in (("X", (support, 0), 5.0), ("y", support, -y[support]), ("sample_weight", support, 1.1)):
+        with h5py.File(data, "r+") as file:
+            before = file[name][place]
+            file[name][place] = value
+        assert "primal" in disagreeing(verify(model, data)), name
+        with h5py.File(data, "r+") as file:
+            file[name][place] = before
+    assert disagreeing(verify(model, data)) == []
+    fewer = write_h5(tmp_path / "fewer.h5", X[1:], y[1:], sample_weight=np.ones(59))
+    assert "rows" in disagreeing(verify(model, fewer))
+
+
+def test_shards_and_names_of_its_columns(trained, tmp_path):
+    parts = []
+    for number, part in enumerate((slice(0, 25), slice(25, 60))):
+        parts.append(str(tmp_path / f"part{number}.h5"))
+        with h5py.File(parts[-1], "w") as file:
+            file["rows"], file["labels"], file["importance"] = X[part], y[part], np.arange(60)[part]
+    model = str(tmp_path / "model.npz")
+    sm.train(parts, x="rows", y="labels", sample_weight="importance").model.save(model)
+    assert disagreeing(verify(model, parts)) == []
+    assert "primal" in disagreeing(verify(model, parts, sample_weight="labels"))
+
+
+def test_labels_in_another_file(trained, tmp_path):
+    rows, labels, array = (str(tmp_path / name) for name in ("rows.h5", "labels.h5", "labels.npy"))
+    write_h5(rows, X)
+    np.save(array, y)
+    with h5py.File(labels, "w") as file:
+        file["told"] = y
+    for name in (f"{labels}:told", array):
+        model = str(tmp_path / "model.npz")
+        sm.train(rows, y=name).model.save(model, force=True)
+        assert disagreeing(verify(model, rows)) == []
+
+
+def test_rows_on_the_edge_are_counted_apart(tmp_path):
+    """A score that rounding alone makes positive is neither right nor wrong."""
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    data, model = write_h5(tmp_path / "data.h5", rows, [1, 0, 1]), str(tmp_path / "model.npz")
+    sm.train(data, bias=0.0, solver="sdca", tol=0.0, passes=3).model.save(model)
+    loaded = sm.load_model(model)
+    loaded.coef_[:] = [[1.0, 1.0]]
+    loaded.intercept_[:] = -1.0
+    loaded.header["problem"]["constant"] = {"kind": "free", "value": 1.0}
+    for known, agrees in ((0, True), (1, True), (2, True), (3, False)):
+        loaded.header["certificate"]["mistakes"] = known
+        loaded.save(model, force=True)
+        checks = {check.name: check for check in verify(model, data)}
+        assert checks["mistakes"].agrees is agrees
+        assert checks["  of which or more on the edge"].found == 2
+
+
+def test_a_model_that_is_loaded_and_saved_again_can_be_verified(trained):
+    model, data = trained(X, CLASSES, {}, penalty="group", groups=GROUPS, scale="std")
+    sm.load_model(model).save(model, force=True)
+    assert disagreeing(verify(model, data)) == []
+
+
+@pytest.mark.parametrize("change, error, message", [
+    ({"problem": "gone"}, sm.DataError, "train it again"),
+    ({"problem": None}, sm.UsageError, "of a stream"),
+    ({"certificate": {"primal": None, "valid_error": None}}, sm.UsageError, "stopped early"),
+    ({"loss": "MyLoss(rate=2.0)"}, sm.UsageError, "the user's own"),
+])  # fmt: skip
+def test_models_that_cannot_be_verified_still_load(trained, change, error, message):
+    model, data = trained(X, y)
+    loaded = sm.load_model(model)
+    loaded.header.update(change)
+    if change == {"problem": "gone"}:
+        del loaded.header["problem"]
+    loaded.save(model, force=True)
+    assert np.array_equal(sm.load_model(model).coef_, loaded.coef_)
+    with pytest.raises(error, match=message):
+        verify(model, data)
+
+
+def test_a_stream_and_a_loss_of_the_users_own(tmp_path):
+    model, data = str(tmp_path / "model.npz"), write_h5(tmp_path / "data.h5", X, y)
+    sm.train(iter([(X, y)]), solver="perceptron").model.save(model)
+    with pytest.raises(sm.UsageError, match="of a stream"):
+        verify(model, data)
+    sm.train((X, y), loss=make_loss("hinge")).model.save(model, force=True)
+    with pytest.raises(sm.UsageError, match="the user's own"):
+        verify(model, data)
+
+
+def test_files_that_it_does_not_read_name_the_command(trained, tmp_path):
+    model, data = trained(X, y)
+    with h5py.File(tmp_path / "csc.h5", "w") as file:
+        file.create_group("X").attrs.update({"encoding-type": "csc_matrix", "shape": X.shape})
+    with h5py.File(tmp_path / "categories.h5", "w") as file:
+        file["X"], file["y/codes"] = X, np.zeros(60, np.int8)
+    (tmp_path / "text.csv").write_text("1,2,3\n")
+    write_h5(tmp_path / "unlabelled.h5", X)
+    for name in ("csc.h5", "categories.h5", "text.csv", "unlabelled.h5"):
+        with pytest.raises(sm.DataError, match="streammargin-data convert"):
+            verify(model, tmp_path / name)
+    for broken in (data, str(tmp_path / "text.csv")):
+        with pytest.raises(sm.DataError, match="is not a model"):
+            verify(broken, data)
+    with pytest.raises(sm.DataError, match="12"):
+        verify(model, write_h5(tmp_path / "narrow.h5", X[:, 1:], y))
+    with pytest.raises(sm.DataError, match="row 3 is new, 7"):
+        verify(model, write_h5(tmp_path / "labels.h5", X, np.where(np.arange(60) == 3, 7, y)))
+    with pytest.raises(sm.InputMissingError):
+        verify(model, tmp_path / "nowhere.h5")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_memory_bounds_what_it_takes(tmp_path, form):
+    rows = np.random.default_rng(0).standard_normal((30000, 40)).astype(np.float32)
+    labels = np.where(rows[:, 0] > 0.0, 1, -1)
+    data, model = write_h5(tmp_path / "data.h5", form(rows), labels), str(tmp_path / "model.npz")
+    sm.train(data, passes=1).model.save(model)
+    whole, memory = verify(model, data), 1 << 20
+    tracemalloc.start()
+    try:
+        found = verify(model, data, memory=memory)
+        assert tracemalloc.get_traced_memory()[1] < memory + (200 << 10)  # rows alone are 9 MiB in float64
+    finally:
+        tracemalloc.stop()
+    assert disagreeing(found) == []
+    assert [check.found for check in found] == pytest.approx([check.found for check in whole], rel=1e-12)
+    with pytest.raises(sm.UsageError, match="memory"):
+        verify(model, data, memory=4000)
+
+
+def test_its_formulas_are_those_of_the_product():
+    assert set(FORMULAS) == set(LOSSES) and set(PENALTY_FORMULAS) == set(PENALTIES)
+    numbers = {"width": 0.7, "epsilon": 0.2, "slope": 1.5, "quantile": 0.3}
+    u = np.linspace(-4.0, 4.0, 161)
+    for name, formula in FORMULAS.items():
+        loss = make_loss(name, **{key: numbers[key] for key in LOSSES[name].takes})
+        expected = [loss.primal(each, 1.0) for each in u.tolist()]
+        if name != "interpolate":  # which has no loss, but violations
+            assert formula(u, numbers) == pytest.approx(expected, rel=1e-13, abs=1e-15), name
+    w, of = np.random.default_rng(0).standard_normal(6), np.array([0, 0, 1, 2, 2, 2])
+    groups = [np.flatnonzero(of == g) for g in range(3)]
+    for name, formula in PENALTY_FORMULAS.items():
+        for r in (0.25, 1.0):
+            given = {"norm": 1.3, "l1_ratio": r, "groups": of}
+            penalty = make_penalty(name, GivenPenalty(**{key: given[key] for key in PENALTIES[name].takes}))
+            assert formula(w, r, 1.3, groups) == pytest.approx(penalty.value(w), rel=1e-14), name
+    assert GivenLoss._fields == tuple(numbers)  # a new number of a loss is a new line above
+
+
+def test_labels_are_one_however_they_are_written(trained):
+    saved = Saved(trained(X, CLASSES)[0])
+    for labels in ([2, 0, 1], [2.0, 0.0, 1.0], ["2", "0", "1"]):
+        assert saved.codes(np.array(labels)).tolist() == [2, 0, 1]
+    assert saved.codes(np.array(["a", "1.5", "1_0"])).tolist() == [-1, -1, -1]
+
+
+def test_the_command(trained, tmp_path, capsys):
+    model, data = trained(X, y, {"sample_weight": np.ones(60)})
+    assert main(["verify", model, data]) == 0
+    shown = capsys.readouterr().out
+    assert "primal" in shown and "agrees" in shown and "DIFFERS" not in shown and shown.endswith("all agree\n")
+    assert main(["verify", model, data, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agrees"] is True
+    with h5py.File(data, "r+") as file:
+        file["y"][0] = -file["y"][0]
+    assert main(["verify", model, data]) == 65
+    assert "DIFFERS" in capsys.readouterr().out
+    assert main(["verify", model, data, "--json", "--memory", "64K"]) == 65
+    assert json.loads(capsys.readouterr().out)["agrees"] is False
+    assert main(["verify", model, str(tmp_path / "nothing.h5")]) == 66
+
+
+def test_it_needs_no_compiler(trained):
+    model, data = trained(X, y)
+    code = f"import sys; from streammargin.cli.main import main; main(['verify', {model!r}, {data!r}]); " + (
+        "print([name for name in ('numba', 'streammargin.kernels', 'streammargin.data') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-2:] == ["all agree", "[]"], done.stderr

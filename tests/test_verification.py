@@ -100,6 +100,15 @@ def test_several_values_of_C_and_held_out_rows(trained, tmp_path):
         verify(model, data, valid)
 
 
+def test_sparse_rows_are_not_held_out_from_dense_ones_that_are_centred():
+    """They were scaled and not centred: an error of 51% where the same rows as a dense array had 10%."""
+    held_out = (sp.csr_matrix(X), y)
+    with pytest.raises(sm.UsageError, match="centres the dense rows"):
+        sm.train((X + 10.0, y), scale="std", valid=held_out)
+    sm.train((X, y), scale="maxabs", valid=held_out)
+    sm.train(held_out, scale="std", valid=(X, y))
+
+
 def test_another_value_label_weight_or_row_is_found(trained, tmp_path):
     model, data = trained(X, y, {"sample_weight": np.ones(60)})
     support = int(np.argmin(y * sm.load_model(model).decision_function(X)))

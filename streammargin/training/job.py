@@ -324,6 +324,11 @@ def _held_out(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
             "with streammargin-data convert and the same --features"
         )
+    if options.scale == "std" and held_out.sparse and not source.sparse:
+        raise UsageError(
+            f"{held_out.name} is sparse, and `scale=std` centres the dense rows of {source.name}, as no sparse rows can "
+            "be; write both as dense or both as sparse rows, or use `scale=maxabs`"
+        )
     if feature_names is not None:
         others = column_names(held_out, budget, own)
         if others is None:

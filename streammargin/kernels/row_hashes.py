@@ -39,9 +39,11 @@ def _dense_sum(words, low, high, first):
 def _sparse_sum(words, indices, indptr, low, high, first):
     found = np.uint64(0)
     for i in range(low, high):
+        # slices: positions counted from 0 are known not to be negative, and so several are taken at a time
+        values, places = words[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]]
         total = np.uint64(0)
-        for k in range(indptr[i], indptr[i + 1]):
-            total += _mixed(np.uint64(words[k]) + (np.uint64(indices[k]) + ONE) * STEP)
+        for k in range(values.size):
+            total += _mixed(np.uint64(values[k]) + (np.uint64(places[k]) + ONE) * STEP)
         found += _mixed(total + np.uint64(first + i) * STEP)
     return np.int64(found)
 

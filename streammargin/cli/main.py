@@ -31,8 +31,8 @@ def build_parser(verb: str | None = None) -> Parser:
         description="Linear large-margin classifiers on data larger than memory, "
         "with a certificate of how good the answer is.",
         epilog="exit codes: 0 done, 2 usage, 3 not converged (with --require-convergence),\n"
-        "65 bad data or verify disagrees, 66 input missing,\n73 cannot create output, 74 I/O error, 75 stopped with a checkpoint, 129 hung up, "
-        "130 interrupted,\n143 terminated, 1 unexpected",
+        "65 bad data or verify disagrees, 66 input missing, 73 cannot create output,\n"
+        "74 I/O error, 75 stopped with a checkpoint, 129 hung up, 130 interrupted,\n143 terminated, 1 unexpected",
     )
     parser.add_argument("--version", action="version", version=f"streammargin {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)

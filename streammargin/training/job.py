@@ -326,8 +326,8 @@ def _held_out(
         )
     if options.scale == "std" and held_out.sparse and not source.sparse:
         raise UsageError(
-            f"{held_out.name} is sparse, and `scale=std` centres the dense rows of {source.name}, as no sparse rows can "
-            "be; write both as dense or both as sparse rows, or use `scale=maxabs`"
+            f"{held_out.name} is sparse, and `scale=std` centres the dense rows of {source.name}, as no sparse rows "
+            "can be; write both as dense or both as sparse rows, or use `scale=maxabs`"
         )
     if feature_names is not None:
         others = column_names(held_out, budget, own)

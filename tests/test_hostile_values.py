@@ -202,3 +202,36 @@ def test_frames_of_polars():
     )
     with pytest.raises(sm.DataError, match=r"^X: the columns 'word' hold neither numbers nor booleans"):
         sm.train((frame.with_columns(word=polars.lit("x")), Y))
+
+
+def broken(form):
+    """A sparse matrix of this form whose parts contradict each other: SciPy writes where it has no room."""
+    rows = sp.csr_matrix(X).asformat(form)
+    if form == "lil":
+        rows.rows[0], rows.data[0] = [0], [1.0] * 1000
+    else:
+        rows.indices[:] = 10**6
+    return rows
+
+
+@pytest.mark.parametrize("form", ["csc", "bsr", "lil"])
+def test_a_broken_matrix_is_refused_before_scipy_converts_it(form, model):
+    fitted = sm.MarginClassifier().fit(X, Y)
+    calls = [lambda rows: sm.train((rows, Y)), model.predict, sm.MarginClassifier().fit, fitted.predict, fitted.score]
+    for call in calls:
+        with pytest.raises(sm.DataError, match=f"X is a broken {form} matrix"):
+            call(broken(form), *([Y] if call in calls[2:3] + calls[4:] else []))
+    for whole in (sp.csr_matrix(X).asformat(form), sp.csr_array(X).asformat(form)):
+        assert np.array_equal(fitted.predict(whole), fitted.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["y", "sample_weight"])
+def test_numbers_that_are_no_floats(kind):
+    given = {"y": Y.tolist(), "sample_weight": [1] * 30}
+    given[kind][7] = HUGE
+    with pytest.raises(sm.DataError, match="a number that is no float"):
+        sm.MarginRegressor().fit(X, **given)
+    with pytest.raises(sm.DataError):
+        sm.train((X, given["y"]), sample_weight=given["sample_weight"], loss="squared_error")
+    with pytest.raises(ValueError, match="X"):
+        sm.MarginClassifier().fit(memoryview(X), Y)

@@ -30,6 +30,9 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        for argument in args or []:
+            if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
+                self.error(f"argument {argument[:-3]}: -- is no value")
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self._of_the_verb(parsed).refuse(unknown)

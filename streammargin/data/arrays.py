@@ -66,13 +66,16 @@ def as_array(values: Any, name: str) -> np.ndarray:
 
 
 def bare(X: Any, name: str = "X") -> Any:
-    """Rows as they are, of an AnnData object its X. Raises DataError for masked values, and for what is no array."""
+    """Rows as they are, of an AnnData object its X, other sparse matrices as CSR.
+
+    Raises DataError for masked values, for a broken matrix, and for what is no array.
+    """
     if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData, whose rows are AnnData objects, and so on without end
         X = X.X
     if hasattr(X, "shape") and not hasattr(X, "tocsr") and not hasattr(X, "__array__"):
         raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
     refuse_masked(X, name)
-    return X
+    return _as_csr(X, name) if hasattr(X, "tocsr") and X.format != "csr" and X.ndim == 2 else X
 
 
 def as_rows(X: Any, name: str = "X") -> Any:
@@ -170,8 +173,6 @@ class ArraySource(Source):
     def _sparse(self, X: Any) -> CSRBlock:
         if self.features >= 2**31:
             raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
-        if X.format != "csr":
-            X = _as_csr(X, self.name)
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
         fall = first_fall(indptr)
         if fall >= 0:
@@ -265,9 +266,15 @@ def _as_csr(X: Any, name: str) -> Any:
             for size, places in zip(X.shape, (X.row, X.col), strict=True):
                 if len(places) != len(X.data) or (places.size and not 0 <= places.min() <= places.max() < size):
                     raise ValueError("there are row or column numbers out of range")
+        elif X.format == "lil" and (not len(X.rows) == len(X.data) == X.shape[0] or any(map(_unlike, X.rows, X.data))):
+            raise ValueError("there are rows with more or fewer values than columns")
     except ValueError as error:
         raise DataError(f"{name} is a broken {X.format} matrix ({error}); build it again") from error
     return X.tocsr()
+
+
+def _unlike(one: list, other: list) -> bool:
+    return len(one) != len(other)
 
 
 def sample(values: np.ndarray | None) -> bytes:

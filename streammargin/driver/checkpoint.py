@@ -38,8 +38,9 @@ class Checkpoint:
         try:
             os.makedirs(self.folder, exist_ok=True)
             self._lock = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except OSError as error:
-            raise OutputError(f"cannot write checkpoints to {folder}: {error.strerror}; name another one") from error
+        except (OSError, RecursionError) as error:  # the latter of a path of thousands of parts
+            reason = getattr(error, "strerror", "the path is too long")
+            raise OutputError(f"cannot write checkpoints to {folder}: {reason}; name another one") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # dies with this process
         except OSError as error:

@@ -6,7 +6,8 @@ import logging
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from streammargin.data.arrays import bare, refuse_masked
 from streammargin.data.base import Source
 from streammargin.driver.events import History
-from streammargin.errors import UsageError
+from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
 from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
@@ -40,7 +41,21 @@ def from_files(X: Any) -> bool:
     """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
     if isinstance(X, (str, os.PathLike, Source)):
         return True
-    return isinstance(X, Sequence) and len(X) > 0 and all(isinstance(part, (str, os.PathLike)) for part in X)
+    return (
+        isinstance(X, Sequence)
+        and not hasattr(X, "shape")
+        and len(X) > 0
+        and all(isinstance(part, (str, os.PathLike)) for part in X)
+    )
+
+
+@contextmanager
+def _in_range() -> Iterator[None]:
+    """DataError for integers and decimals that scikit-learn cannot make floats of."""
+    try:
+        yield
+    except ArithmeticError as error:
+        raise DataError(f"X, y or sample_weight hold a number that is no float: {error}") from error
 
 
 INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any")}  # of no constant column, and of a seed
@@ -92,7 +107,8 @@ class Estimator(BaseEstimator):
             return X
         X = bare(X)
         refuse_masked(checks.get("y"), "y")
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
+        with _in_range():
+            return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], **checks)
 
     def _score_files(self, figure: str, X: Any, y: Any, sample_weight: Any) -> float:
         if sample_weight is not None:
@@ -103,7 +119,8 @@ class Estimator(BaseEstimator):
         if sample_weight is None:
             return None
         refuse_masked(sample_weight, "sample_weight")
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        with _in_range():
+            return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _scorer(self, X: Any) -> LinearModel:
         """The fitted model, for rows that `_rows` looks at: scikit-learn compares the names of arrays, the model those

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 from conftest import call, write_h5
 
+import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver.plan import SLACK_BYTES
 
@@ -402,3 +403,31 @@ def test_labels_of_several_lines_stay_one_line(capsys, blobs, tmp_path):
     assert len(lines) == 201 and set(lines[:-1]) == {"up\\nand\\x1b[31m", "d\u00f6wn\\u2028"}
     assert main(["info", "a.h5"]) == 0
     assert "up\\nand\\x1b[31m: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--x", "--y", "--valid", "--log-json", "--memory"])
+def test_two_dashes_are_no_value(trains_not, blobs_file, option):
+    """argparse makes an empty list of them."""
+    trains_not(blobs_file, 2, f"argument {option}: -- is no value", options=[f"{option}=--"])
+
+
+def test_two_dashes_are_no_number_of_rows(capsys, tmp_path):
+    from data_tools.main import main as prepare
+
+    assert prepare(["generate", "new.h5", "--rows=--"]) == 2
+    assert "argument --rows: -- is no value" in capsys.readouterr().err and os.listdir(tmp_path) == []
+
+
+def test_a_path_of_thousands_of_folders(trains_not, blobs_file):
+    trains_not(blobs_file, 73, "cannot write checkpoints to a/a/a", options=["--checkpoint", "a/" * 2000])
+
+
+@pytest.mark.parametrize("how", [["evaluate"], ["evaluate", "--json"], ["predict"], ["predict", "--decision"]])
+def test_scores_beyond_the_numbers(capsys, blobs, blobs_file, tmp_path, how):
+    X, y = blobs
+    sm.train((X, y)).model.save("m.npz")
+    with h5py.File(tmp_path / "large.h5", "w") as file:
+        file["X"], file["y"] = 1.7e308 * np.sign(X.astype(float)), y
+    verb, *options = how
+    fails(capsys, 65, "large.h5: the score of row ", "beyond the range of numbers",
+          arguments=[verb, "m.npz", "large.h5", *options])  # fmt: skip

@@ -10,24 +10,52 @@ from streammargin.specs.blocks import Block, DenseBlock
 
 
 class ScaledSource(View):
-    """Columns (x - center) * factor of another source; center must be 0 for sparse rows.
+    """Columns (x - center) * factor of another source, float64; center must be 0 for sparse rows.
 
-    center, factor: (d,) float64. Blocks are always copies in a buffer, also for arrays in memory.
+    center, factor: (d,) float64, not looked at before rows are read. Blocks are always copies in a buffer, also for
+    arrays in memory. Scaled values are not rounded to float32: weights with the factors in them are for the rows as
+    they are stored, and what is proven of them must be so too.
     """
 
     def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
         super().__init__(source)
-        self.center, self.factor = center, factor
+        self.dtype, self.center, self.factor = np.dtype(np.float64), center, factor
+        # bytes of a value and what stands beside it: as scaled, and as the source reads it
+        beside = 4 * source.sparse
+        self._wide, self._narrow = 8 + beside, source.dtype.itemsize + beside
 
     def whole(self) -> Block | None:
         return None
 
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        return self.source.bounds(max_bytes * self._narrow // self._wide)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        return -(-self.source.buffer_bytes(bounds) * self._wide // self._narrow)
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        buffer = self.source.allocate(bounds)
+        return buffer if self._wide == self._narrow else buffer._replace(data=np.empty(buffer.data.shape))
+
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
         from streammargin.kernels.columns import scale_dense, scale_sparse
 
+        whole = buffer.data
+        if self._wide > self._narrow:  # float32 is read into the last half, and widened from the front
+            halves = whole.reshape(-1).view(self.source.dtype)
+            buffer = buffer._replace(data=halves[whole.size :].reshape(whole.shape))
         block = self.source.read(start, stop, buffer)
         if isinstance(block, DenseBlock):
-            scale_dense(block.X, self.center, self.factor)
-        elif not block.indices.size or int(block.indices.max()) < self.features:  # else the reader refuses the block
-            scale_sparse(block.data, block.indices, self.factor)
-        return block
+            X = _room(whole, block.X)
+            scale_dense(block.X, self.center, self.factor, X)
+            return block._replace(X=X)
+        if block.indices.size and int(block.indices.max()) >= self.features:
+            return block  # the reader refuses it
+        data = _room(whole, block.data)
+        scale_sparse(block.data, block.indices, self.factor, data)
+        return block._replace(data=data)
+
+
+def _room(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where the scaled values go: in the buffer, or, of shards that were put together, in an array of their own."""
+    return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)

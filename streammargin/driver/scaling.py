@@ -8,25 +8,28 @@ import numpy as np
 
 from streammargin.data.base import Source
 from streammargin.data.scaled import ScaledSource
+from streammargin.driver.centre import FARTHEST
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError
-from streammargin.specs.blocks import Block, DenseBlock
+from streammargin.specs.blocks import Block
+
+VECTORS = 6  # of length d that are held
 
 
 class Scaling:
     """x / max|x|, or (x - mean) / standard deviation, of the columns of the present rows.
 
-    Sparse columns are divided only, never centred; a constant column keeps its scale. The read takes `memory` bytes,
-    or the least that can be read in. center, factor (d,) float64 are 0 and 1 until `finish`: what is made of them
-    before (`scaled`, the held-out rows) has the right ones then.
+    Sparse columns are divided only, never centred; a constant one keeps its scale, and a dense one becomes 0. The read
+    takes `memory` bytes, or the least that can be read in. center, factor (d,) float64 are 0 and 1 until `finish`: what
+    is made of them before (`scaled`, the held-out rows) has the right ones then.
     """
 
     def __init__(self, source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> None:
         self.source, self.kind, self.codes, self.weights = source, kind, codes, weights
         d = source.features
         self.center, self.factor = np.zeros(d), np.ones(d)
-        self.sums = {name: np.zeros(d) for name in ("largest", "total", "squares", "shift")}
+        self.sums = {"largest": np.zeros(d), "mean": np.zeros(d), "spread": np.zeros(d), "mass": np.zeros(d + 1)}
         plan = make_plan(source, max(memory, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
 
@@ -40,37 +43,42 @@ class Scaling:
 
     def add(self, first: int, block: Block) -> None:
         """One block; all of them must come in order."""
-        from streammargin.kernels.columns import add_columns
+        from streammargin.kernels.columns import add_moments
 
         rows = slice(first, first + block.rows())
         codes, weights = self.codes[rows], self.weights[rows] if self.weights.size else self.weights
-        largest, total, squares, shift = self.sums.values()
-        if isinstance(block, DenseBlock) and first == 0:  # sums about a typical row do not cancel
-            shift[:] = block.X[0]
-        add_columns(block, codes, weights, shift, largest, total, squares)
+        add_moments(block, codes, weights, *self.sums.values())
 
     def finish(self) -> None:
         """Center and factor, after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
-        largest, total, squares, shift = self.sums.values()
-        name = self.source.name
-        if self.kind == "maxabs":
-            spread = largest
-        else:
-            for column in np.flatnonzero(~np.isfinite(squares)):
-                raise DataError(
-                    f"{name}: the squares of column {column} leave the range of numbers; use `scale=maxabs`"
-                )
-            present = self.codes >= 0
-            mass = float(self.weights[present].sum()) if self.weights.size else float(np.count_nonzero(present))
-            mean = total / mass
-            spread = np.sqrt(np.maximum(squares / mass - mean**2, 0.0))
-            spread[spread <= 1e-12 * largest] = 0.0
-            if not self.source.sparse:
-                self.center[:] = mean + shift
-        for column in np.flatnonzero((spread > 0.0) & (spread < sys.float_info.min)):
+        largest, name = self.sums["largest"], self.source.name
+        size = largest if self.kind == "maxabs" else self._deviations()
+        for column in np.flatnonzero((size > 0.0) & (size < sys.float_info.min)):
             raise DataError(
                 f"{name}: the values of column {column} are at most {largest[column]:.3g}, too small to scale; "
                 "multiply them by a constant"
             )
-        self.factor[:] = 1.0 / np.where(spread > 0.0, spread, 1.0)
+        alike = 0.0 if self.kind == "std" and not self.source.sparse else 1.0
+        self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
+
+    def _deviations(self) -> np.ndarray:
+        """Standard deviations (d,), 0 of columns that are constant but for their last digit; and the centers."""
+        largest, mean, spread, mass = self.sums.values()
+        name, rows = self.source.name, mass[-1]
+        if self.source.sparse:  # the rows without a stored value have a 0
+            stored = mass[:-1]
+            spread = spread + mean**2 * (stored * ((rows - stored) / rows))
+        for column in np.flatnonzero(~np.isfinite(spread)):
+            raise DataError(f"{name}: the squares of column {column} leave the range of numbers; use `scale=maxabs`")
+        size = np.sqrt(spread / rows)
+        size[size <= sys.float_info.epsilon * largest] = 0.0
+        if not self.source.sparse:
+            for column in np.flatnonzero((size > 0.0) & (np.abs(mean) > FARTHEST * size)):
+                raise DataError(
+                    f"{name}: column {column} is {mean[column]:.7g} give or take {size[column]:.2g}, too far from 0 to "
+                    "be centred: the weights for its values as they are would lose what tells rows apart; subtract "
+                    "its mean from it, or use `scale=maxabs`"
+                )
+            self.center[:] = mean
+        return size

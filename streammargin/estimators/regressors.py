@@ -67,7 +67,8 @@ class MarginRegressor(Regressor):
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant column of value `bias` (default 1), penalised as `penalize_bias` says
+        add a constant column of value `bias` (default 1), penalised as `penalize_bias` says; by default not, where the
+        solver can leave it free, and else about the constant that is best alone
     random_state : int, RandomState or None, default 0
         of whatever is drawn
 

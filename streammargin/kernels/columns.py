@@ -11,8 +11,8 @@ from streammargin.specs.blocks import ONE, Block, DenseBlock
 
 
 @kernel
-def dense_columns(X, codes, weights, shift, largest, total, squares):
-    """largest = max |x|, total += s (x - shift), squares += s (x - shift)^2, by column, float64."""
+def dense_squares(X, codes, weights, squares):
+    """squares += s x^2, by column, float64, over the rows that are present."""
     weighted = weights.size > 0
     for i in range(X.shape[0]):
         s = weights[i] if weighted else 1.0
@@ -20,36 +20,79 @@ def dense_columns(X, codes, weights, shift, largest, total, squares):
             continue
         for j in range(X.shape[1]):
             x = float(X[i, j])
-            largest[j] = max(largest[j], abs(x))
-            total[j] += s * (x - shift[j])
-            squares[j] += s * (x - shift[j]) * (x - shift[j])
+            squares[j] += s * x * x
 
 
 @kernel
-def sparse_columns(data, indices, indptr, codes, weights, largest, total, squares):
-    """The same over stored values, without a shift: zeros stay zeros."""
+def sparse_squares(data, indices, indptr, codes, weights, squares):
+    """The same over stored values."""
     weighted = weights.size > 0
     for i in range(indptr.size - 1):
         s = weights[i] if weighted else 1.0
         if codes[i] < 0 or not s > 0.0:
             continue
         for k in range(indptr[i], indptr[i + 1]):
+            x = float(data[k])
+            squares[indices[k]] += s * x * x
+
+
+def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> None:
+    """The squares of a block whose rows have these codes and weights, by what its rows are stored as."""
+    if isinstance(block, DenseBlock):
+        dense_squares(block.X, codes, weights, squares)
+    else:
+        sparse_squares(block.data, block.indices, block.indptr, codes, weights, squares)
+
+
+@kernel
+def dense_moments(X, codes, weights, largest, mean, spread, mass):
+    """largest = max |x|; mean and spread = sum s (x - mean)^2 by column, of rows of the weight mass[d] (Welford 1962).
+
+    Sums of x and x^2 would cancel where a column is far from 0.
+    """
+    weighted, d = weights.size > 0, X.shape[1]
+    for i in range(X.shape[0]):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        mass[d] += s
+        share = s / mass[d]
+        for j in range(d):
+            x = float(X[i, j])
+            largest[j] = max(largest[j], abs(x))
+            away = x - mean[j]
+            mean[j] += share * away
+            spread[j] += s * away * (x - mean[j])
+
+
+@kernel
+def sparse_moments(data, indices, indptr, codes, weights, largest, mean, spread, mass):
+    """The same over stored values, whose weight is mass[:d]; that of all rows is mass[d], summed up in the same way."""
+    weighted, d = weights.size > 0, mean.size
+    for i in range(indptr.size - 1):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        mass[d] += s
+        for k in range(indptr[i], indptr[i + 1]):
             j = indices[k]
             x = float(data[k])
             largest[j] = max(largest[j], abs(x))
-            total[j] += s * x
-            squares[j] += s * x * x
+            mass[j] += s
+            away = x - mean[j]
+            mean[j] += s / mass[j] * away
+            spread[j] += s * away * (x - mean[j])
 
 
-def add_columns(
-    block: Block, codes: np.ndarray, weights: np.ndarray, shift: np.ndarray, largest: np.ndarray, total: np.ndarray,
-    squares: np.ndarray,
+def add_moments(
+    block: Block, codes: np.ndarray, weights: np.ndarray, largest: np.ndarray, mean: np.ndarray, spread: np.ndarray,
+    mass: np.ndarray,
 ) -> None:  # fmt: skip
-    """The sums of a block whose rows have these codes and weights, by what its rows are stored as."""
+    """The moments of a block whose rows have these codes and weights, by what its rows are stored as."""
     if isinstance(block, DenseBlock):
-        dense_columns(block.X, codes, weights, shift, largest, total, squares)
+        dense_moments(block.X, codes, weights, largest, mean, spread, mass)
     else:
-        sparse_columns(block.data, block.indices, block.indptr, codes, weights, largest, total, squares)
+        sparse_moments(block.data, block.indices, block.indptr, codes, weights, largest, mean, spread, mass)
 
 
 @kernel
@@ -113,31 +156,35 @@ def extremes(largest):
 
 
 @kernel
-def scale_dense(X, center, factor):
-    """X = (X - center) * factor, in place."""
+def scale_dense(X, center, factor, out):
+    """out (m, d) float64 = (X - center) * factor; X may be `out` itself, or lie in its memory, in the last part of it.
+
+    Values are taken in order, so that each is read before its place is written to.
+    """
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
-            X[i, j] = (X[i, j] - center[j]) * factor[j]
+            out[i, j] = (X[i, j] - center[j]) * factor[j]
 
 
 @kernel
-def scale_sparse(data, indices, factor):
-    """Stored values times the factor of their column, in place."""
+def scale_sparse(data, indices, factor, out):
+    """out (nnz,) float64 = stored values times the factor of their column; `data` as X of `scale_dense`."""
     for k in range(data.size):
-        data[k] *= factor[indices[k]]
+        out[k] = data[k] * factor[indices[k]]
 
 
 def warm(sample: Sample) -> None:
     block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
-    shift, largest, total, squares = np.zeros((4, 2))
+    moments = (*np.zeros((3, 2)), np.zeros(3))
+    squares, center = np.zeros((2, 2))
+    add_squares(block, codes, none, squares)
+    add_moments(block, codes, none, *moments)
     ranges = np.zeros(2, sample.dtype)
     extremes(ranges)
     if isinstance(block, DenseBlock):
-        dense_columns(block.X.copy(), codes, none, shift, largest, total, squares)
         dense_ranges(block.X.copy(), codes, none, 0, 1, ranges)
-        scale_dense(block.X.copy(), shift, np.ones(2))
+        scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
     else:
-        sparse_columns(block.data, block.indices, block.indptr, codes, none, largest, total, squares)
         sparse_ranges(block.data, block.indices, block.indptr, codes, none, 0, 1, ranges)
-        sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, total)
-        scale_sparse(block.data.copy(), block.indices, np.ones(2))
+        sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, center)
+        scale_sparse(block.data, block.indices, np.ones(2), np.empty(2))

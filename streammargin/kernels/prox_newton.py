@@ -79,7 +79,9 @@ def prox_newton_sums(
                     picked[count] = i
                     factors[count] = slope
                     count += 1
-            pull[k] += part
+            for side in range(part.shape[0]):
+                for j in range(part.shape[1]):
+                    pull[k, side, j] += part[side, j]
             block.add_gram(picked[:count], factors[:count], few, H[k])
         if per_trial > 1:
             count_wrong(block, numbers, labels, start, stop, w, scores, wrong)

@@ -92,7 +92,14 @@ def scaled_factor(F):
 @register_jitable
 def scaled_descent(U, roots, gradient):
     """-F^-1 gradient (m,) of an F that was factored."""
-    return descent(U, gradient / (roots * RIDGE)) / roots
+    size = roots.size
+    scaled = np.empty(size)
+    for r in range(size):  # whole arrays at once would import scipy.linalg, 20 MB, with every start
+        scaled[r] = gradient[r] / (roots[r] * RIDGE)
+    found = descent(U, scaled)
+    for r in range(size):
+        found[r] /= roots[r]
+    return found
 
 
 @register_jitable
@@ -165,7 +172,10 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     bounds = np.zeros(pieces.thresholds.size)
     for b in range(bounds.size):  # Gershgorin's
         low, high = pieces.starts[b], pieces.starts[b + 1]
-        if resting[low:high].all():
+        rests = True
+        for j in range(low, high):
+            rests = rests and resting[j]
+        if rests:
             continue
         for j in range(low, high):
             total = 0.0

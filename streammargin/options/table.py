@@ -109,7 +109,8 @@ class Options:
     groups: Any = option(None, Column("NAME|FILE", any_file=True), "data", PENALISED, "an integer for each "
         "column, of the penalties group and exclusive: a dataset, a .npy file, or a text file with one a line")
     penalize_bias: bool | None = option(None, YesNo(), "problem", PENALISED, "whether the penalty is also of the "
-        "constant column's weight (default yes for lp and l2, no for the others)")
+        "constant column's weight (default yes for lp and l2, no for the others; of numbers, no wherever the solver "
+        "can, and yes is about the constant that is best alone)")
     bias: float | str | None = option(None, Number("a number >= 0", _finite, (MIDWAY,), "FLOAT|midway"),
         "problem", ANYWHERE, "value of a constant column, 0: none (default 1 where C is finite, none for "
         "C = inf); midway, for C = inf: none, and at the end a read that puts the hyperplane midway between the "

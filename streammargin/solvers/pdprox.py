@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.kernels import pdprox as kernel
 from streammargin.kernels import row_norms as norms
-from streammargin.kernels.columns import add_columns
+from streammargin.kernels.columns import add_squares
 from streammargin.solvers import column_steps, kept_columns
 from streammargin.solvers.base import PassReport, Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
@@ -23,7 +23,6 @@ from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.rows import numbered_from
 
-SQUARES = 3  # of the sums of kernels/columns.py
 LAST, MEAN = 0, 1  # the two weights that a pass certifies
 PAPER = ("primal", "dual")
 TOO_FAR = (
@@ -138,7 +137,7 @@ class Method(Solver):
         return {
             **best_layout(problem),
             "row_norms": Array((norms.ROW_FIGURES,)),
-            "columns": Array((4, problem.features)),
+            "squares": Array((problem.features,)),
             "tempo": Array((width,)),
             "w": Array((2, K, width)),
             "blur": Array((2, K)),
@@ -184,7 +183,7 @@ class Method(Solver):
         norms.row_norms(block, numbered_from(first), problem.labels, 2.0, a["row_norms"])
         rows = slice(first, first + block.rows())
         weights = problem.weights[rows] if problem.weights.size else problem.weights
-        add_columns(block, problem.codes[rows], weights, *a["columns"])
+        add_squares(block, problem.codes[rows], weights, a["squares"])
         state.numbers["constant"] = float(block.bias)
         if self._stored(problem):
             kept_columns.count(problem, state, block, first)
@@ -247,7 +246,7 @@ class Method(Solver):
     def _squares(problem: Problem, state: State) -> tuple[float, np.ndarray]:
         """Sum of the weights of the rows, and of that times the squares of each column (d+1,)."""
         mass = float(problem.weights[problem.there(slice(None))].sum()) if problem.weights.size else problem.present
-        return mass, np.append(state.arrays["columns"][SQUARES], mass * state.numbers["constant"] ** 2)
+        return mass, np.append(state.arrays["squares"], mass * state.numbers["constant"] ** 2)
 
     # passes
 

@@ -18,9 +18,10 @@ from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
 from streammargin.data.names import check_same
 from streammargin.data.open import files_read, opened
+from streammargin.data.scaled import ScaledSource
 from streammargin.data.thinned import thinned
 from streammargin.data.watched import WatchedSource
-from streammargin.driver.centre import centred
+from streammargin.driver.centre import centred, check_near
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.choose import choose
 from streammargin.driver.events import SCHEMA, History
@@ -29,7 +30,7 @@ from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, check_read, column_names, make_plan, spendable
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run, run
-from streammargin.driver.scaling import Scaling
+from streammargin.driver.scaling import VECTORS, Scaling
 from streammargin.driver.setup import (
     Target,
     check_caps,
@@ -104,6 +105,11 @@ class Task:
         """Whether labels are numbers."""
         return is_numeric(self.loss)
 
+    @property
+    def from_constant(self) -> bool:
+        """Whether labels are numbers that are taken from the constant that is best alone, where there is one."""
+        return self.numeric and math.inf not in self.costs
+
 
 def make_task(options: Options) -> Task:
     """Raises UsageError for options that do not fit together, before anything is read."""
@@ -143,6 +149,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     least_tol: of the training before it was resumed (see `Problem`).
     """
     task = make_task(options)
+    column = options.column(task.costs)
     budget = parse_size(options.memory)
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = watch(stored, options)
@@ -157,9 +164,17 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     if options.valid is not None:
         held_out, more = watch(_held_out(stack, options, source, feature_names, budget, own), options)
         watched += more
+    working: Source = source
+    if options.scale != "none":
+        own += 8 * VECTORS * (source.features + 1)
+        working = ScaledSource(source, np.empty(0), np.empty(0))  # to plan with
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
     def problem_for(method: Solver) -> Problem:
+        if task.from_constant and column and options.penalize_bias is None:  # free where the method can leave it so
+            able = method.serves(make_objective(source, options, asked.p, free=True), True)
+            penalty = make_objective(source, options, asked.p, able)
+            return replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
         if options.solver != AUTO or task.numeric:
             return asked
         loss = asked.loss if options.loss is not None else make_loss(method.default_loss, **options.of_the_loss())
@@ -185,15 +200,15 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
         return outside, attempt(outside)
 
     def fit(method: Solver, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(source, method, problem, own)
+        return plan_of(working, method, problem, own)
 
     # before anything large is read or allocated
     names = candidates(asked) if options.solver == AUTO else [options.solver]
     if options.solver == AUTO:
         check_served(names, options)
     method, (problem, plan) = choose(names, problem_for, fit)
+    better = options.solver != AUTO and method.name != _first(candidates(asked), problem_for)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
-    working: Source = source
     scaling: Scaling | None = None
     validator: Validator | None = None
     if options.scale != "none" or held_out is not None:
@@ -221,13 +236,12 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
             with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
                 problem, plan = plan_of(slim, method, fewer, own)
                 source = working = slim
-    column = options.column(costs)
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:
         LOG.info("took %s", why)
     return Job(
-        options, costs, column, method, source, target, problem, working, scaling, validator, plan, why, watched,
-        feature_names,
+        options, costs, options.column(costs), method, source, target, problem, working, scaling, validator, plan, why,
+        better, watched, feature_names,
     )  # fmt: skip
 
 
@@ -237,6 +251,16 @@ def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]
         return source, []
     watched = WatchedSource(source)
     return watched, [watched]
+
+
+def _first(names: Sequence[str], problem_for: Callable[[Solver], Problem]) -> str | None:
+    """The first of these solvers that serves its problem."""
+    for name in names:
+        method = make_solver(name)
+        with suppress(UsageError):
+            method.check(problem_for(method))
+            return name
+    return None
 
 
 def check_served(names: Sequence[str], options: Options) -> None:
@@ -254,7 +278,10 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     check_read(source, budget, labels, "its labels alone")
     weights = check_weights(source.sample_weight(), source)
     p = resolve_p(options.norm, source.features)
-    penalty, free = make_objective(source, options, p, options.column(task.costs))
+    column = options.column(task.costs)
+    penalised = options.penalty in PENALISE_BIAS if options.penalize_bias is None else options.penalize_bias
+    free = not penalised and column != 0.0
+    penalty = make_objective(source, options, p, free)
     targets = np.empty(0)
     if task.numeric:
         target, targets = make_numbers(source, weights)
@@ -262,8 +289,9 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
             weights = np.empty(0)  # they say who is absent, no more
         else:
             check_numbers(targets, source.name)
-        if free:  # the constant can be any number
+        if task.from_constant and column:  # a constant of 0 is left where it is
             target = centred(target, targets, weights, task.loss)
+            check_near(target, targets, weights, source.name)
     else:
         target = make_target(source, options.positive, options.classes)
     present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
@@ -275,7 +303,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     problem = Problem(
         rows=source.rows,
         features=source.features,
-        dtype=source.dtype,
+        dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
         loss=task.loss,
         norm=penalty.norm or make_norm(p),
         p=p,
@@ -301,15 +329,14 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     return target, problem
 
 
-def make_objective(source: Source, options: Options, p: float, column: float) -> tuple[Penalty, bool]:
-    """The penalty of all columns that it is of, and whether the constant one, of this value, is left out."""
-    name, groups = options.penalty, options.groups
-    free = not (name in PENALISE_BIAS if options.penalize_bias is None else options.penalize_bias) and column != 0.0
+def make_objective(source: Source, options: Options, p: float, free: bool) -> Penalty:
+    """The penalty of all columns that it is of: of the constant one too, unless that is free."""
+    groups = options.groups
     if groups is not None:
         groups = column_groups(groups, source)
         if not free:  # the constant is a group by itself
             groups = np.append(groups, groups.max() + 1)
-    return make_penalty(name, Given(p, options.l1_ratio, groups)), free
+    return make_penalty(options.penalty, Given(p, options.l1_ratio, groups))
 
 
 def _held_out(
@@ -344,7 +371,8 @@ class Job:
     """A training that is ready to run.
 
     costs: the values of C; column: the value of the constant column, 0 for none.
-    why: one line on what `auto` took, None where a solver was named. names (d,) of the columns, None for none.
+    why: one line on what `auto` took, None where a solver was named; better: `auto` would have taken another one.
+    names (d,) of the columns, None for none.
     working: the rows as the method sees them, scaled where that was asked for.
     watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
     """
@@ -361,6 +389,7 @@ class Job:
     validator: Validator | None
     plan: Plan
     why: str | None
+    better: bool
     watched: list[WatchedSource]
     names: np.ndarray | None
 
@@ -373,6 +402,7 @@ class Job:
             "loss": loss_text(self.method.default_loss if self.options.loss is None else self.options.loss),
             "C": costs if len(costs) > 1 else costs[0] if self.options.C_path is None else self.options.plain()["C"],
             "bias": self.options.bias if self.options.midway else self.column,
+            "penalize_bias": not self.problem.free if self.column else None,
             "p": self.problem.p,
         }
 
@@ -459,16 +489,17 @@ class Job:
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
-        coef, shift = outcome.w[chosen, :-1], target.shift
+        coef = outcome.w[chosen, :-1]
         if self.scaling is not None:
             coef = coef * self.scaling.factor
-            shift = shift - (coef * self.scaling.center).sum(axis=1)
         constant = outcome.w[chosen, -1] * self.column
         if outcome.midway is not None:
             constant = outcome.midway[chosen]
         elif self.options.midway:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
-        intercept = constant + shift
+        intercept = constant + target.shift
+        if self.scaling is not None:
+            intercept -= coef @ self.scaling.center
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
@@ -488,7 +519,7 @@ class Job:
         history.publish(end)
         return TrainResult(
             model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end,
-            better=self._better(),
+            better=self.better,
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, Any]:
@@ -527,16 +558,6 @@ class Job:
             {"C": C, **{name: certificate[name] for name in names}}
             for C, certificate in zip(self.costs, certificates, strict=True)
         ]
-
-    def _better(self) -> bool:
-        """Whether `auto` would have taken another solver than the one that was named."""
-        if self.options.solver == AUTO:
-            return False
-        for name in candidates(self.problem):
-            with suppress(UsageError):
-                make_solver(name).check(self.problem)
-                return name != self.method.name
-        return False
 
 
 def _best(problem: Problem, outcome: Outcome) -> int:

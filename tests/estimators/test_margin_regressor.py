@@ -12,6 +12,7 @@ import streammargin as sm
 pytest.importorskip("sklearn")
 
 from sklearn.base import clone
+from sklearn.datasets import load_diabetes
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks
@@ -57,6 +58,18 @@ def test_it_is_what_train_finds(data):
         assert model.certificate_.converged and model.certificate_.mistakes is None
     assert sm.MarginRegressor(fit_intercept=False).fit(X, y).intercept_ == 0.0
     assert sm.MarginRegressor(0.5).C == 0.5
+
+
+def test_a_quantile_leaves_its_share_below():
+    X, y = load_diabetes(return_X_y=True)
+    for C in (1.0, 100.0):
+        model = sm.MarginRegressor(loss="quantile", quantile=0.9, C=C).fit(X, y)
+        assert np.mean(y <= model.predict(X)) == pytest.approx(0.9, abs=0.01)
+    rng = np.random.default_rng(0)
+    far = 1e5 + rng.standard_normal(len(y))
+    assert np.mean(far <= sm.MarginRegressor(loss="quantile", quantile=0.9).fit(X, far).predict(X)) >= 0.89
+    model = sm.MarginRegressor(loss="absolute_error").fit(X, far)
+    assert np.abs(far - model.predict(X)).mean() == pytest.approx(np.abs(far - np.median(far)).mean(), rel=0.02)
 
 
 def test_losses_of_classes_are_for_the_other_estimator(data):

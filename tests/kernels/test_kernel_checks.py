@@ -116,27 +116,33 @@ def test_scores(form, dtype):
     np.testing.assert_allclose(out, expected[10:], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_column_statistics(dtype, weighted):
+def test_column_statistics(form, dtype, weighted):
+    """Of present rows alone, and without a digit lost to a column that is far from 0."""
     X, _ = noisy(40, 5)
+    X[:, 4] += 1e3 if dtype is np.float32 else 1e8
+    X[X[:, 1] < 0.0, 1] = 0.0
     X = X.astype(dtype)
     rng = np.random.default_rng(2)
     codes = rng.integers(-1, 2, 40).astype(np.int16)
+    codes[0] = -1  # what the first row holds is none of the present ones' business
     weights = rng.choice([0.0, 1.0, 2.5], 40) if weighted else np.empty(0)
-    mass = (weights if weighted else np.ones(40)) * (codes >= 0)
-    there = X[mass > 0].astype(float)
-    for form in ("dense", "csr"):
-        block = ArraySource(as_form(X, form, dtype)).whole()
-        shift = rng.standard_normal(5) if form == "dense" else np.zeros(5)
-        largest, total, squares = np.zeros((3, 5))
-        if form == "dense":
-            columns.dense_columns(block.X, codes, weights, shift, largest, total, squares)
-        else:
-            columns.sparse_columns(block.data, block.indices, block.indptr, codes, weights, largest, total, squares)
-        np.testing.assert_array_equal(largest, np.abs(there).max(axis=0))
-        np.testing.assert_allclose(total, mass @ (X - shift), rtol=1e-10)
-        np.testing.assert_allclose(squares, mass @ (X - shift) ** 2, rtol=1e-10)
+    share = (weights if weighted else np.ones(40)) * (codes >= 0)
+    stored = share[:, None] * ((X != 0.0) if form == "csr" else np.ones(X.shape))
+    block = ArraySource(as_form(X, form, dtype)).whole()
+    squares, largest, mean, spread = np.zeros((4, 5))
+    mass = np.zeros(6)
+    columns.add_squares(block, codes, weights, squares)
+    columns.add_moments(block, codes, weights, largest, mean, spread, mass)
+    rows = X.astype(float)
+    np.testing.assert_array_equal(largest, np.abs(rows[share > 0]).max(axis=0))
+    np.testing.assert_allclose(squares, share @ rows**2, rtol=1e-12)
+    expected = (stored * rows).sum(axis=0) / stored.sum(axis=0)
+    np.testing.assert_allclose(mean, expected, rtol=1e-12)
+    np.testing.assert_allclose(spread, (stored * (rows - mean) ** 2).sum(axis=0), rtol=1e-8)
+    np.testing.assert_allclose(mass, [*(stored.sum(axis=0) if form == "csr" else np.zeros(5)), share.sum()], rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -152,16 +158,27 @@ def test_the_part_of_its_columns_that_a_row_is(dtype):
     np.testing.assert_allclose(parts, (mass[:, total > 0] / total[total > 0]).sum(axis=1), rtol=1e-10)
 
 
+@pytest.mark.parametrize("place", ["apart", "last half", "itself"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_columns_are_scaled_in_place(dtype):
+def test_columns_are_scaled_to_float64(dtype, place):
+    """Also from the last half of the memory that the scaled values go to."""
     X, _ = noisy(10, 5)
     factor, center = np.array([1.0, 2.0, 0.5, 3.0, 0.1]), np.arange(5.0)
-    dense = X.astype(dtype)
-    columns.scale_dense(dense, center, factor)
-    np.testing.assert_allclose(dense, (X.astype(dtype) - center) * factor, rtol=1e-6)
-    sparse = as_form(X, "csr", dtype)
-    columns.scale_sparse(sparse.data, sparse.indices.view(np.uint32), factor)
-    np.testing.assert_allclose(sparse.toarray(), X * factor, rtol=1e-6)
+    rows, sparse = X.astype(dtype), as_form(X, "csr", dtype)
+    for values, scale, wanted in (
+        (rows, lambda x, out: columns.scale_dense(x, center, factor, out), (rows.astype(float) - center) * factor),
+        (sparse.data, lambda x, out: columns.scale_sparse(x, sparse.indices.view(np.uint32), factor, out),
+         sparse.data.astype(float) * factor[sparse.indices]),
+    ):  # fmt: skip
+        out = np.empty(values.shape)
+        if place == "apart" or (place == "itself" and dtype is np.float32):
+            there = values
+        else:
+            ends = out.reshape(-1).view(dtype)
+            there = (ends[-values.size :] if place == "last half" else ends).reshape(values.shape)
+            there[...] = values
+        scale(there, out)
+        np.testing.assert_array_equal(out, wanted)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -36,17 +36,33 @@ Y = X @ [2.0, -1.0, 0.0, 0.5, 0.0, 0.0] + random.standard_t(3, N) + 4.0
 WEIGHTS = random.choice([0.0, 0.5, 1.0, 3.0], N)
 
 
+def alone(loss, weights):
+    """The constant that is best alone, by its definition: what a penalised one is penalised about."""
+    if loss == "squared_error":
+        return weights @ Y / weights.sum()
+    order = np.argsort(Y)
+    below = np.cumsum(weights[order])
+    goal = {"quantile": 0.8}.get(loss, 0.5) * below[-1]
+    near = Y[order][np.flatnonzero(weights[order] > 0)]
+    reached = below[np.flatnonzero(weights[order] > 0)]
+    first = int(np.searchsorted(reached, goal))
+    return near[first : first + 2].mean() if reached[first] == goal else near[first]
+
+
 def optimum(penalty, loss, constant, weights, C):
+    """(objective, w, b)."""
     conic = pytest.importorskip(
         "reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError
     )
     given, there = PENALTIES[penalty], weights > 0
+    shift = alone(loss, weights) if constant == "penalised" else 0.0
     width = next(iter(LOSSES[loss].values()), 1.0)
-    return conic.solve(
-        X[there], Y[there], C * weights[there], penalty.split()[0], loss, r=given.get("l1_ratio"), width=width,
+    best, w, b = conic.solve(
+        X[there], Y[there] - shift, C * weights[there], penalty.split()[0], loss, r=given.get("l1_ratio"), width=width,
         groups=given.get("groups"), free=constant != "penalised",
         constant=2.0 if constant == "penalised" else float(constant == "free"),
     )  # fmt: skip
+    return best, w, b + shift
 
 
 def phi(loss, residuals):
@@ -62,7 +78,7 @@ def phi(loss, residuals):
 def objective(model, penalty, loss, constant, weights, C):
     parts, given = model.coef_[0], dict(PENALTIES[penalty])
     if constant == "penalised":
-        parts = np.append(parts, model.intercept_[0] / 2.0)
+        parts = np.append(parts, (model.intercept_[0] - alone(loss, weights)) / 2.0)
         if "groups" in given:
             given["groups"] = np.append(GROUPS, 3)
     losses = phi(loss, Y - X @ model.coef_[0] - model.intercept_[0])
@@ -141,8 +157,9 @@ def test_they_are_what_scikit_learn_finds():
     compare(ours(loss="squared_error", penalize_bias=False, C=0.5), linear.Ridge(alpha=2.0).fit(X, Y))
     net = linear.ElasticNet(alpha=0.1, l1_ratio=0.7, tol=1e-10, max_iter=100000).fit(X, Y)
     compare(ours(loss="squared_error", penalty="elasticnet", l1_ratio=0.7, C=1 / (0.1 * N)), net)
-    svr = svm.LinearSVR(epsilon=0.6, C=0.4, dual=True, tol=1e-10, max_iter=10**6).fit(X, Y)
-    compare(ours(loss="epsilon_insensitive", epsilon=0.6, C=0.4), svr, atol=1e-3)
+    svr = svm.LinearSVR(epsilon=0.6, C=0.4, dual=True, tol=1e-10, max_iter=10**6).fit(X, Y - np.median(Y))
+    svr.intercept_ += np.median(Y)  # its constant is penalised about 0, ours about the one that is best alone
+    compare(ours(loss="epsilon_insensitive", epsilon=0.6, C=0.4, penalize_bias=True), svr, atol=1e-3)
     quantile = linear.QuantileRegressor(quantile=0.8, alpha=0.05).fit(X, Y)
     model = sm.train(
         (X, Y), loss="quantile", quantile=0.8, penalty="l1", C=1 / (0.05 * N), tol=1e-7, passes=30000
@@ -209,8 +226,11 @@ def test_targets_that_are_all_the_same_are_met_by_the_constant(loss):
     free = sm.train((X, np.full(N, 0.1)), loss=loss, penalty="l1", **LOSSES[loss])
     assert free.converged and free.passes == 1 and free.certificate["primal"] == free.certificate["gap"] == 0.0
     assert not free.model.coef_.any() and free.model.intercept_[0] == 0.1
-    penalised = sm.train((X, np.full(N, 3.0)), loss=loss, **LOSSES[loss])
-    assert penalised.converged and penalised.certificate["primal"] > 0.0
+    penalised = sm.train((X, np.full(N, 3.3)), loss=loss, penalize_bias=True, **LOSSES[loss])
+    assert penalised.converged and penalised.certificate["primal"] == 0.0
+    assert not penalised.model.coef_.any() and penalised.model.intercept_[0] == 3.3
+    none = sm.train((X, np.full(N, 3.0)), loss=loss, bias=0, **LOSSES[loss])
+    assert none.converged and none.certificate["primal"] > 0.0 and none.model.intercept_[0] == 0.0
     zeros = sm.train((X, np.zeros(N)), loss=loss, **LOSSES[loss])
     assert zeros.converged and not zeros.model.coef_.any() and zeros.certificate["gap"] == 0.0
 
@@ -306,3 +326,50 @@ def test_the_formulas_of_the_losses(loss):
         assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
         bounds = (made.low * cap, made.high * cap, *([0.0] if made.epsilon else []))
         assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca", "ascent", "asdca", "pdprox", "prox-newton"])
+@pytest.mark.parametrize("asked", [None, True, False, "none"])
+def test_numbers_far_from_0_are_met_as_asked(solver, asked):
+    """The constant is free unless the solver or the user wants it penalised: then about what is best alone."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 3))
+    y = 1e5 + rows[:, 0] + rng.standard_normal(400)
+    options = {"bias": 0} if asked == "none" else {"penalize_bias": asked}
+    options.update(loss="quantile", quantile=0.9, solver=solver, passes=1000)
+    if asked is False and solver in ("sdca", "ascent", "asdca"):
+        with pytest.raises(UsageError, match="needs the constant column to be penalised"):
+            sm.train((rows, y), **options)
+        return
+    result = sm.train((rows, y), **options)
+    by_default = solver in ("sdca", "ascent", "asdca")
+    penalised = {None: by_default, True: True, False: False, "none": None}[asked]
+    assert result.history[0]["params"]["penalize_bias"] is penalised is result.model.header["penalize_bias"]
+    if asked == "none":
+        assert result.model.intercept_[0] == 0.0
+        return
+    assert result.converged and np.mean(y < result.model.predict(rows)) == pytest.approx(0.9, abs=0.02)
+    assert result.model.evaluate((rows, y))["loss"] < 0.25
+    held = sm.train((rows, y), valid=(rows[:50], y[:50]), **options)
+    assert held.certificate.valid_error == pytest.approx(held.model.evaluate((rows[:50], y[:50]))["loss"], rel=1e-6)
+
+
+def test_auto_takes_the_solver_that_it_took_while_the_constant_was_penalised():
+    wide, tall = random.standard_normal((20, 30)), random.standard_normal((90, 4))
+    for rows, norm in ((wide, 2.0), (tall, 2.0), (tall, 1.5)):
+        for loss in LOSSES:
+            taken = [
+                sm.train((rows, rows[:, 0]), loss=loss, norm=norm, penalize_bias=asked, passes=3).model.header["solver"]
+                for asked in (None, True)
+            ]
+            assert taken[0] == taken[1]
+
+
+def test_coordinate_ascent_of_numbers_penalises_the_constant_under_any_penalty_that_it_serves():
+    for options in ({"penalty": "elasticnet"}, {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5}):
+        one, other = (
+            sm.train((X, Y), loss="squared_error", solver="sdca", C=0.3, tol=1e-6, penalize_bias=asked, **options)
+            for asked in (None, True)
+        )
+        assert one.converged and one.model.header["penalize_bias"] is True
+        assert np.array_equal(one.model.coef_, other.model.coef_)

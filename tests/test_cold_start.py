@@ -75,6 +75,21 @@ def test_the_second_process_compiles_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "solver, loss", [("prox-newton", "squared_error"), ("prox-newton", "hinge"), ("newton", "hinge")]
+)
+def test_steps_of_second_order_do_not_load_linear_algebra_of_others(solver, loss):
+    """Array expressions in a kernel import scipy.linalg with it: 20 MB that no memory budget knows of."""
+    code = (
+        "import sys, numpy as np, streammargin as sm\n"
+        "X = np.random.default_rng(0).standard_normal((300, 6)); y = np.sign(X[:, 0])\n"
+        f"sm.train((X, y), solver={solver!r}, loss={loss!r}, passes=5)\n"
+        "print('scipy.linalg' in sys.modules)"
+    )
+    run(code)  # compiles, which does load it
+    assert run(code).stdout.split() == ["False"]
+
+
+@pytest.mark.parametrize(
     "file, head, body, after",
     [
         ("specs/losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),

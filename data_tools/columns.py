@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,12 @@ _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the options say: label_column a name or a number from 0 (-1 is the last), label whether there is one."""
+    """What the options say: label_column a name or a number from 0 (-1 is the last), label whether there is one.
 
-    label_column: str | None
+    A text that is both is a name.
+    """
+
+    label_column: str | int | None
     label: bool
     like: Like | None
 
@@ -94,7 +98,7 @@ def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
         try:
             label = int(wanted.label_column) % len(names)
         except ValueError:
-            return wanted.label_column.lower() in names
+            return str(wanted.label_column).lower() in names
     return any(
         not is_number(name) and is_number(below) and (column != label or name in LABEL_NAMES)
         for column, (name, below) in enumerate(zip(names, second, strict=False))
@@ -131,14 +135,13 @@ def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted
     )
 
 
-def _find(path: str, wanted: str, header: list[str] | None, width: int) -> int:
+def _find(path: str, wanted: str | int, header: list[str] | None, width: int) -> int:
     """The place of the column of this name or number."""
     places = [place for place, name in enumerate(header or []) if name == wanted]
-    if len(places) > 1:
-        numbers = listed([str(place) for place in places])
+    if header is not None and len(places) > 1:
         raise UsageError(
-            f"{path} has {len(places)} columns called {_short(wanted)}; give `label_column` one of their numbers, "
-            f"which are {numbers}"
+            f"{path} has {len(places)} columns called {_short(header[places[0]])}; give `label_column` one of their "
+            f"numbers, which are {listed([str(place) for place in places])}"
         )
     if places:
         return places[0]
@@ -180,17 +183,13 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
         )
     trained = set(like.names)
     shared = [name for place, name in enumerate(header) if name in trained and places[name] != place]
-    if shared or len(trained) < len(like.names):
+    shared = shared or [name for name, times in Counter(like.names.tolist()).items() if times > 1]
+    if shared:
         raise DataError(
-            f"{path}: several columns have the same name ({listed(shared or sorted(_repeated(like.names)))}), and "
-            f"their order is not that of {like.path}; give each a name of its own, and train again"
+            f"{path}: several columns have the same name ({listed(shared)}), and their order is "
+            f"not that of {like.path}; give each a name of its own, and train again"
         )
     return np.array([places[name] for name in like.names], np.int64)
-
-
-def _repeated(names: Iterable[str]) -> set[str]:
-    seen: set[str] = set()
-    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
 
 
 def _say_doubts(path: str, first: list[str], columns: Columns, told: bool) -> None:

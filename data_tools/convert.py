@@ -39,7 +39,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     label.add_argument("--label-column", metavar="N|NAME",
                        help="of CSV, from 0, -1 the last; default: label, class, target or y")  # fmt: skip
     label.add_argument("--no-label", dest="label", action="store_false", help="of CSV: all columns are values")
-    parser.add_argument("--separator", metavar="C", help="of CSV, between fields; `tab` is one; default a comma")
+    parser.add_argument(
+        "--separator", metavar="C", help="of CSV, between fields: a character, or the word tab; default a comma"
+    )
     parser.add_argument("--like", metavar="MODEL",
                         help="the columns that MODEL was trained on, those of CSV in its order")  # fmt: skip
     parser.add_argument("--zero-based", action="store_true", help="svmlight indices count from 0")
@@ -98,10 +100,9 @@ def convert(
     trained = None if like is None else columns_of_model(like)
     with contextlib.ExitStack() as stack:
         asked = Asked(
-            features=features if trained is None else trained.features,
-            label_column=None if label_column is None else str(label_column),
-            label=label, separator=separator, like=trained, zero_based=zero_based, x=x, y=y,
-            memory=parse_size(memory), near=output, opened=stack,
+            features=features if trained is None else trained.features, label_column=label_column, label=label,
+            separator=separator, like=trained, zero_based=zero_based, x=x, y=y, memory=parse_size(memory), near=output,
+            opened=stack,
         )  # fmt: skip
         text = stack.enter_context(Text(input))
         if not text.start:

@@ -30,7 +30,7 @@ def sniff(start: bytes) -> bool:
 
 
 def read(text: Text, asked: Asked) -> Found:
-    """The rows of a table (float64) in the order of the columns, or of a model's, with labels, numbers or text.
+    """The rows of a table (float64) with their labels, if any: the columns in their order, or in a model's.
 
     Raises UsageError where the label cannot be told, DataError naming line and column.
     """
@@ -40,6 +40,8 @@ def read(text: Text, asked: Asked) -> Found:
     first, second = (_decode(raw, text.name, number).split("\n", 2) + [""])[:2]
     layout = _Layout(text.name, separator, _BLANKS.replace(separator, ""))
     fields = layout.fields(first, f"{text.name}, line 1")
+    if not fields:
+        raise DataError(f"{text.name}, line 1 is blank; let the table begin with its names or a row")
     if len(fields) < 2:
         _check_one_column(first, text.name, asked)
     wanted = Wanted(asked.label_column, asked.label, asked.like)

@@ -35,7 +35,7 @@ class Asked:
     """
 
     features: int | None
-    label_column: str | None
+    label_column: str | int | None
     label: bool
     separator: str | None
     like: Like | None

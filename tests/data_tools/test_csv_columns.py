@@ -60,6 +60,13 @@ def test_without_a_line_of_names_the_last_column_is_no_guess_either(tmp_path):
     assert converted(tmp_path, "1,2,0\n3,4,1\n", label_column=-1) == ([[1, 2], [3, 4]], [0, 1])
 
 
+def test_a_number_is_a_place_and_a_text_a_name_first(tmp_path):
+    text = "1,0,label\n5,6,7\n"
+    assert converted(tmp_path, text, label_column=1) == ([[5, 7]], [6])
+    assert converted(tmp_path, text, label_column="1") == ([[6, 7]], [5])
+    assert converted(tmp_path, text, label_column="2") == ([[5, 6]], [7])
+
+
 def test_many_columns_are_not_all_listed(tmp_path):
     names = [f"c{k}" for k in range(500)] + ["income"]
     with pytest.raises(UsageError, match=r"c0, c1, .*, \.\.\. and income \(501 in all\)$") as caught:
@@ -91,6 +98,12 @@ def test_rows_to_be_predicted_keep_their_last_value(tmp_path, head):
 def test_no_label_beside_a_column_of_that_name_is_said(tmp_path, said):
     assert converted(tmp_path, "a,label\n1,2\n", label=False) == ([[1, 2]], None)
     assert "since there is to be no label: label" in said("WARNING")[0]
+
+
+@pytest.mark.parametrize("text", ["\n1,2\n", " \t\n1,2\n", "\n"])
+def test_a_table_does_not_begin_with_a_blank_line(tmp_path, text):
+    with pytest.raises(DataError, match="line 1 is blank"):
+        converted(tmp_path, text, label=False)
 
 
 def test_one_column_is_a_table_where_there_is_no_label(tmp_path):

@@ -24,6 +24,7 @@ KNOWN = {line.name for line in TABLE} | {"force"}  # of `save`
     ("use `C=inf`, `norm=2` or `bias=0`", "use --C inf, --norm 2 or --bias 0", "use C=math.inf, norm=2 or bias=0"),
     ("`force=True`, `average=False`", "--force, --no-average", "force=True, average=False"),
     ("`classes=[...]`", "--classes [...]", "classes=[...]"),
+    ("use `separator=;`", "use --separator ';'", 'use separator=";"'),
     ("a `b c` and 5 `", "a `b c` and 5 `", "a `b c` and 5 `"),
 ])  # fmt: skip
 def test_both_doors(text, shell, python):

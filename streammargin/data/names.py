@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,11 @@ SHOWN = 5  # names in a message
 def counted(columns: int, text: int) -> int:
     """Bytes that the names of so many columns take at most, of `text` bytes of UTF-8."""
     return NAME_BYTES * columns + MOST_OF_TEXT * text
+
+
+def held_bytes(names: np.ndarray) -> int:
+    """Bytes of names that are in memory: the objects, the references, and what the allocator rounds up."""
+    return sum(map(sys.getsizeof, names)) + 24 * len(names)
 
 
 def as_names(values: Iterable[Any], where: str) -> np.ndarray:
@@ -85,8 +91,11 @@ def packed(names: np.ndarray) -> np.ndarray:
     return np.frombuffer("\0".join(names).encode("utf-8"), np.uint8)
 
 
-def unpacked(array: np.ndarray) -> np.ndarray:
-    """The names that `packed` made bytes of. Raises ValueError for what it did not make."""
+def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
+    """The names that `packed` made bytes of. Raises ValueError for what it did not make of so many."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError(f"its names of columns are an array of shape {array.shape} and type {array.dtype}, not bytes")
+    count = array.size - np.count_nonzero(array) + 1  # before they are made, which takes far more than their bytes
+    if count != columns:
+        raise ValueError(f"it has {count} names for {columns} columns")
     return np.array(array.tobytes().decode("utf-8").split("\0"), object)

@@ -82,11 +82,11 @@ def check_read(source: Source, budget: int, needed: int, what: str) -> None:
 
 
 def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | None:
-    """Names of the columns (d,), None where there are none; others: bytes that are spoken for, labels say.
+    """Names of the columns (d,), None where there are none; others: bytes that are spoken for, of labels or a model.
 
     Raises UsageError where they do not fit, DataError where they are not d texts.
     """
-    beside = ", beside the labels," if others else " alone"
+    beside = ", beside what is held already," if others else " alone"
     check_read(source, budget, source.names_bytes() + others, f"the names of its columns{beside}")
     names = source.feature_names()
     if names is None:

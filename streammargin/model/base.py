@@ -14,12 +14,12 @@ from streammargin.answers.base import Answer
 from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, class_values, label_key, number_values, shifted
-from streammargin.data.names import equal, packed
+from streammargin.data.names import equal, held_bytes, packed
 from streammargin.data.open import opened
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
-from streammargin.model.columns import ERROR, checked, match
+from streammargin.model.columns import ERROR, checked, match, room
 from streammargin.model.file import NAMES, write_model
 from streammargin.sizes import parse_size
 from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
@@ -70,15 +70,19 @@ class Model:
     @property
     def nbytes(self) -> int:
         """Bytes that scoring holds of the model."""
-        return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes
+        return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes + self._names_bytes
 
-    def _answer_for(self, source: Source, memory: int, missing_columns: str) -> Answer:
-        """The answer for the columns of a source."""
+    @property
+    def _names_bytes(self) -> int:
+        return 0 if self.feature_names_in_ is None else held_bytes(self.feature_names_in_)
+
+    def _answer_for(self, source: Source, memory: int, held: int, missing_columns: str) -> Answer:
+        """The answer for the columns of a source; held: bytes of the budget that the model takes."""
         answer, known, given = self.answer, self.feature_names_in_, None
         if known is not None:
-            given = column_names(source, memory)
+            given = column_names(source, memory, held)
         if known is not None and given is not None and not equal(known, given):
-            order, said = match(known, given, source, memory, missing_columns)
+            order, said = match(known, given, source, memory, missing_columns, held)
             self._say(said)
             return answer.for_columns(order, len(given))
         if source.features != answer.features:
@@ -100,14 +104,15 @@ class Model:
     ) -> Iterator[tuple[int, int, np.ndarray]]:
         """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model's included.
 
-        None: a budget of its own beside the model, which is there already. Raises DataError when the columns are not
-        the model's, UsageError for too small a budget.
+        None: a budget of its own beside the model, which is there already, and the names of columns. Raises DataError
+        when the columns are not the model's, UsageError for too small a budget.
         """
         from streammargin.driver.prefetch import read_blocks
 
         held = self.nbytes
-        memory = held + _BUDGET if memory is None else memory
-        answer = self._answer_for(source, memory, checked(missing_columns))
+        if memory is None:
+            memory = held + _BUDGET + (0 if self.feature_names_in_ is None else room(self.feature_names_in_, source))
+        answer = self._answer_for(source, memory, held, checked(missing_columns))
         rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
         for start, stop, block in read_blocks(source, memory, held):
             for low in range(0, stop - start, rows):

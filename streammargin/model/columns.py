@@ -23,16 +23,23 @@ def checked(missing_columns: str) -> str:
     return missing_columns
 
 
+def room(known: np.ndarray, source: Source) -> int:
+    """Bytes that reading the names of a source, and comparing them with those of a model, takes."""
+    return source.names_bytes() + _BYTES * max(len(known), source.features)
+
+
 def match(
-    known: np.ndarray, given: np.ndarray, source: Source, memory: int, missing_columns: str
+    known: np.ndarray, given: np.ndarray, source: Source, memory: int, missing_columns: str, held: int = 0
 ) -> tuple[np.ndarray, str]:
     """(order (d,), what to say of it): column j of the model is column order[j] of the source, -1: there is none.
 
     known (d,): the model's names; given: those of the source, which are not the same list. Raises DataError where names
-    stand for several columns, or are missing or unknown, UsageError where `memory` is too small to compare them.
+    stand for several columns, or are missing or unknown, UsageError where `memory` is too small to compare them beside
+    what is `held` already.
     """
-    needed = source.names_bytes() + _BYTES * max(len(known), len(given))
-    check_read(source, memory, needed, "and compare the names of its columns alone")
+    check_read(
+        source, memory, held + room(known, source), "and compare the names of its columns, beside what is held already,"
+    )
     for names, whose in ((given, source.name), (known, "the model")):
         if len(set(names)) < len(names):
             name, times = Counter(names).most_common(1)[0]

@@ -39,9 +39,7 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
         del arrays  # of which the answer has a copy, and the model will have another
         _check_classes(classes, answer.outputs)
         _check_header(header)
-        names = unpacked(others.pop(NAMES)) if NAMES in others else None
-        if names is not None and len(names) != answer.features:
-            raise ValueError(f"it has {len(names)} names for {answer.features} columns")
+        names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
     model = Model(answer, classes, header, names)

@@ -34,7 +34,7 @@ class LinearModel(Model):
     @property
     def nbytes(self) -> int:
         """Bytes of the weights, twice: as they are shown, and as they score."""
-        return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes
+        return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes + self._names_bytes
 
     @property
     def answer(self) -> LinearAnswer:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import streammargin as sm
+import streammargin.model.base
 from streammargin.data.hdf5_names import write_names
 from streammargin.data.hdf5_texts import TextReader
 from streammargin.data.open import open_source
@@ -52,10 +53,12 @@ def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, m
     with open_source(path) as source:
         budget = source.names_bytes()
     with pytest.raises(
-        UsageError, match=r"too small for .*: to read the names of its columns, beside the labels, needs"
+        UsageError, match=r"too small for .*: to read the names of its columns, beside what is held already, needs"
     ):
         sm.train(path, memory=budget, **OPTIONS)
-    with pytest.raises(UsageError, match="to read the names of its columns, beside the labels, needs") as refused:
+    with pytest.raises(
+        UsageError, match="to read the names of its columns, beside what is held already, needs"
+    ) as refused:
         sm.train(path, memory="20M", **OPTIONS)
     monkeypatch.undo()
     # with that much it says what all of it takes, and that is enough
@@ -75,16 +78,23 @@ def test_the_plan_of_named_columns_is_larger_by_the_names(tmp_path):
     assert named - sm.train(path, **OPTIONS).history[0]["plan"]["memory_bytes"] == names > COLUMNS * LENGTH
 
 
-def test_prediction_counts_them_too(tmp_path):
+def test_prediction_counts_them_too(tmp_path, monkeypatch):
     path = stored(tmp_path / "x.h5", "a")
     model = sm.train(path, **OPTIONS).model
     assert model.evaluate(path, memory=64 << 20)["rows"] == len(X)
-    with pytest.raises(UsageError, match="to read the names of its columns alone needs"):
+    with pytest.raises(UsageError, match="to read the names of its columns, beside what is held already, needs"):
         model.evaluate(path, memory=20 << 20)
+    tracemalloc.start()
+    names = [str(name + "a")[:-1] for name in model.feature_names_in_]
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(names) == COLUMNS and model.nbytes - 2 * model.coef_.nbytes >= held
     with h5py.File(path, "a") as file:
         file["var/_index"][:] = file["var/_index"][:][::-1]
-    words = "to read and compare the names of its columns alone needs"
+    words = "to read and compare the names of its columns, beside what is held already, needs"
     with open_source(path) as source, pytest.raises(UsageError, match=words):
-        model.evaluate(source, memory=source.names_bytes() + COLUMNS)
+        model.evaluate(source, memory=model.nbytes + source.names_bytes() + COLUMNS)
+    monkeypatch.setattr(streammargin.model.base, "_BUDGET", 16 << 20)  # where none is given, names are beside it
+    assert len(model.predict(path)) == len(X)
     model.feature_names_in_ = None  # then they are not read
     assert model.evaluate(path, memory=20 << 20)["rows"] == len(X)

@@ -17,9 +17,11 @@ class ScaledSource(View):
     they are stored, and what is proven of them must be so too.
     """
 
+    dtype = np.dtype(np.float64)  # known before there is such a source
+
     def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
         super().__init__(source)
-        self.dtype, self.center, self.factor = np.dtype(np.float64), center, factor
+        self.dtype, self.center, self.factor = ScaledSource.dtype, center, factor
         # bytes of a value and what stands beside it: as scaled, and as the source reads it
         beside = 4 * source.sparse
         self._wide, self._narrow = 8 + beside, source.dtype.itemsize + beside

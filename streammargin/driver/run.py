@@ -132,6 +132,7 @@ class Run:
         self.stop_reading()
         if p.phase == IDENTITY:  # of these rows nothing is known yet
             self.progress = self._aside
+            self.progress.valid_errors = None
             self._finish("signal")
         elif reason == "signal" and p.phase == BIAS:  # what was proven before stays
             p.reason = reason

@@ -113,6 +113,14 @@ def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
     assert "near the tolerance" in text and "raise passes" in text and "smaller" not in text
 
 
+@pytest.mark.parametrize("penalty", ["linf", "exclusive"])
+def test_where_passes_are_all_that_is_missing_they_are_named(penalty, caplog):
+    X, y = noisy()
+    groups = [0, 0, 1, 1] if penalty == "exclusive" else None
+    sm.train(X, y, penalty=penalty, groups=groups, C=50.0, passes=3)
+    assert "raise passes" in caplog.records[0].getMessage()
+
+
 def test_a_tolerance_of_0_is_neither_near_nor_far(caplog):
     sm.train(*noisy(), C=1.0, passes=3, solver="sdca", tol=0)
     text = caplog.records[-1].getMessage()

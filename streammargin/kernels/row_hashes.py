@@ -54,10 +54,11 @@ def row_hashes(block: Block, low: int, high: int, first: int) -> int:
     No cryptographic hash: made to notice damage and mistakes, not a forgery. Values count by their bits; the order of
     the values in a sparse row does not.
     """
-    if isinstance(block, CSRBlock):
-        words = block.data.view(f"u{block.data.itemsize}")
-        return int(_sparse_sum(words, block.indices, block.indptr, low, high, first))
-    return int(_dense_sum(block.X.view(f"u{block.X.itemsize}"), low, high, first))
+    with np.errstate(over="ignore"):  # of which NumPy would speak where nothing is compiled
+        if isinstance(block, CSRBlock):
+            words = block.data.view(f"u{block.data.itemsize}")
+            return int(_sparse_sum(words, block.indices, block.indptr, low, high, first))
+        return int(_dense_sum(block.X.view(f"u{block.X.itemsize}"), low, high, first))
 
 
 def warm(sample: Sample) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,11 @@ def run():
     always = {(column_steps, "EASY"): -1, (interior, "OUTER"): 0.0}  # steps are hard at once, and few columns matter
     answers["pdprox by interior points"] = changed(always, *cases["pdprox"])
     answers["mostly zeros"] = changed({(thinned, "LEAST"): 0}, (np.eye(20), y), {"solver": "newton"})
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("hinge", "logistic"):  # dense and sparse
+            data, options = cases[name]
+            options = {**SHORT, **options, "checkpoint": str(Path(folder, name))}
+            answers[f"{name} with a checkpoint"] = figures(data, options)
     return answers | {name: figures(data, {**SHORT, **options}) for name, (data, options) in cases.items()}
 
 

@@ -14,7 +14,7 @@ from streammargin.options.table import TABLE
 from streammargin.wording import in_python, in_shell
 
 ROOT = Path(sm.__file__).parent
-KNOWN = {line.name for line in TABLE} | {"force"}  # of `save`
+KNOWN = {line.name for line in TABLE} | {"force", "missing_columns"}  # of `save`, and of predictions
 
 
 @pytest.mark.parametrize("text, shell, python", [

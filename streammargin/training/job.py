@@ -207,7 +207,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     if options.solver == AUTO:
         check_served(names, options)
     method, (problem, plan) = choose(names, problem_for, fit)
-    better = options.solver != AUTO and method.name != _first(candidates(asked), problem_for)
+    better = options.solver != AUTO and _first(candidates(asked), problem_for) not in (None, method.name)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     scaling: Scaling | None = None
     validator: Validator | None = None

@@ -51,6 +51,7 @@ class TrainResult:
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
     resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
     better : whether `auto` would have taken another solver than the one that was named
+    ranges : what there is to say of columns whose sizes differ much, None where they do not
     """
 
     model: LinearModel = field(repr=False)
@@ -63,6 +64,7 @@ class TrainResult:
     run_end: dict[str, Any] = field(repr=False, default_factory=dict)
     resumable: bool = False
     better: bool = field(repr=False, default=False)
+    ranges: str | None = field(repr=False, default=None)
 
 
 SHOWN = 20  # labels in a message
@@ -111,7 +113,9 @@ def advice(result: TrainResult) -> str:
     kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
     far = gap is None or gap > FAR * asked["tol"]
     others = ["use `solver=auto`"] if result.better else []
-    if far and not math.isinf(asked["C"]):
+    if far and result.ranges is not None:  # which is no matter of C
+        others.append(f"{result.ranges}; else")
+    elif far and not math.isinf(asked["C"]):
         others.append("take a smaller `C`")
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
@@ -119,7 +123,7 @@ def advice(result: TrainResult) -> str:
         return f"{stopped}, and a gap of 0 is met by chance at most; raise `tol`"
     return (
         f"{stopped}, {'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
-        f"{', '.join([*others, f'raise {limit}'])} or `tol`"
+        f"{', '.join([*others, f'raise {limit}'])} or `tol`".replace("; else,", "; else")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.answers.base import Answer
+from streammargin.solvers.base import Problem
 from streammargin.specs.blocks import Block
 
 SCORES = 1 << 16  # that are worked on at a time
@@ -26,19 +27,16 @@ class Midway:
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 
-    def add_block(
-        self, block: Block, answer: Answer, codes: np.ndarray, weights: np.ndarray, positive: np.ndarray
-    ) -> None:
-        """A block's rows with codes (m,) and sample weights (m,), or (0,); absent rows do not count."""
+    def add_block(self, block: Block, first: int, answer: Answer, problem: Problem) -> None:
+        """The rows of a block, of which `first` is the number of the first; absent ones do not count."""
         piece = max(1, SCORES // answer.outputs)
         for low in range(0, block.rows(), piece):  # a block in memory may be all rows
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, answer.outputs))
             answer.score(block, low, scores)
-            there = codes[low:high] >= 0
-            if weights.size:
-                there &= weights[low:high] > 0.0
-            self.add(scores[there], codes[low:high][there, None] == positive)
+            rows = slice(first + low, first + high)
+            there = problem.there(rows)
+            self.add(scores[there], problem.codes[rows][there, None] == problem.positive)
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that it would not separate, or that had no row of one of the signs."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.solvers.base import Problem
+from streammargin.answers.linear import LinearAnswer
+from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.figures import Figures
+from streammargin.solvers.state import State
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Outcome:
     smallest_margin: tol times the mean row norm, of a hard margin.
     zeros (K, d): which weights are proven to be 0 in every solution.
     C, path: of a path over C, the value that did best, and what was proven at each.
+    predicted (classes,): which are the answer to any row; None: that was not looked at.
+    ranges: what there is to say of columns of very different sizes.
     """
 
     reason: str
@@ -47,6 +51,34 @@ class Outcome:
     zeros: np.ndarray | None = None
     C: float | None = None
     path: list[dict[str, Any]] | None = None
+    predicted: np.ndarray | None = None
+    ranges: str | None = None
+
+    def best(self, problem: Problem) -> int:
+        """The number of the value of C with the smallest held-out error, the smallest such C."""
+        if self.figures is None or self.valid_errors is None or problem.trials == 1:
+            return 0
+        cost = problem.caps[:: problem.per_trial].max(axis=1)
+        return int(np.lexsort((cost, self.valid_errors))[0])
+
+    def chosen(self, problem: Problem) -> slice:
+        """Its problems."""
+        trial, size = self.best(problem), problem.per_trial
+        return slice(trial * size, (trial + 1) * size)
+
+    def answer(self, problem: Problem, column: float) -> LinearAnswer:
+        """Its answer, with a constant column of this value, or the bias midway."""
+        chosen = self.chosen(problem)
+        if self.midway is None:
+            return LinearAnswer(self.w[chosen], column)
+        return LinearAnswer(np.column_stack([self.w[chosen, :-1], self.midway[chosen]]), 1.0)
+
+    def mistakes(self, problem: Problem) -> int | None:
+        """Its rows that are wrong, None for numbers or where nothing was proven."""
+        if self.figures is None:
+            return None
+        event = certificate_event(problem, self.best(problem), self.figures, self.wrong, None)
+        return None if event["mistakes"] is None else int(event["mistakes"])
 
 
 def certificate_event(
@@ -82,3 +114,19 @@ def certificate_event(
             for f in classes
         ],
     }  # fmt: skip
+
+
+def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
+    """Whether no weights are known that separate the rows, and none has a margin worth going on for."""
+    upper, lower = figures.margin_upper, figures.margin_lower
+    if upper is None or (lower is not None and lower > 0.0):
+        return False
+    # until weights were tried only a proof says anything
+    tried = lower is not None and lower > -np.inf
+    return no_margin(solver, problem, state, figures) or (tried and upper < solver.smallest_margin(problem, state))
+
+
+def no_margin(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
+    """Whether the bound on the margin is 0 to rounding: nothing separates the rows."""
+    upper = figures.margin_upper
+    return upper is not None and upper <= solver.rounding(problem, state)

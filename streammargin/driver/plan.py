@@ -14,6 +14,9 @@ from streammargin.sizes import format_size
 
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
+ALL_CLASSES = (
+    1 << 28
+)  # bytes of a block times the classes that it is visited for: a visit takes no longer than a moment
 LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
 AHEAD = 2  # buffers beside one in the kernel: one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones
@@ -97,12 +100,12 @@ def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | N
 
 
 def make_plan(
-    source: Source, budget: int, state_bytes: int, scratch: Scratch = _nothing, together: int = 1
-) -> Plan:  # fmt: skip
+    source: Source, budget: int, state_bytes: int, scratch: Scratch = _nothing, together: int = 1, classes: int = 1
+) -> Plan:
     """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
 
     scratch: bytes that are worked with on a block, from its rows and its bytes. together: blocks that are worked with
-    at once, where there is room; as many are read meanwhile.
+    at once, where there is room; as many are read meanwhile. classes: problems that each block is visited for.
     Raises UsageError naming the minimum when the smallest plan needs more.
     """
     held = source.held_bytes()
@@ -120,7 +123,7 @@ def make_plan(
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
     for buffers in range(together + max(AHEAD, together), 1, -1):
-        size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, available // buffers))
+        size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, ALL_CLASSES // classes, available // buffers))
         while True:
             bounds = source.bounds(size)
             needed = fixed + _block_bytes(source, bounds, buffers, scratch)

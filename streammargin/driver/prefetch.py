@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import queue
 import threading
 import time
@@ -12,6 +13,7 @@ import numpy as np
 
 from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError
+from streammargin.solvers.row_store import part
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 
 # Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
@@ -80,6 +82,7 @@ class BlockReader:
         self._resident = resident or self._whole is not None
         self.buffer_count = 0 if self._whole is not None else buffers
         self._buffers: list[Buffer] = []  # until rows are asked for
+        self._of: BlockReader | None = None  # of which this one gives the pieces
 
     def cut(self, bounds: np.ndarray) -> None:
         """End blocks at these bounds too, before anything is read. ValueError where they are not of these rows."""
@@ -89,6 +92,29 @@ class BlockReader:
         if self._resident and bounds.size > self.bounds.size:
             raise ValueError("its blocks are many, and the rows are in memory")
         self.bounds = np.union1d(self.bounds, bounds)
+
+    def pieces(self, rows: int) -> BlockReader:
+        """Another reader of the same rows: those in memory by so many at a time, in place."""
+        if not self._resident or rows >= self.bounds[-1]:
+            return self
+        reader = copy.copy(self)
+        reader.bounds = np.append(np.arange(0, self.bounds[-1], rows), self.bounds[-1])
+        reader._of = self
+        return reader
+
+    def whole(self) -> Block:
+        """All rows, that are in memory."""
+        if self._of is not None:
+            return self._of.whole()
+        if not self._buffers:
+            self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
+        if self._kept is None and self._whole is not None:
+            self._kept = check_block(self.source, self._whole, 0, borrowed=True)
+        if self._kept is None:
+            self._kept = self._fill(0, self._buffers[0])
+            self.source.check_unchanged()
+            self.counts.wait_seconds = self.counts.read_seconds
+        return self._kept
 
     def release(self) -> None:
         """Give the memory of the buffers back; blocks are no longer valid."""
@@ -112,18 +138,14 @@ class BlockReader:
 
         Raises DataError where the files are not, before or afterwards, what they were when the source was opened.
         """
+        if self._resident:
+            whole = self.whole()
+            for index in order:
+                start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
+                yield [(start, stop, whole if stop - start == whole.rows() else part(whole, start, stop))]
+            return
         if not self._buffers:
             self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
-        if self._resident:
-            if self._kept is None and self._whole is not None:
-                self._kept = check_block(self.source, self._whole, 0, borrowed=True)
-            if self._kept is None:
-                self._kept = self._fill(0, self._buffers[0])
-                self.source.check_unchanged()
-                self.counts.wait_seconds = self.counts.read_seconds
-            for index in order:
-                yield [(int(self.bounds[index]), int(self.bounds[index + 1]), self._kept)]
-            return
         self.source.check_unchanged()
         free: queue.SimpleQueue = queue.SimpleQueue()
         filled: queue.SimpleQueue = queue.SimpleQueue()

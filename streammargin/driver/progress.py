@@ -12,7 +12,9 @@ from streammargin.driver.stopping import Stopping
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import is_count, is_number
 
-SCALING, PROLOGUE, PASS, CERTIFICATE, BIAS, DONE = "scaling", "prologue", "pass", "certificate", "bias", "done"
+SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
+HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
+ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are known
 IDENTITY = "identity"  # the rows are compared with those that the training began with; never saved
 
 
@@ -27,11 +29,13 @@ class Progress:
     number : passes begun
     done, impossible : (K,) bool, problems that are certified, and those of them that were given up: no separator
     figures, wrong : of the last certificate; figures hold the weights that the solver calls certified
-    judged, validated : passes whose weights `figures` and `valid_errors` belong to, 0 for none
+    judged, told, validated : passes whose weights `figures`, the last event of them, and `valid_errors` belong to
     ending : why the certificate at work, or the one just made, is the last
     reason : how the training ended
     proven : whether the answer is the weights of `figures`, rather than the latest ones
     midway : (K,) the bias found for the answer
+    predicted : (classes,) bool, those that were the answer to a row so far
+    ranges : what there is to say of columns of very different sizes
     """
 
     done: np.ndarray
@@ -49,11 +53,14 @@ class Progress:
     wrong: np.ndarray | None = None
     valid_errors: np.ndarray | None = None
     judged: int = 0
+    told: int = 0
     validated: int = 0
     ending: str | None = None
     reason: str | None = None
     proven: bool = False
     midway: np.ndarray | None = None
+    predicted: np.ndarray | None = None
+    ranges: str | None = None
 
     @property
     def active(self) -> np.ndarray:
@@ -76,7 +83,7 @@ class Progress:
         for array, dtype, size in arrays + [entry for entry in optional if entry[0] is not None]:
             if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (dtype, (size,)):
                 raise ValueError("its progress is of other problems")
-        counts = (self.position, self.rows, self.round, self.number, self.judged, self.validated)
+        counts = (self.position, self.rows, self.round, self.number, self.judged, self.told, self.validated)
         stopping = self.stopping
         if not all(map(is_count, (*counts, stopping.since, stopping.patience))):
             raise ValueError(f"its progress counts {counts}")
@@ -89,9 +96,12 @@ class Progress:
             raise ValueError("its progress has other figures")
         if not isinstance(self.proven, bool) or not (self.ending is None or isinstance(self.ending, str)):
             raise ValueError(f"it ends by {self.ending!r}, proven: {self.proven!r}")
-        if self.done.all() and self.phase not in (BIAS, DONE):
+        if not (self.ranges is None or isinstance(self.ranges, str)):
+            raise ValueError(f"it says {self.ranges!r} of the columns")
+        if self.done.all() and self.phase not in (HELD_OUT, *ENDING):
             raise ValueError(f"it is in the phase {self.phase!r} with nothing left to do")
-        if self.phase not in phases or (self.phase in (BIAS, DONE)) != isinstance(self.reason, str):
+        ended = isinstance(self.reason, str)
+        if self.phase not in phases or (self.phase != HELD_OUT and (self.phase in ENDING) != ended):
             raise ValueError(f"it is in the phase {self.phase!r} and ended by {self.reason!r}")
         self._check_order(blocks)
 
@@ -99,7 +109,8 @@ class Progress:
         order = self.order
         if order.dtype != np.int64 or order.ndim != 1 or np.unique(order).size != order.size:
             raise ValueError("its progress names blocks twice")
-        if np.any((order < 0) | (order >= blocks)) or self.position > max(0, order.size - 1):
+        last = order.size - (self.phase != PASS)  # what follows a pass may take its time
+        if np.any((order < 0) | (order >= blocks)) or self.position > max(0, last):
             raise ValueError("its progress has blocks that there are not")
         if order.size and self.phase != PASS and not np.array_equal(order, np.arange(blocks)):
             raise ValueError(f"its progress reads {order.size} of {blocks} blocks in the phase {self.phase!r}")

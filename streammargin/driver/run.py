@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -11,20 +10,34 @@ import numpy as np
 
 from streammargin.answers.linear import LinearAnswer
 from streammargin.data.watched import WatchedSource
-from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.clock import Clock
+from streammargin.driver.events import History
+from streammargin.driver.gain import Gain
 from streammargin.driver.midway import Midway
-from streammargin.driver.outcome import Limits, Outcome, certificate_event
+from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
 from streammargin.driver.path import Path
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import BIAS, CERTIFICATE, DONE, IDENTITY, PASS, PROLOGUE, SCALING, Progress
+from streammargin.driver.progress import (
+    BIAS,
+    CERTIFICATE,
+    DONE,
+    HELD_OUT,
+    IDENTITY,
+    PASS,
+    PREDICTIONS,
+    PROLOGUE,
+    SCALING,
+    Progress,
+)
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.stopping import Stopping
-from streammargin.driver.validate import Validator
+from streammargin.driver.telling import pass_event, progress_event
+from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
-from streammargin.kernels.jit import compile_seconds
-from streammargin.solvers.base import Blocks, Problem, Solver
+from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver
 from streammargin.solvers.figures import Figures
+from streammargin.solvers.row_store import LOOK
 from streammargin.specs.blocks import Block
 from streammargin.wording import Message
 
@@ -32,13 +45,15 @@ LOG = logging.getLogger("streammargin")
 
 
 class Run:
-    """Visits one block a step, in phases: scaling, prologue, pass after pass with certificates, bias.
+    """Visits one block a step, in phases: scaling, prologue, pass after pass with certificates and held-out errors,
+    bias, predictions.
 
-    In a pass a step visits as many blocks as the solver wants together. Before all these, where a training goes on and
-    its files may be other ones, the phase of identity reads them once.
+    A phase begins, visits blocks and ends; each of these may take several units, a step each, between which the run can
+    be stopped and saved (see `Solver`). In a pass a step visits as many blocks as the solver wants together. Before all
+    these, where a training goes on and its files may be other ones, the phase of identity reads them once.
 
-    Whatever decides what comes next lies in `state` and `progress` (and in the sums of `scaling` and `bias`); the clock
-    is asked for nothing but `max_seconds`.
+    Whatever decides what comes next lies in `state` and `progress` (and in the sums of `scaling`, `validator` and
+    `bias`); the clock is asked for nothing but `max_seconds`, and what is told.
     """
 
     def __init__(
@@ -57,74 +72,100 @@ class Run:
         scaling: Scaling | None = None,
         path: Path | None = None,
         watched: Sequence[WatchedSource] = (),
+        predictions: Predictions | None = None,
     ) -> None:
         self.problem, self.solver, self.reader, self.column = problem, solver, reader, bias
         self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
-        self.path = path
+        self.path, self.predictions = path, predictions
         self.watched = watched  # the rows as they are stored, and the held-out ones; of a training with a checkpoint
         self.doubted: list[int] = []  # those that must be read before the training goes on
         self.bias = Midway(problem.count) if midway else None
         self.ranges = Ranges(problem) if scaling is None else None  # until the first pass is over
+        self.gain = Gain()
         self.state = solver.start(problem)
         none = np.zeros(problem.count, bool)
         self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol))
         self.active = self.progress.active
-        self._phases = {
+        # begin, visit, end; all but passes take rows in memory by as many as make a unit
+        self._phases: dict[str, tuple[Callable[[], Share], Callable[[Blocks], Share], Callable[[], Share]]] = {
             IDENTITY: (self._all_blocks, self._recognise, self._end_identity),
             SCALING: (self._all_blocks, self._scale, self._end_scaling),
             PROLOGUE: (self._all_blocks, self._prologue, self._end_prologue),
             PASS: (self._begin_pass, self._learn, self._end_pass),
             CERTIFICATE: (self._begin_certificate, self._certify, self._end_certificate),
+            HELD_OUT: (self._begin_held_out, self._hold_out, self._end_held_out),
             BIAS: (self._all_blocks, self._find_bias, self._end_bias),
+            PREDICTIONS: (self._begin_predictions, self._predict, self._end_predictions),
         }
+        rows = max(1, int(UNIT * problem.rows / (LOOK * problem.count * max(1, problem.values))))
+        self._readers = {PASS: reader, **({SCALING: scaling.reader} if scaling is not None else {})}
+        if validator is not None:
+            self._readers[HELD_OUT] = validator.reader.pieces(rows)
+        if predictions is not None:
+            self._readers[PREDICTIONS] = predictions.reader.pieces(rows)
+        self._pieces = reader.pieces(rows)
         self.progress.go(SCALING if scaling is not None else self._after_scaling())
-        self.started = time.perf_counter()
-        self.longest_sweep = 0.0
+        self.clock = Clock(limits, self.at_work.counts)
         self._blocks: Iterator[list[tuple[int, int, Block]]] | None = None
-        self._then = self._clock()
-        self._compiled = 0.0
+        self._group: list[tuple[int, int, Block]] = []  # that is visited
 
     def met(self) -> str | None:
-        """Why to end before the next block: a limit that is met, or a signal.
+        """Why to end before the next unit: a limit that is met, or a signal.
 
-        Looked at between blocks, so that a run under a limit is the beginning of the run without.
+        Looked at between units, so that a run under a limit is the beginning of the run without.
         """
         p = self.progress
-        if p.phase == PASS and p.number:
-            if p.number >= self.limits.passes and not p.order.size:
-                return "passes"
-            if self._out_of_time():
-                return "seconds"
+        if p.phase == PASS and p.number >= self.limits.passes and not p.order.size:
+            return "passes"
+        longest, afterwards = self.clock.longest, None
+        if p.phase in (SCALING, PROLOGUE, PASS):
+            sweep = max([seconds for phase, seconds in longest.items() if phase != HELD_OUT], default=0.0)
+            afterwards = self.limits.sweeps * sweep + longest.get(HELD_OUT, 0.0) if p.number else 0.0
+        if self.clock.up(afterwards):
+            return "seconds"
         return "signal" if self.should_stop is not None and self.should_stop() is not None else None
 
     def advance(self, reason: str | None) -> None:
-        """The next block, or the end for this reason."""
+        """The next unit, or the end for this reason."""
         if reason is None:
             self.step()
         else:
             self.break_off(reason)
 
     def step(self) -> None:
-        """Visit the next block, or blocks, and do what follows from that."""
+        """One unit, and what follows from that."""
         p = self.progress
         begin, visit, end = self._phases[p.phase]
         if not p.order.size:
-            begin()
-            self._then, self._compiled = self._clock(), compile_seconds()
-        if self._blocks is None:
-            self._blocks = self._reader.groups(p.order[p.position :], self.solver.together if p.phase == PASS else 1)
-        group = next(self._blocks)
-        visit([(start, block._replace(bias=self.column)) for start, _, block in group])
-        p.position += len(group)
-        p.rows += sum(stop - start for start, stop, _ in group)
-        if self.publish:
-            self._tell()
-        if p.position == len(p.order):
-            compiling = compile_seconds() - self._compiled  # the next sweep will not
-            self.longest_sweep = max(self.longest_sweep, self.spent()[0] - compiling)
+            share = begin()
+            if share is not None:
+                self._tell(share, 1)
+                return
+            self.clock.set_off(self.at_work.counts)
+        if p.position < len(p.order):
+            self._visit(visit)
+            if p.position < len(p.order):
+                return
             self.stop_reading()
-            end()
+            self.clock.over(p.phase, self.spent())
+        share = end()
+        if share is not None:
+            self._tell(share, 1)
+
+    def _visit(self, visit: Callable[[Blocks], Share]) -> None:
+        """A unit of a visit; the group of blocks stays until all of them are made."""
+        p = self.progress
+        if self._blocks is None:
+            self._blocks = self.at_work.groups(p.order[p.position :], self.solver.together if p.phase == PASS else 1)
+        group = self._group = self._group or next(self._blocks)
+        share = visit([(start, block._replace(bias=self.column)) for start, _, block in group])
+        if share is None:
+            self._group = []
+            p.position += len(group)
+            p.rows += sum(stop - start for start, stop, _ in group)
+        begun = (share or 0.0) * sum(stop - start for start, stop, _ in group)
+        self._tell(p.position + (share or 0.0) * len(group), len(p.order), int(begun))
 
     def break_off(self, reason: str) -> None:
         """End here: with a last certificate, or at once and without one where a signal came."""
@@ -133,112 +174,61 @@ class Run:
         if p.phase == IDENTITY:  # of these rows nothing is known yet
             self.progress = self._aside
             self.progress.valid_errors = None
-            self._finish("signal")
-        elif reason == "signal" and p.phase == BIAS:  # what was proven before stays
-            p.reason = reason
+            self.finish("signal")
+            self.progress.reason = reason
+        elif p.phase == PREDICTIONS:  # all but these is known
+            p.predicted = None
             p.go(DONE)
-        elif reason == "signal":
-            self._finish(reason)
+        elif p.phase in (HELD_OUT, BIAS):  # what was proven before stays
+            if p.phase == HELD_OUT:
+                p.valid_errors, p.validated = None, p.judged
+                self._tell_certificates()
+            p.proven = True
+            self._end(reason)
+        elif reason == "signal" or p.phase == CERTIFICATE:
+            self.finish(reason)
         else:
             p.ending = reason
-            if p.order.size:
+            if p.phase == PASS and p.order.size:
+                self.solver.leave_out(self.problem, self.state)
                 self._end_pass()
-            elif p.judged < p.number:
+            elif p.phase == PASS and p.judged < p.number:
                 p.go(CERTIFICATE)
             else:
-                self._finish(reason)
-
-    def continued(self, bounds: np.ndarray) -> None:
-        """Called when state and progress were loaded: take up the read at work where it was, or an end that is none.
-
-        bounds: of the blocks of the read at work; a smaller tolerance, with more memory for the state, may want smaller
-        ones. A training that had ended goes on where the tolerance or the passes of this one reach further.
-        Raises ValueError where the progress is none of this training.
-        """
-        p = self.progress
-        rounds = self.solver.prologue_passes(self.problem)
-        phases = {PASS, CERTIFICATE, DONE, *([SCALING] if self.scaling else []), *([BIAS] if self.bias else [])}
-        phases |= {PROLOGUE} if p.round < rounds else set()
-        p.check(self.problem.count, self.problem.trials, phases, len(bounds) - 1)
-        self._cut(bounds)
-        if p.figures is not None and p.stopping.tol != self.limits.tol:
-            done = p.impossible | np.array([self._over(figures) for figures in p.figures])
-            if not (p.order.size and done.all()):  # a read at work is for someone
-                p.done = done
-        p.stopping.tol = self.limits.tol
-        self.active = p.active
-        if p.phase == DONE and p.reason in ("tolerance", "separated", "passes"):
-            if not self.active.size:
-                p.reason = self._verdict()
-            elif p.reason != "passes" or p.number < self.limits.passes:
-                p.reason, p.ending, p.proven = None, None, False
-                p.go(PASS)
-        elif not (self.active.size or p.order.size or p.phase == BIAS):
-            self._finish("tolerance")
-        self._then, self._compiled = self._clock(), compile_seconds()
-
-    def _cut(self, bounds: np.ndarray) -> None:
-        """Cut the blocks where those of a saved read ended too, and tell its order in the pieces."""
-        p, reader = self.progress, self._reader
-        reader.cut(bounds)
-        first = np.searchsorted(reader.bounds, bounds)
-        pieces = [np.arange(first[block], first[block + 1]) for block in p.order.tolist()]
-        p.position = sum(map(len, pieces[: p.position]))
-        p.order = np.concatenate([np.empty(0, np.int64), *pieces])
-
-    # time
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self.started
-
-    def _out_of_time(self) -> bool:
-        limit = self.limits.max_seconds
-        return limit is not None and self._elapsed() + self.limits.sweeps * self.longest_sweep >= limit
-
-    def _clock(self) -> tuple[float, float, float, int]:
-        counts = self._reader.counts
-        return time.perf_counter(), counts.read_seconds, counts.wait_seconds, counts.bytes_read
+                self.finish(reason)
 
     def spent(self) -> tuple[float, ...]:
         """Seconds, seconds reading, seconds waiting and bytes of the read at work."""
-        before, now, then = self.progress.spent, self._clock(), self._then
-        return (
-            before[0] + now[0] - then[0], before[1] + now[1] - then[1],
-            before[2] + now[2] - then[2], before[3] + now[3] - then[3],
-        )  # fmt: skip
+        return self.clock.spent(self.progress.spent, self.at_work.counts)
 
-    def _tell(self) -> None:
-        p = self.progress
-        seconds, _, waited, size = self.spent()
-        self.history.progress(
-            {
-                "event": "progress", "phase": p.phase, "pass": p.number, "block": p.position, "blocks": len(p.order),
-                "rows": p.rows, "seconds": seconds, "bytes_read": size, "wait_seconds": waited,
-                "estimate": p.estimate, "elapsed": self._elapsed(),
-            }
-        )  # fmt: skip
+    def _tell(self, done: float, of: int, begun: int | None = None) -> None:
+        """Progress: blocks that are done of the read at work, and rows of one begun; or of what begins or ends it."""
+        if self.publish:
+            self.history.progress(progress_event(self.progress, self.clock, self.spent(), done, of, begun))
 
     # reading
 
     @property
     def bounds(self) -> np.ndarray:
         """Of the blocks of the read at work."""
-        return self._reader.bounds
+        return self.at_work.bounds
 
     @property
-    def _reader(self) -> BlockReader:
+    def at_work(self) -> BlockReader:
+        """The reader of the read at work."""
         phase = self.progress.phase
         if phase == IDENTITY:
             if self.validator is not None and self.doubted[0]:
                 return self.validator.reader
-            phase = self._aside.phase
-        return self.scaling.reader if self.scaling is not None and phase == SCALING else self.reader
+            phase = SCALING if self._aside.phase == SCALING else PASS
+        return self._readers.get(phase, self._pieces)
 
     def _all_blocks(self) -> None:
-        self.progress.order = np.arange(len(self._reader.bounds) - 1)
+        self.progress.order = np.arange(len(self.at_work.bounds) - 1)
 
     def stop_reading(self) -> None:
         """Let go of the block and of the reader's thread."""
+        self._group = []
         if self._blocks is not None:
             self._blocks.close()  # type: ignore[attr-defined]
             self._blocks = None
@@ -254,20 +244,20 @@ class Run:
 
     def _next_doubted(self) -> None:
         self.progress.go(IDENTITY)
-        self._counts = replace(self._reader.counts)
+        self._counts = replace(self.at_work.counts)
 
     def _recognise(self, blocks: Blocks) -> None:
         """Nothing: the source compares what it reads."""
 
     def _end_identity(self) -> None:
-        self._reader.counts = self._counts  # as if it had not been
+        vars(self.at_work.counts).update(vars(self._counts))  # as if it had not been
         self.watched[self.doubted[0]].settle()
         self.doubted = self.doubted[1:]
         if self.doubted:
             self._next_doubted()
         else:
             self.progress = self._aside
-            self._then, self._compiled = self._clock(), compile_seconds()
+            self.clock.set_off(self.at_work.counts)
 
     # scaling and prologue
 
@@ -284,9 +274,9 @@ class Run:
     def _after_scaling(self) -> str:
         return PROLOGUE if self.progress.round < self.solver.prologue_passes(self.problem) else PASS
 
-    def _prologue(self, blocks: Blocks) -> None:
+    def _prologue(self, blocks: Blocks) -> Share:
         [(first, block)] = blocks
-        self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
+        return self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
 
     def _end_prologue(self) -> None:
         p = self.progress
@@ -304,40 +294,39 @@ class Run:
         self.solver.begin_pass(self.problem, self.state, p.number)
         p.order = self.solver.order(self.problem, self.state, p.number, len(self.reader.bounds) - 1)
 
-    def _learn(self, blocks: Blocks) -> None:
-        if self.ranges is not None:
+    def _learn(self, blocks: Blocks) -> Share:
+        share = self.solver.run_blocks(self.problem, self.state, self.active, blocks)
+        if self.ranges is not None and share is None:
             for first, block in blocks:
                 self.ranges.add(first, block)
-        self.solver.run_blocks(self.problem, self.state, self.active, blocks)
+        return share
 
-    def _end_pass(self) -> None:
+    def _end_pass(self) -> Share:
         p = self.progress
         report = self.solver.end_pass(self.problem, self.state, self.active)
+        if isinstance(report, float):
+            return report
         p.estimate = max([0.0, *report.estimate[self.active].tolist()])
-        seconds, reading, waited, size = self.spent()
-        self.history.publish(
-            {
-                "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,
-                "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
-                "mistakes": report.mistakes if self.problem.counts else None, "rss_bytes": resident_bytes(),
-                "estimate": p.estimate,
-                "kept_rows": report.kept_rows, "reads": self.reader.counts.bytes_read / max(1, self.problem.size),
-            }
-        )  # fmt: skip
+        reads = self.reader.counts.bytes_read / max(1, self.problem.size)
+        self.history.publish(pass_event(p, self.problem, report, self.spent(), reads))
         if self.ranges is not None:
-            remark, self.ranges = self.ranges.remark(), None
-            if remark is not None:
-                LOG.warning(Message(remark), extra={"code": "scale"})
+            p.ranges, self.ranges = self.ranges.remark(), None
+            if p.ranges is not None:
+                LOG.warning(Message(p.ranges), extra={"code": "scale"})
+        if (text := self.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:
+            LOG.warning(Message(text if p.ranges is None else f"{text}; {p.ranges}"), extra={"code": "no_gain"})
         whole = p.position == len(p.order)
         if report.certificate is not None:
             if whole:
                 self._judge(report.certificate, report.wrong, swept=False)
+                return None
         elif p.ending is not None or report.still or p.stopping.due(report.estimate, self.active):
             if report.still and p.ending is None:
                 p.ending = "passes"  # more of them would change nothing
             p.go(CERTIFICATE)
-            return
+            return None
         self._go_on()
+        return None
 
     def _go_on(self) -> None:
         """After a pass that was certified, or needs no certificate."""
@@ -345,9 +334,9 @@ class Run:
         if not self.active.size and self.path is not None and self.path.more:
             self._next_on_path(self.path)
         elif not self.active.size:
-            self._finish("tolerance")
+            self.finish("tolerance")
         elif p.ending is not None:
-            self._finish(p.ending)
+            self.finish(p.ending)
         else:
             p.go(PASS)
 
@@ -366,23 +355,23 @@ class Run:
         fresh = Progress(none, none.copy(), Stopping(self.problem.count, self.limits.tol))
         # nothing is left to certify before the next pass
         now = p.number
-        self.progress = replace(fresh, number=now, judged=now, validated=now, round=p.round, estimate=p.estimate)
+        self.progress = replace(fresh, number=now, judged=now, told=now, validated=now, round=p.round,
+                                estimate=p.estimate, ranges=p.ranges)  # fmt: skip
         self.active = self.progress.active
         self.progress.go(PASS)
 
     def _keep_on_path(self, path: Path) -> None:
         p = self.progress
         if p.figures is not None:
-            if self.validator is not None and p.validated < p.judged:
-                w = np.stack([f.w for f in p.figures])
-                p.valid_errors, p.validated = self.validator.errors(self.answer(w)), p.judged
             path.keep(p.figures, p.wrong, p.valid_errors, p.number)
 
     # certificates
 
-    def _begin_certificate(self) -> None:
-        self.solver.begin_certificate(self.problem, self.state, self.active)
-        self._all_blocks()
+    def _begin_certificate(self) -> Share:
+        share = self.solver.begin_certificate(self.problem, self.state, self.active)
+        if share is None:
+            self._all_blocks()
+        return share
 
     def _certify(self, blocks: Blocks) -> None:
         [(first, block)] = blocks
@@ -390,30 +379,36 @@ class Run:
 
     def _end_certificate(self) -> None:
         figures, wrong = self.solver.end_certificate(self.problem, self.state)
-        before = self.active
-        self._judge(figures, wrong, swept=True)
         gaps = [f.margin_gap if f.gap is None else f.gap for f in figures]
-        self.progress.stopping.learn(np.array([np.inf if g is None else g for g in gaps]), before)
-        self._go_on()
+        self.progress.stopping.learn(np.array([np.inf if g is None else g for g in gaps]), self.active)
+        self._judge(figures, wrong, swept=True)
 
     def _judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
-            p.done[k] = self._over(figures[k])
-            if not p.done[k] and self._hopeless(figures[k]):
+            p.done[k] = self.over(figures[k])
+            if not p.done[k] and hopeless(self.solver, self.problem, self.state, figures[k]):
                 p.impossible[k] = p.done[k] = True
         self.active = p.active
         if self.validator is not None and self._worth_validating(swept):
-            p.valid_errors = self.validator.errors(self.answer(np.stack([f.w for f in figures])))
-            p.validated = p.number
+            p.go(HELD_OUT)
+        else:
+            self._tell_certificates()
+            self._go_on()
+
+    def _tell_certificates(self) -> None:
+        p = self.progress
+        if p.told == p.judged or p.figures is None:
+            return
+        p.told = p.judged
         for trial in range(self.problem.trials):
             known = p.valid_errors is not None and p.validated == p.number
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
-            event = certificate_event(self.problem, trial, figures, wrong, error)
+            event = certificate_event(self.problem, trial, p.figures, p.wrong, error)
             self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event})
 
-    def _over(self, figures: Figures) -> bool:
+    def over(self, figures: Figures) -> bool:
         return self.solver.reached(self.problem, figures) or self.solver.satisfied(self.problem, figures)
 
     def _unproven(self) -> np.ndarray:
@@ -422,74 +417,114 @@ class Run:
         solver, problem, known = self.solver, self.problem, self.progress.figures
         return np.array([solver.satisfied(problem, f) and not solver.reached(problem, f) for f in known])
 
-    def _verdict(self) -> str:
+    def verdict(self) -> str:
         """The reason where nothing is left to do."""
         p = self.progress
         if p.impossible.any():
             assert p.figures is not None
-            proven = any(self._proven(p.figures[k]) for k in np.flatnonzero(p.impossible))
+            impossible = [p.figures[k] for k in np.flatnonzero(p.impossible)]
+            proven = any(no_margin(self.solver, self.problem, self.state, one) for one in impossible)
             return "not_separable" if proven else "small_margin"
         return "separated" if self._unproven().any() else "tolerance"
-
-    def _hopeless(self, figures: Figures) -> bool:
-        """Whether no weights are known that separate the rows, and none has a margin worth going on for."""
-        upper, lower = figures.margin_upper, figures.margin_lower
-        if upper is None or (lower is not None and lower > 0.0):
-            return False
-        # until weights were tried only a proof says anything
-        tried = lower is not None and lower > -np.inf
-        return self._proven(figures) or (tried and upper < self.solver.smallest_margin(self.problem, self.state))
-
-    def _proven(self, figures: Figures) -> bool:
-        """Whether the bound on the margin is 0 to rounding: nothing separates the rows."""
-        upper = figures.margin_upper
-        return upper is not None and upper <= self.solver.rounding(self.problem, self.state)
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass certifies itself, the held-out data would be read as often as the rows
         number = self.progress.number
         return swept or not self.active.size or number & (number - 1) == 0
 
+    def _begin_held_out(self) -> None:
+        assert self.validator is not None
+        self.validator.begin()
+        self._all_blocks()
+
+    def _hold_out(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
+        p = self.progress
+        assert self.validator is not None and p.figures is not None
+        answer = self.answer(_stacked(p.figures))
+        if p.midway is not None:
+            answer = LinearAnswer(np.column_stack([answer.w[:, :-1], p.midway]), 1.0)
+        self.validator.add(answer, first, block)
+
+    def _end_held_out(self) -> None:
+        p = self.progress
+        assert self.validator is not None
+        p.valid_errors, p.validated = self.validator.errors(), p.judged
+        self._tell_certificates()
+        if p.reason is None:
+            self._go_on()
+        else:
+            self._end(p.reason)
+
     # the end
 
-    def _finish(self, reason: str) -> None:
+    def finish(self, reason: str) -> None:
+        """The weights are those certified last, unless a signal came."""
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
-        p.reason = reason if reason == "signal" or self.active.size else self._verdict()
-        w = self.weights()
-        if not np.isfinite(w).all():
+        if reason != "signal" and not self.active.size:
+            reason = self.verdict()
+        if not np.isfinite(self.weights()).all():
             raise out_of_range()
         if p.proven and self.validator is not None and p.validated < p.judged:
-            p.valid_errors, p.validated = self.validator.errors(self.answer(w)), p.judged
+            p.go(HELD_OUT)
+            return
         if self.path is not None and reason != "signal":
             self._keep_on_path(self.path)
-        p.go(BIAS if self.bias is not None and reason != "signal" else DONE)
+        p.reason = reason
+        if self.bias is not None and reason != "signal":
+            p.go(BIAS)
+        else:
+            self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        """The weights stand; what is left is a look at what they predict."""
+        p = self.progress
+        p.reason = reason
+        p.go(DONE)
+        if self.predictions is None or not p.proven or reason == "signal":
+            return
+        p.predicted = self.predictions.known(self.outcome())
+        if p.predicted is None and (self.problem.resident or reason != "seconds"):
+            p.go(PREDICTIONS)
+
+    def _begin_predictions(self) -> None:
+        assert self.predictions is not None
+        self.progress.predicted = np.zeros(len(self.predictions.there), bool)
+        self._all_blocks()
+
+    def _predict(self, blocks: Blocks) -> None:
+        """Ends when every class was seen."""
+        [(first, block)] = blocks
+        p = self.progress
+        assert self.predictions is not None and p.predicted is not None
+        self.predictions.add(self.outcome(), p.predicted, first, block)
+        if p.predicted.all():
+            p.order = p.order[: p.position + 1]
+
+    def _end_predictions(self) -> None:
+        self.progress.go(DONE)
 
     def _find_bias(self, blocks: Blocks) -> None:
         [(first, block)] = blocks
         assert self.bias is not None
-        rows = slice(first, first + block.rows())
-        weights = self.problem.weights
-        weights = weights[rows] if weights.size else weights
-        self.bias.add_block(
-            block, self.answer(self.weights()), self.problem.codes[rows], weights, self.problem.positive
-        )
+        self.bias.add_block(block, first, self.answer(self.weights()), self.problem)
 
     def _end_bias(self) -> None:
         assert self.bias is not None
         p = self.progress
         p.midway = self.bias.bias()
         if self.validator is not None:
-            shifted = np.column_stack([self.weights()[:, :-1], p.midway])
-            p.valid_errors = self.validator.errors(LinearAnswer(shifted, 1.0))
-        p.go(DONE)
+            p.go(HELD_OUT)
+        else:
+            assert p.reason is not None
+            self._end(p.reason)
 
     def weights(self) -> np.ndarray:
         """The weights (K, d+1) that were certified last, or the latest ones where nothing was proven."""
         p = self.progress
         if p.proven and p.figures is not None:
-            known = [f.w for f in p.figures]
-            return np.stack(known) if len(known) > 1 else known[0][np.newaxis]  # of many columns a copy counts
+            return _stacked(p.figures)
         return self.solver.weights(self.problem, self.state)
 
     def answer(self, w: np.ndarray) -> LinearAnswer:
@@ -507,14 +542,22 @@ class Run:
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
         zeros = self.solver.zeros(self.problem, self.state)
-        found = Outcome(p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked, zeros)
+        found = Outcome(
+            p.reason, converged, p.number, self.weights(), figures, wrong, errors, p.midway, asked, zeros,
+            predicted=p.predicted, ranges=p.ranges,
+        )  # fmt: skip
         return found if self.path is None else self.path.chosen(found)
+
+
+def _stacked(figures: list[Figures]) -> np.ndarray:
+    """The weights (K, d+1) that they belong to."""
+    return np.stack([f.w for f in figures]) if len(figures) > 1 else figures[0].w[np.newaxis]  # of many a copy counts
 
 
 def run(training: Run, between: Callable[[Run, str | None], None] | None = None) -> Outcome:
     """Block after block until the certificate, the passes, the clock or a signal says stop.
 
-    between: called before every block, with the reason where the run is about to be broken off.
+    between: called before every unit, with the reason where the run is about to be broken off.
 
     Unless a signal ended it, the weights of the outcome are the ones whose figures it carries. Held-out errors are
     those with the bias midway, where one was asked for.

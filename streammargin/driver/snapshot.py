@@ -9,7 +9,18 @@ import numpy as np
 
 from streammargin.driver.path import Path
 from streammargin.driver.prefetch import BlockReader, ReadCounts
-from streammargin.driver.progress import Progress
+from streammargin.driver.progress import (
+    BIAS,
+    CERTIFICATE,
+    DONE,
+    ENDING,
+    HELD_OUT,
+    PASS,
+    PREDICTIONS,
+    PROLOGUE,
+    SCALING,
+    Progress,
+)
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
@@ -50,6 +61,8 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"scaling/{name}": array for name, array in run.scaling.arrays().items()}
     if run.ranges is not None:
         arrays["ranges"] = run.ranges.largest
+    if run.validator is not None:
+        arrays |= {f"held out/{name}": array for name, array in run.validator.sums.items()}
     if run.bias is not None:
         arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
     if (path := run.path) is not None:
@@ -112,6 +125,9 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.scaling is not None:
         for name, array in run.scaling.arrays().items():
             _fill(array, arrays[f"scaling/{name}"], name)
+    if run.validator is not None:
+        for name, array in run.validator.sums.items():
+            _fill(array, arrays[f"held out/{name}"], name)
     if run.bias is not None:
         for name, array in vars(run.bias).items():
             _fill(array, arrays[f"bias/{name}"], name)
@@ -131,10 +147,53 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     _check_best(problem, state)
     if not run.solver.fits(problem, state):
         raise ValueError("the arrays of the solver do not fit each other")
-    run.reader.counts = ReadCounts(**plain["counts"])
+    counts = ReadCounts(**plain["counts"])
     if not all(map(is_number, plain["counts"].values())):
         raise ValueError("it counts reads wrongly")
-    run.continued(arrays["bounds"])
+    vars(run.reader.counts).update(vars(counts))
+    _take_up(run, arrays["bounds"])
+
+
+def _take_up(run: Run, bounds: np.ndarray) -> None:
+    """Take up the read at work where it was, or an end that is none.
+
+    bounds: of the blocks of that read; a smaller tolerance, with more memory for the state, may want smaller ones. A
+    training that had ended goes on where the tolerance or the passes of this one reach further. ValueError where the
+    progress is none of this training.
+    """
+    p, rounds = run.progress, run.solver.prologue_passes(run.problem)
+    phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.bias else [])}
+    phases |= {PROLOGUE} if p.round < rounds else set()
+    phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
+    phases |= {PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
+    p.check(run.problem.count, run.problem.trials, phases, len(bounds) - 1)
+    if run.predictions is not None and p.predicted is not None:
+        run.predictions.check(p.predicted)
+    _cut(p, run.at_work, bounds)
+    if p.figures is not None and p.stopping.tol != run.limits.tol:
+        done = p.impossible | np.array([run.over(figures) for figures in p.figures])
+        if not (p.order.size and done.all()):  # a read at work is for someone
+            p.done = done
+    p.stopping.tol = run.limits.tol
+    run.active = p.active
+    if p.phase == DONE and p.reason in ("tolerance", "separated", "passes"):
+        if not run.active.size:
+            p.reason = run.verdict()
+        elif p.reason != "passes" or p.number < run.limits.passes:
+            p.reason, p.ending, p.proven, p.predicted = None, None, False, None
+            p.go(PASS)
+    elif not (run.active.size or p.order.size or p.phase in (HELD_OUT, *ENDING)):
+        run.finish("tolerance")
+    run.clock.set_off(run.at_work.counts)
+
+
+def _cut(p: Progress, reader: BlockReader, bounds: np.ndarray) -> None:
+    """Cut the blocks where those of a saved read ended too, and tell its order in the pieces."""
+    reader.cut(bounds)
+    first = np.searchsorted(reader.bounds, bounds)
+    pieces = [np.arange(first[block], first[block + 1]) for block in p.order.tolist()]
+    p.position = sum(map(len, pieces[: p.position]))
+    p.order = np.concatenate([np.empty(0, np.int64), *pieces])
 
 
 def _check_best(problem: Problem, state: State) -> None:

@@ -1,96 +1,84 @@
-"""Held-out errors, and what is predicted at all, streamed."""
+"""Held-out errors, and what is predicted at all: sums over blocks, which the driver reads."""
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from streammargin.answers.base import Answer
 from streammargin.data.base import Source
+from streammargin.driver.outcome import Outcome
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.setup import class_mass
 from streammargin.kernels.predict import total_loss
-
-PIECE = 1 << 12  # rows that are scored together
-
-
-def predicted(reader: BlockReader, answer: Answer, codes: np.ndarray) -> np.ndarray:
-    """Which classes are the answer to any row: (k,) bool for k outputs, (2,) for one.
-
-    codes (n,): the rows that count are those of 0 and above. Ends when every class was seen.
-    """
-    seen = np.zeros(max(2, answer.outputs), bool)
-    with contextlib.closing(reader.stream(np.arange(len(reader.bounds) - 1))) as blocks:  # type: ignore[type-var]
-        for start, stop, block in blocks:
-            for low in range(0, stop - start, PIECE):
-                scores = np.empty((min(PIECE, stop - start - low), answer.outputs))
-                answer.score(block, low, scores)
-                best = np.argmax(scores, axis=1) if answer.outputs > 1 else (scores[:, 0] > 0.0).astype(np.intp)
-                first = start + low
-                seen[best[codes[first : first + len(best)] >= 0]] = True
-                if seen.all():
-                    return seen
-    return seen
+from streammargin.solvers.base import Problem
+from streammargin.specs.blocks import Block
 
 
 class Validator(ABC):
     """Errors of an answer on a held-out source, one for each value of C: the smaller the better.
 
     Blocks are planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to, the scores and the
-    `known` bytes of the labels included.
+    `known` bytes of the labels included. sums: what is added up from block to block.
     """
 
     codes: np.ndarray  # (n,) int16: class of each row, -1: not counted
     targets: np.ndarray = np.empty(0)  # (n,) of numbers
+    sums: dict[str, np.ndarray]
 
     def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
         self.source = source
         plan = make_plan(source, max(budget, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
-        self.seen: np.ndarray | None = None  # (trials, k): outputs that were the largest, or not
         scores = 8 * plan.block_rows * outputs
         self.memory_bytes = known + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
-    @abstractmethod
-    def errors(self, answer: Answer) -> np.ndarray:
-        """The error (trials,) of each value of C."""
+    def begin(self) -> None:
+        """Nothing is added up yet."""
+        for total in self.sums.values():
+            total[:] = 0
 
-    def _scored(self, answer: Answer) -> Iterator[tuple[slice, np.ndarray]]:
-        """Rows and their scores (m, K), block by block."""
-        for start, stop, block in self.reader.stream(np.arange(len(self.reader.bounds) - 1)):
-            scores = np.empty((stop - start, answer.outputs))
-            answer.score(block, 0, scores)
-            yield slice(start, stop), scores
+    def add(self, answer: Answer, first: int, block: Block) -> None:
+        """One block, in any order; `first` is the number of its first row."""
+        scores = np.empty((block.rows(), answer.outputs))
+        answer.score(block, 0, scores)
+        self._judge(slice(first, first + block.rows()), scores)
+
+    @abstractmethod
+    def _judge(self, rows: slice, scores: np.ndarray) -> None:
+        """Add up what these rows say whose scores are (m, outputs)."""
+
+    @abstractmethod
+    def errors(self) -> np.ndarray:
+        """The error (trials,) of each value of C, once all blocks are added."""
 
 
 class ClassValidator(Validator):
-    """The share of wrong rows. positive (K,): the class of sign +1."""
+    """The share of wrong rows, `wrong` (trials,); positive (K,): the class of sign +1.
+
+    seen (trials, k): which classes were the answer to any row.
+    """
 
     def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
         super().__init__(source, len(positive), codes.nbytes, budget)
         self.codes, self.positive, self.trials = codes, positive, trials
+        classes = max(2, len(positive) // trials)
+        self.sums = {"wrong": np.zeros(trials), "seen": np.zeros((trials, classes), bool)}
 
-    def errors(self, answer: Answer) -> np.ndarray:
-        per_trial = answer.outputs // self.trials
-        wrong = np.zeros(self.trials)
-        self.seen = np.zeros((self.trials, max(2, per_trial)), bool)
-        for rows, scores in self._scored(answer):
-            codes = self.codes[rows]
-            for trial in range(self.trials):
-                mine = slice(trial * per_trial, (trial + 1) * per_trial)
-                if per_trial == 1:
-                    best = (scores[:, trial] > 0.0).astype(np.intp)
-                    bad = best != (codes == self.positive[trial])
-                else:
-                    best = np.argmax(scores[:, mine], axis=1)
-                    bad = self.positive[mine][best] != codes
-                self.seen[trial, best[codes >= 0]] = True
-                wrong[trial] += np.count_nonzero(bad & (codes >= 0))
-        return wrong / max(1, int(np.count_nonzero(self.codes >= 0)))
+    def _judge(self, rows: slice, scores: np.ndarray) -> None:
+        codes, per_trial = self.codes[rows], len(self.positive) // self.trials
+        for trial in range(self.trials):
+            mine = slice(trial * per_trial, (trial + 1) * per_trial)
+            best = answered(scores[:, mine])
+            right = best == (codes == self.positive[trial]) if per_trial == 1 else self.positive[mine][best] == codes
+            self.sums["seen"][trial, best[codes >= 0]] = True
+            self.sums["wrong"][trial] += np.count_nonzero(~right & (codes >= 0))
+
+    def errors(self) -> np.ndarray:
+        return self.sums["wrong"] / max(1, int(np.count_nonzero(self.codes >= 0)))
 
 
 class NumberValidator(Validator):
@@ -99,10 +87,57 @@ class NumberValidator(Validator):
     def __init__(self, source: Source, targets: np.ndarray, loss: Any, trials: int, budget: int) -> None:
         super().__init__(source, trials, targets.nbytes, budget)
         self.codes, self.targets, self.loss = np.zeros(len(targets), np.int16), targets, loss
+        self.sums = {"loss": np.zeros(trials)}
 
-    def errors(self, answer: Answer) -> np.ndarray:
-        total = np.zeros(answer.outputs)
-        for rows, scores in self._scored(answer):
-            residuals = scores - self.targets[rows, None]
-            total += [total_loss(self.loss, residuals[:, k : k + 1].copy()) for k in range(answer.outputs)]
-        return total / len(self.targets)
+    def _judge(self, rows: slice, scores: np.ndarray) -> None:
+        residuals = scores - self.targets[rows, None]
+        for k in range(residuals.shape[1]):
+            self.sums["loss"][k] += total_loss(self.loss, residuals[:, k : k + 1].copy())
+
+    def errors(self) -> np.ndarray:
+        return self.sums["loss"] / len(self.targets)
+
+
+def answered(scores: np.ndarray) -> np.ndarray:
+    """Which class each row (m,) has as its answer, by the scores of one output, or of one a class."""
+    return np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
+
+
+class Predictions:
+    """Which classes are the answer to any row: of the held-out ones where others are not in memory, or of all.
+
+    there (classes,): rows of each; column: the value of the constant column.
+    """
+
+    def __init__(
+        self, problem: Problem, classes: int, rows: BlockReader, validator: Validator | None, column: float
+    ) -> None:
+        self.problem, self.column, self.validator = problem, column, validator
+        self.there = class_mass(problem.codes, problem.weights, classes, rows=True)
+        self.held_out = validator is not None and not problem.resident
+        self.reader, self.codes = rows, problem.codes
+        if self.held_out and validator is not None:
+            self.reader, self.codes = validator.reader, validator.codes
+
+    def check(self, predicted: np.ndarray) -> None:
+        """ValueError for what was saved of another number of classes."""
+        if (predicted.dtype, predicted.shape) != (bool, self.there.shape):
+            raise ValueError("its predictions are of other classes")
+
+    def known(self, outcome: Outcome) -> np.ndarray | None:
+        """The answer (classes,) without a look: all, while the mistakes are fewer than the rows of any, or by the last
+        held-out errors.
+        """
+        mistakes = outcome.mistakes(self.problem)
+        if mistakes is not None and mistakes < self.there[self.there > 0].min():
+            return np.ones(len(self.there), bool)
+        if self.held_out and self.validator is not None and outcome.valid_errors is not None:
+            return self.validator.sums["seen"][outcome.best(self.problem)].copy()
+        return None
+
+    def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block) -> None:
+        """Note in `seen` (classes,) what the rows of a block are predicted to be."""
+        answer = outcome.answer(self.problem, self.column)
+        scores = np.empty((block.rows(), answer.outputs))
+        answer.score(block, 0, scores)
+        seen[answered(scores)[self.codes[first : first + block.rows()] >= 0]] = True

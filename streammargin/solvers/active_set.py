@@ -12,7 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.margins import margins_block
 from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, Share, State
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.solvers.whole_pass import WholePass
@@ -69,6 +69,11 @@ class Method(WholePass):
             "filled": Array((2 * K,), np.int64),
             "keys": Array((2 * K, 0), grows=True),
             "heap_ids": Array((2 * K, 0), np.int64, grows=True),
+            "upper": Array((K,)),
+            "following": Array((K, width)),
+            "due": Array((K,), bool),
+            "ended": Number(False),
+            "progress": Number(False),
             "ascent": Number(False),
             "full": Number(False),
             "entries": Number(0),
@@ -79,7 +84,6 @@ class Method(WholePass):
             layout |= {f"{name} {k}": Array((0,), grows=True) for name in ("signs", "u")}
         # the small problems are gone before the duals of the ascent come
         largest = max(_small_bytes(problem, _most_rows(problem)), ASCENT.memory(_double(problem)))
-        layout["the next weights"] = Room(8 * K * width)
         layout["rows that a pass adds"] = Room(K * 2 * SIDE * 16)
         layout["small problems, then the ascent"] = Room(largest)
         return layout
@@ -105,6 +109,7 @@ class Method(WholePass):
             return
         a, K = state.arrays, problem.count
         a["smallest"][:], a["mistakes"][:], a["wrong"][:], a["filled"][:] = math.inf, 0, 0, 0
+        a["due"][:], state.numbers["ended"] = False, False
         # a large support is still far from complete: as many again, where there is room
         support = max(int(np.count_nonzero(a[f"u {k}"])) for k in range(K))
         free = _limit(problem) - max(a[f"u {k}"].size for k in range(K))
@@ -115,11 +120,10 @@ class Method(WholePass):
             if number == 1:
                 a[f"drawn {k}"] = np.sort(np.concatenate([_draw(problem, k, side) for side in (True, False)]))
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         a = state.arrays
         if state.numbers["ascent"]:
-            ASCENT.run_block(_double(problem), state, active, block, first)
-            return
+            return ASCENT.run_block(_double(problem), state, active, block, first)
         self.saw(problem, state, active, block)
         drawing, numbers = state.numbers["pass"] == 1, numbered_from(first)
         if drawing:
@@ -136,6 +140,7 @@ class Method(WholePass):
                 heaps = [a["heap_ids"][line, : a["filled"][line]] for line in (2 * k, 2 * k + 1)]
                 wanted = np.setdiff1d(np.concatenate(heaps), _ids(state, k))
             self._collect(problem, state, k, block, first, wanted)
+        return None
 
     def _collect(self, problem: Problem, state: State, k: int, block: Block, first: int, wanted: np.ndarray) -> None:
         """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
@@ -154,34 +159,54 @@ class Method(WholePass):
         else:
             state.kept[f"new {k}"] = new
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+    def leave_out(self, problem: Problem, state: State) -> None:
+        if not state.numbers["ascent"]:
+            self._list(state, np.empty(0, np.int64))
+
+    def _list(self, state: State, problems: np.ndarray) -> None:
+        """The small problems that are to be solved, before the pass is reported; where it began, all of them."""
+        a, numbers = state.arrays, state.numbers
+        if not numbers["ended"]:
+            numbers["ended"] = numbers["progress"] = True
+            a["upper"][:], a["following"][:] = math.inf, a["w"]
+        a["due"][:] = False
+        a["due"][problems] = True
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
         if state.numbers["ascent"]:
             return ASCENT.end_pass(_double(problem), state, active)
-        if state.numbers["pass"] == 1:
-            self.check_scale(state)
-        a = state.arrays
-        upper = np.full(problem.count, math.inf)
-        following = a["w"].copy()
-        progress = True
-        for k in active:
-            size = lp_norm(a["w"][k], 2.0)
-            lower = a["smallest"][k] / size if size > 0.0 else -math.inf
-            if problem.count == 1:
-                lower = max(lower, float(a["best_lower"][k]))
-            if lower >= (1.0 - min(problem.tol, 1.0)) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
-                continue
-            # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
-            if self._worst(state, k) in _ids(state, k) or not self._extend(problem, state, k):
-                progress = False
-                continue
-            upper[k], following[k] = self._solve(problem, state, k)
-            progress &= bool(upper[k] < (1.0 - 1e-3 * problem.tol) * a["best_upper"][k])
+        a, numbers = state.arrays, state.numbers
+        if not numbers["ended"]:
+            if numbers["pass"] == 1:
+                self.check_scale(state)
+            self._list(state, active)
+        if a["due"].any():
+            k = int(np.argmax(a["due"]))
+            self._improve(problem, state, k)
+            a["due"][k] = False
+            return 1.0 - float(a["due"].sum()) / problem.count
         wrong = a["wrong"].copy() if problem.count > 1 else None
-        report = self.report(problem, state, a["w"], a["smallest"], upper, a["mistakes"], wrong)
-        a["w"] = following
-        if not progress:
+        report = self.report(problem, state, a["w"], a["smallest"], a["upper"], a["mistakes"], wrong)
+        a["w"] = a["following"].copy()
+        if not numbers["progress"]:
             self._hand_over(problem, state)
         return report
+
+    def _improve(self, problem: Problem, state: State, k: int) -> None:
+        """A better bound and the next weights of problem k, if it is not within the tolerance."""
+        a = state.arrays
+        size = lp_norm(a["w"][k], 2.0)
+        lower = a["smallest"][k] / size if size > 0.0 else -math.inf
+        if problem.count == 1:
+            lower = max(lower, float(a["best_lower"][k]))
+        if lower >= (1.0 - min(problem.tol, 1.0)) * a["best_upper"][k] or a["row_norms"][norms.EMPTY] > 0.0:
+            return
+        # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
+        if self._worst(state, k) in _ids(state, k) or not self._extend(problem, state, k):
+            state.numbers["progress"] = False
+            return
+        a["upper"][k], a["following"][k] = self._solve(problem, state, k)
+        state.numbers["progress"] &= bool(a["upper"][k] < (1.0 - 1e-3 * problem.tol) * a["best_upper"][k])
 
     def smallest_margin(self, problem: Problem, state: State) -> float:
         # exact solutions come to 0 at once where nothing separates the rows: until the ascent takes over, no margin
@@ -271,8 +296,8 @@ class Method(WholePass):
         numbers = {name: state.numbers[name] for name in ("pass", "combined", "seen")}
         state.numbers = {**ascent.numbers, **numbers, "ascent": True}
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        ASCENT.begin_certificate(_double(problem), state, active)
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+        return ASCENT.begin_certificate(_double(problem), state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         ASCENT.certify_block(_double(problem), state, block, first)

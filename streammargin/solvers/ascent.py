@@ -8,7 +8,7 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.solvers import asdca, sdca
-from streammargin.solvers.base import Blocks, PassReport, Problem, Solver
+from streammargin.solvers.base import Blocks, PassReport, Problem, Share, Solver
 from streammargin.solvers.best import best_layout
 from streammargin.solvers.dual_ascent import NUMBERS
 from streammargin.solvers.figures import Figures
@@ -79,11 +79,11 @@ class Method(Solver):
             take_momentum(problem, state, MOMENTUM)
         _now(state).begin_pass(problem, state, number)
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        _now(state).run_block(problem, state, active, block, first)
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
+        return _now(state).run_block(problem, state, active, block, first)
 
-    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
-        _now(state).run_blocks(problem, state, active, blocks)
+    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> Share:
+        return _now(state).run_blocks(problem, state, active, blocks)
 
     def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
         report = _now(state).end_pass(problem, state, active)
@@ -95,8 +95,8 @@ class Method(Solver):
             numbers["leaving"], numbers["before"] = number >= LOOK and left > MANY, estimate
         return report
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        _now(state).begin_certificate(problem, state, active)
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+        return _now(state).begin_certificate(problem, state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         _now(state).certify_block(problem, state, block, first)

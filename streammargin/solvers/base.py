@@ -166,8 +166,17 @@ class PassReport:
 Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 
+Share = float | None  # of the work of a call that is done, where it is to be called again; None: all of it
+UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
+
+
 class Solver(ABC):
-    """One method. Class attributes declare it; instances hold nothing."""
+    """One method. Class attributes declare it; instances hold nothing.
+
+    What takes longer than a moment is done in units: a call makes one of them, and returns which share of its work is
+    done. The driver calls again, with the same arguments, until it is all. Between two calls it may stop, or save the
+    state and go on from there in another process: what is left to do stands in the state.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -276,8 +285,8 @@ class Solver(ABC):
         """Passes over the rows before the first, where that depends on the problem; default: `prologue`."""
         return self.prologue
 
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
-        """One block of prologue pass number `index`; of `prologue_passes`."""
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> Share:
+        """One block of prologue pass number `index`, of `prologue_passes`; in units."""
         raise AssertionError(f"{self.name} declares no prologue")
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
@@ -289,20 +298,23 @@ class Solver(ABC):
         state.numbers["pass"] = number
 
     @abstractmethod
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        """Learn from rows first .. first + m, for the problems listed in `active` (int64)."""
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
+        """Learn from rows first .. first + m, for the problems listed in `active` (int64); in units."""
 
-    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
-        """Learn from the blocks of one step, (first, block), at most `together` of them; default: one by one."""
-        for first, block in blocks:
-            self.run_block(problem, state, active, block, first)
+    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> Share:
+        """Learn from the blocks of one step, (first, block), at most `together` of them; in units. Default: of one."""
+        [(first, block)] = blocks
+        return self.run_block(problem, state, active, block, first)
 
     @abstractmethod
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
-        """Called after the last block of a pass."""
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
+        """Called after the last block of a pass; in units, and then the report."""
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        """Freeze the weights for a certificate sweep (never called when passes certify themselves).
+    def leave_out(self, problem: Problem, state: State) -> None:  # noqa: B027  # most have none
+        """Called where a pass is to end now: `end_pass` is to report at once, without the units that are left."""
+
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+        """Freeze the weights for a certificate sweep (never called when passes certify themselves); in units.
 
         Problems that are not active any more keep the weights they were certified with.
         """

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.kernels import newton as kernel
-from streammargin.specs.blocks import Block
+from streammargin.solvers.base import UNIT
+from streammargin.solvers.state import Array, Layout, State
+from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.rows import Labels, RowNumbers
 
@@ -39,30 +41,59 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Proximal:
-    """How soft a proximal step is, relative to the caps, the dual objective at its centres, and steps made in it."""
+    """How soft a proximal step is, relative to the caps, the dual objective at its centres, and steps made in it.
+
+    made: steps of all proximal steps so far.
+    """
 
     softness: float
     height: float = -math.inf
     steps: int = 0
+    made: int = 0
 
     def harder(self, softness: float, height: float) -> None:
         self.softness, self.height, self.steps = softness, height, 0
 
 
+# centres and proximal step of a problem that is solved in units, while they are not all made
+UNDER_WAY: Layout = {"centres": Array((0,), grows=True), "proximal": Array((4,))}
+
+
+def under_way(state: State, rows: int) -> Proximal | None:
+    """The proximal step where a problem of so many rows is left half solved; its centres are in the state too."""
+    softness, height, *counts = state.arrays["proximal"].tolist()
+    known = counts[1] and state.arrays["centres"].size == rows
+    return Proximal(softness, height, *map(int, counts)) if known else None
+
+
+def leave(state: State, proximal: Proximal, centres: np.ndarray, done: bool) -> None:
+    """Keep what the next unit goes on from, or nothing where the problem is done."""
+    kept = (proximal.softness, proximal.height, proximal.steps, proximal.made)
+    state.arrays["proximal"][:] = 0.0 if done else kept
+    state.arrays["centres"] = np.empty(0) if done else centres
+
+
+def step_work(values: int, width: int) -> float:
+    """Multiplications of a step of one problem, whose rows hold so many values: a matrix of them, and its factors."""
+    return width**3 / 3 + values * (20 + width / 4)
+
+
 def solve(
     parts: Sequence[tuple[RowNumbers, Block]], labels: Labels, loss: Any, proximal: Proximal, alpha: np.ndarray,
     w: np.ndarray, offset: np.ndarray, enough: float, part: float, most: int = STEPS, to_prove: bool = False,
-) -> int:  # fmt: skip
-    """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps; returns their number.
+) -> bool:  # fmt: skip
+    """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps, a unit of them.
 
-    labels: of these m rows and one problem. alpha (m,), the centres, w (d+1,) and the proximal step are changed in
-    place. Ends where the gap is below `enough`, or below this part of the primal objective, after one step at least;
-    the duals that have it are the centres then. Without softness it ends with the step before which the quadratic model
-    was so near to its minimum. If the gap is `to_prove` it is the gap alone that counts, and the centres stay.
+    Returns whether it is done; if not, it goes on from what it has changed. labels: of these m rows and one problem.
+    alpha (m,), the centres, w (d+1,) and the proximal step are changed in place. Ends where the gap is below `enough`,
+    or below this part of the primal objective, after one step at least; the duals that have it are the centres then.
+    Without softness it ends with the step before which the quadratic model was so near to its minimum. If the gap is
+    `to_prove` it is the gap alone that counts, and the centres stay. most: steps of all units.
     """
+    unit = max(1, int(UNIT / step_work(sum(values_of(block).size for _, block in parts), w.size)))
     margins, products, caps, a, slopes = (np.zeros(alpha.size or labels.codes.size) for _ in range(5))
     image, H, totals = np.zeros(w.size), np.zeros((w.size, w.size)), np.zeros(kernel.SUMS)
-    made, longest = 0, math.nan
+    begun, longest = proximal.made, math.nan
     while True:
         length = float(w @ w)  # squared
         if not length >= FALLEN * longest:  # or at first; margins that were moved keep the rounding of larger ones
@@ -84,9 +115,9 @@ def solve(
         away, gap = 0.5 * float(gradient @ gradient), float(totals[kernel.GAP])
         primal = totals[kernel.PRIMAL] + 0.5 * length - float(offset @ w)
         goal = max(enough, part * abs(primal))
-        done = made > 0 and gap + away <= goal
-        if made == most or (done and to_prove):
-            return made
+        done = proximal.made > 0 and gap + away <= goal
+        if proximal.made >= most or (done and to_prove):
+            return True
         dual = float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta)
         soft = proximal.softness > 0.0 and proximal.steps > 0
         if done or (soft and away < 0.5 * gap and dual >= proximal.height):
@@ -94,7 +125,7 @@ def solve(
             alpha[:] = a[: alpha.size]
             proximal.harder(proximal.softness / (4.0 if proximal.steps <= QUICK else 2.0), dual)
             if done:
-                return made
+                return True
             continue
         lower = proximal.softness * max(0.25, math.sqrt(0.5 * goal / gap) if gap > 0.5 * goal else 1.0)
         left = totals[kernel.FREE] * lower
@@ -103,6 +134,8 @@ def solve(
             # but where few rows bend the model of a step holds for a little way only
             proximal.harder(lower, proximal.height)
             continue
+        if proximal.made - begun == unit:
+            return False
         H[:] = 0.0
         for numbers, block in parts:
             kernel.add_matrix(block, numbers, slopes, H)
@@ -116,10 +149,10 @@ def solve(
         )  # fmt: skip
         w += t * p
         margins += t * products
-        made += 1
+        proximal.made += 1
         proximal.steps += 1
         if not to_prove and proximal.softness == 0.0 and -0.5 * slope <= goal:
-            return made
+            return True
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:

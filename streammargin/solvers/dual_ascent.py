@@ -11,7 +11,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers import restless, slow_constant
-from streammargin.solvers.base import Blocks, Problem, State
+from streammargin.solvers.base import UNIT, Blocks, Problem, Share, State
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.rounding import mean_rounding
@@ -38,6 +38,7 @@ GROUP_ROWS = 24
 TURNS, TURN_ROWS, VISITS = 64, 512, 2
 NO_ROOM = Room(0)
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
+VISIT = 2  # multiplications of a value of a row that is visited
 
 
 def group_of(block: Block) -> int:
@@ -49,7 +50,7 @@ def group_of(block: Block) -> int:
 
 NUMBERS: Layout = {
     "checked": Number(False), "visited": Number(0), "measured": Number(False), "mean": Number(0.0),
-    "largest": Number(0.0), "empty": Number(False),
+    "largest": Number(0.0), "empty": Number(False), "part": Number(0), "settled": Number(0),
 }  # fmt: skip
 
 
@@ -112,6 +113,7 @@ class DualAscent(CertifiedBySweep):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
+        state.numbers["part"] = 0
         figures = state.arrays["figures"]
         figures[:] = 0.0
         figures[:, kernel.MIN_MARGIN] = math.inf
@@ -125,11 +127,13 @@ class DualAscent(CertifiedBySweep):
     def visit_rows(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """One step for every row of these turns; figures (K, FIGURES) are added to."""
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        self.run_blocks(problem, state, active, [(first, block)])
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
+        return self.run_blocks(problem, state, active, [(first, block)])
 
-    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> None:
+    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> Share:
         slow_constant.damp(problem, state, blocks)
+        if problem.resident and len(blocks) == 1:
+            return self._visit_part(problem, state, active, *blocks[0])
         # until all rows were visited, a curvature of 0 may be one not yet needed
         state.numbers["visited"] += sum(block.rows() for _, block in blocks)
         figures = state.arrays["figures"]  # of the first visit of a row
@@ -143,6 +147,23 @@ class DualAscent(CertifiedBySweep):
             self._take_turns(problem, state, active, blocks, kept, again, seen)
         if moves is not None:
             restless.keep_restless(problem, state, blocks, kept, moves, room)
+        return None
+
+    def _visit_part(
+        self, problem: Problem, state: State, active: np.ndarray, first: int, block: Block
+    ) -> Share:  # fmt: skip
+        """A unit of the visit of all rows in memory."""
+        numbers = state.numbers
+        order = self.order_of(problem, state, block, first)
+        parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
+        now = visit(slow_constant.shortened(block, state), numbered_from(first), *order)
+        part = numbers["part"]
+        self.visit_rows(problem, state, active, take_turns([now], part, part + 1, parts), state.arrays["figures"])
+        numbers["part"] = (part + 1) % parts
+        if numbers["part"]:
+            return float(numbers["part"] / parts)
+        numbers["visited"] += block.rows()
+        return None
 
     def _take_turns(
         self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks, kept: restless.Parts, again: int,
@@ -184,11 +205,17 @@ class DualAscent(CertifiedBySweep):
             turns = all_at_once(slow_constant.shortened(block, state), RowNumbers(0, ids), order, group)
             self.visit_rows(problem, state, active, turns, aside)
 
-    def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        """Visit the rows kept once more, several times, where no block is there to move them again."""
+    def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+        """Visit the rows kept once more, several times, where no block is there to move them again; a piece a unit."""
         kept = sorted(state.kept)
-        for again in range(restless.LAST_ROUNDS if kept else 0):
-            self._visit_kept(problem, state, active, kept, *self._kept_order(problem, state, kept, again, 2))
+        again, piece = divmod(state.numbers["settled"], len(kept) or 1)
+        if not kept or again >= restless.LAST_ROUNDS:
+            state.numbers["settled"] = 0
+            return None
+        order = self._kept_order(problem, state, kept, again, 2)
+        self._visit_kept(problem, state, active, kept[piece : piece + 1], *order)
+        state.numbers["settled"] += 1
+        return float(state.numbers["settled"] / (len(kept) * restless.LAST_ROUNDS))
 
     def _measure(self, problem: Problem, state: State) -> None:
         """The norms of the rows, once: when all were visited, the curvatures are known and stay."""

@@ -7,6 +7,7 @@ them beside its certificate, and at its end they move while the weights of all o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -192,8 +193,8 @@ def release(state: State) -> None:
         a[name] = a[name][:, :0].copy()
 
 
-def fits(problem: Problem, penalty: Split, state: State) -> bool:
-    """Whether the arrays of a state that was loaded fit each other and the rows."""
+def fits(problem: Problem, penalty: Split, state: State, problems: Iterable[int]) -> bool:
+    """Whether the arrays of a state that was loaded fit each other and the rows, for the problems that use them yet."""
     a, n, width = state.arrays, problem.rows, problem.features + 1
     sizes = {name: a[name].shape[1] for name in _arrays(problem) if name != "off"}
     if sizes["stored"] not in (0, width + 1) or sizes["chosen"] not in (0, width if sizes["stored"] else 0):
@@ -206,7 +207,7 @@ def fits(problem: Problem, penalty: Split, state: State) -> bool:
         return False
     if sizes["kept rows"] != sizes["kept values"] or (a["kept rows"] < 0).any() or (a["kept rows"] >= n).any():
         return False
-    for k in range(problem.count):
+    for k in problems:
         starts = _starts(state, k, column_steps.in_order(penalty, a["chosen"][k]))
         filled = a["filled"][k, : starts.size]
         if starts[-1] >= sizes["kept rows"] or (filled < starts).any() or (filled[:-1] > starts[1:]).any():

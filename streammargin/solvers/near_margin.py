@@ -12,10 +12,10 @@ import numpy as np
 
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import PassReport, Problem
+from streammargin.solvers.base import PassReport, Problem, Share
 from streammargin.solvers.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import Proximal, raise_bound, smooth, solve
+from streammargin.solvers.descent import UNDER_WAY, Proximal, leave, raise_bound, smooth, solve, under_way
 from streammargin.solvers.objectives.base import Candidate
 from streammargin.solvers.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
 from streammargin.solvers.state import Array, Layout, Number, Room, State
@@ -63,6 +63,12 @@ class NearMargin(CertifiedBySweep):
             "stuck": Number(0),
             "seen": Number(0),
             "drawn_from": Number(0.0),
+            "due": Array((K,), bool),
+            "offset": Array((width,)),
+            **UNDER_WAY,
+            "part": Number(0),
+            "ended": Number(False),
+            "leaving": Number(False),
             "phase": Number("near"),
             **self.certificates(problem, np.dtype(np.float64)),
             "the problem of the rows kept": Room(8 * width * (width + 6)),
@@ -84,17 +90,21 @@ class NearMargin(CertifiedBySweep):
         for name in ("image", "totals", "wrong"):
             a[name][:] = 0
         state.kept.clear()
-        state.numbers.update(seen=0, bytes=0, limit=2.0 if number > 1 else -1.0)
+        state.numbers.update(seen=0, bytes=0, limit=2.0 if number > 1 else -1.0, part=0, ended=False)
+        a["due"][:] = False
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         a, numbers = state.arrays, state.numbers
         if numbers["pass"] > 1:
             none = np.zeros((problem.count, 0))
+            start, stop = store.next_rows(state, block, store.LOOK * problem.count)
             kernel.newton_sums(
-                block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"],
-                a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none[:0], a["key"], a["image"],
-                np.zeros((0, 1, 1)), a["totals"], a["wrong"],
+                store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, active,
+                problem.trials, a["softness"], a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none[:0],
+                a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"], a["wrong"],
             )  # fmt: skip
+            if stop < block.rows():
+                return stop / block.rows()
         numbers["seen"] += block.rows()
         rows = np.arange(first, first + block.rows())
         wanted = self._wanted(problem, state, rows)
@@ -104,6 +114,7 @@ class NearMargin(CertifiedBySweep):
         self._keep(problem, state, block, first, rows[wanted])
         if numbers["bytes"] > room(problem):
             self._drop(problem, state)
+        return None
 
     def _wanted(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
         near = state.arrays["key"][rows] <= state.numbers["limit"]
@@ -147,30 +158,36 @@ class NearMargin(CertifiedBySweep):
                 kept = state.kept[name] = store.choose(kept, still)
             numbers["bytes"] += nbytes(kept.rows) + A_ROW * kept.ids.size
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
-        a = state.arrays
-        if state.numbers["pass"] == 1:
-            for k in active:
-                self._solve(problem, state, k)
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
+        a, numbers = state.arrays, state.numbers
+        first = numbers["pass"] == 1
+        if not numbers["ended"]:
+            numbers["ended"] = True
+            if first:
+                a["due"][active] = True
+            elif numbers["seen"] == problem.rows:
+                keep_sums(problem, state, active)
+                gaps = np.array([f.gap for f in best_figures(problem, state)])
+                a["due"][active] = gaps[active] > problem.tol
+        if a["due"].any():
+            return self._solve(problem, state, int(np.argmax(a["due"])))
+        if first:
             return PassReport(np.ones(problem.count), 0, kept_rows=self._kept_rows(state))
-        whole = state.numbers["seen"] == problem.rows
-        if whole:
-            keep_sums(problem, state, active)
         figures = best_figures(problem, state)
         gaps = np.array([f.gap for f in figures])
         report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
         report.kept_rows = self._kept_rows(state)
-        if whole:
-            for k in active:
-                if gaps[k] > problem.tol:
-                    self._solve(problem, state, k)
         return report
+
+    def leave_out(self, problem: Problem, state: State) -> None:
+        state.arrays["due"][:] = False
+        state.numbers["ended"] = True
 
     def _kept_rows(self, state: State) -> int:
         return sum(kept.ids.size for kept in state.kept.values())
 
-    def _solve(self, problem: Problem, state: State, k: int) -> None:
-        """Weights and duals of problem k from the rows kept."""
+    def _solve(self, problem: Problem, state: State, k: int) -> float:
+        """A unit on the weights and duals of problem k from the rows kept; returns which share of all is done."""
         a = state.arrays
         names = sorted(state.kept)
         ids = np.concatenate([state.kept[name].ids for name in names])
@@ -178,27 +195,36 @@ class NearMargin(CertifiedBySweep):
         parts: list[tuple[RowNumbers, Block]] = [
             (numbered_from(int(start)), state.kept[name].rows) for start, name in zip(starts[:-1], names, strict=True)
         ]
+        proximal = under_way(state, ids.size)
         near = a["key"][ids] <= state.numbers["limit"]
         others = problem.present - int(near.sum())
         weights = problem.weights[ids] if problem.weights.size else np.ones(ids.size)
         weights[~near] *= others / max(1, int((~near).sum()))
         labels = Labels(problem.codes[ids], problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
-        w, alpha = a["w"][k], a["alpha"][k, ids]
-        if state.numbers["pass"] == 1:
-            first = Proximal(0.0 if smooth(problem.loss) else FIRST_SOFTNESS)
-            solve(parts, labels, problem.loss, first, alpha, w, np.zeros_like(w), 0.0, FIRST_GAP)
-            return
-        alpha[~near] *= others / max(1, int((~near).sum()))
-        offset = a["image"][k].copy()
-        for numbers, block in parts:
-            kernel.subtract_image(block, numbers, labels, 0, alpha, offset)
-        softness = a["softness"][k]
-        away = 0.5 * float(np.square(w - a["image"][k]).sum())
-        enough = WITHIN * problem.tol * float(abs(a["best_primal"][k]))
-        solve(parts, labels, problem.loss, Proximal(softness), alpha, w, offset, enough, 0.0)
-        a["alpha"][k, ids[near]] = alpha[near]
-        if away < 0.5 * a["totals"][k, kernel.GAP]:
-            a["softness"][k] /= 2.0
+        w, first = a["w"][k], state.numbers["pass"] == 1
+        if proximal is not None:
+            alpha = a["centres"]
+        else:
+            alpha, a["offset"][:] = a["alpha"][k, ids], 0.0
+            proximal = Proximal(0.0 if smooth(problem.loss) else FIRST_SOFTNESS)
+        if proximal.made == 0 and not first:
+            alpha[~near] *= others / max(1, int((~near).sum()))
+            a["offset"][:] = a["image"][k]
+            for numbers, block in parts:
+                kernel.subtract_image(block, numbers, labels, 0, alpha, a["offset"])
+            proximal = Proximal(float(a["softness"][k]))
+            if 0.5 * float(np.square(w - a["image"][k]).sum()) < 0.5 * a["totals"][k, kernel.GAP]:
+                a["softness"][k] /= 2.0  # of the next time
+        enough = 0.0 if first else WITHIN * problem.tol * float(abs(a["best_primal"][k]))
+        done = solve(
+            parts, labels, problem.loss, proximal, alpha, w, a["offset"], enough, FIRST_GAP if first else 0.0
+        )  # fmt: skip
+        if done:
+            a["due"][k] = False
+            if not first:
+                a["alpha"][k, ids[near]] = alpha[near]
+        leave(state, proximal, alpha, done)
+        return 1.0 - float(a["due"].sum()) / problem.count
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         return state.arrays["w"][k]  # of the sample: later passes certify themselves

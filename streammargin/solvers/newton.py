@@ -10,11 +10,12 @@ import numpy as np
 from streammargin.errors import UsageError
 from streammargin.kernels import newton as kernel
 from streammargin.solvers import asdca, sdca
+from streammargin.solvers import row_store as store
 from streammargin.solvers.ascent import passes_left, take_momentum
-from streammargin.solvers.base import PassReport, Problem
+from streammargin.solvers.base import PassReport, Problem, Share
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import QUICK, Proximal, direction, smooth, solve
+from streammargin.solvers.descent import QUICK, UNDER_WAY, Proximal, direction, smooth, solve, step_work
 from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
@@ -159,10 +160,13 @@ class Method(CertifiedBySweep):
             "height": Array((K,)),
             "softness": Array((K,), fill=0.0 if smooth(problem.loss) else SOFTNESS),
             "steps": Array((K,), np.int64),
+            "made": Array((K,), np.int64),
             "marks": Array((K,), fill=math.inf),
             "lowest": Array((K,), fill=math.inf),
             "moved": Array((K,), bool),
             "due": Array((K,), bool),
+            "set out": Array((K,), bool),
+            **UNDER_WAY,
             **self.certificates(problem, np.dtype(np.float64)),
             "the steps of one problem": Room(40 * n + 8 * width * (width + 6 + TOGETHER) if problem.resident else 0),
             "phase": Number("steps"),
@@ -170,6 +174,7 @@ class Method(CertifiedBySweep):
             "stuck": Number(0),
             "as soft": Number(0),
             "seen": Number(0),
+            "part": Number(0),
         }
 
     def start(self, problem: Problem) -> State:
@@ -185,13 +190,15 @@ class Method(CertifiedBySweep):
         return new_state(self._own_layout(problem))
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+        if state.numbers["phase"] == "near" and state.numbers["leaving"]:
+            self._take_all_rows(problem, state)
         super().begin_pass(problem, state, number)
         if state.numbers["phase"] in ("start", "momentum") and state.numbers["started"]:
             self._leave_start(problem, state)
         if state.numbers["phase"] != "steps":
             method, problem = _other(problem, state)
             method.begin_pass(problem, state, number)
-        state.numbers["seen"] = 0
+        state.numbers["seen"] = state.numbers["part"] = 0
 
     def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
         if state.numbers["phase"] != "steps":
@@ -199,20 +206,20 @@ class Method(CertifiedBySweep):
             return method.order(problem, state, number, blocks)
         return super().order(problem, state, number, blocks)
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         if state.numbers["phase"] != "steps":
             method, problem = _other(problem, state)
-            method.run_block(problem, state, active, block, first)
-            return
+            return method.run_block(problem, state, active, block, first)
         if state.numbers["sampling"]:
-            self._set_out_from_sample(problem, state, active, block)
-        if problem.resident:
-            for k in active:
-                if state.arrays["due"][k]:
-                    self._step(problem, state, k, block, _steps(problem, active))
-        self._look(problem, state, active, block, first)
+            return self._set_out_from_sample(problem, state, active, block)
+        state.scratch.pop("sample", None)
+        due = active[state.arrays["due"][active]]
+        if problem.resident and due.size:
+            self._step(problem, state, due[0], block, _steps(problem, active))
+            return 1.0 - due.size / active.size
+        return self._look(problem, state, active, block, first)
 
-    def _look(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def _look(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         """Add the sums of the rows at the weights as they are."""
         a = state.arrays
         if state.numbers["seen"] == 0:
@@ -222,26 +229,30 @@ class Method(CertifiedBySweep):
             for name in ("image", "totals") if problem.resident else ("image", "totals", "H"):
                 a[name][active] = 0.0
             a["wrong"][:] = 0
-        state.numbers["seen"] += block.rows()
+        work = problem.count * (store.LOOK + (0 if problem.resident else (problem.features + 1) / 2))
+        start, stop = store.next_rows(state, block, work)
+        state.numbers["seen"] += stop - start
         kernel.newton_sums(
-            block, numbered_from(first), problem.labels, problem.loss, active, problem.trials, a["softness"], a["w"],
-            blur(a["w"]), a["norms"], a["alpha"], False, a["margins"], a["products"], NO_KEYS, a["image"], a["H"],
-            a["totals"], a["wrong"],
+            store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, active,
+            problem.trials, a["softness"], a["w"], blur(a["w"]), a["norms"], a["alpha"], False, a["margins"],
+            a["products"], NO_KEYS, a["image"], a["H"], a["totals"], a["wrong"],
         )  # fmt: skip
+        return stop / block.rows() if stop < block.rows() else None
 
     def _step(self, problem: Problem, state: State, k: int, block: Block, most: int) -> None:
-        """Newton steps of problem k, until one more look is likely to prove the weights, or so many."""
+        """A unit of the Newton steps of problem k, until a look is likely to prove the weights, or so many are made."""
         a = state.arrays
         labels = problem.labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
-        proximal = Proximal(float(a["softness"][k]), float(a["height"][k]), int(a["steps"][k]))
+        proximal = Proximal(float(a["softness"][k]), float(a["height"][k]), int(a["steps"][k]), int(a["made"][k]))
         w = a["w"][k]
-        solve(
+        done = solve(
             [(numbered_from(0), block)], labels, problem.loss, proximal, a["alpha"][k], w, np.zeros_like(w), 0.0,
             LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
         if proximal.softness < a["softness"][k]:
             state.numbers["as soft"] = 0
         a["softness"][k], a["height"][k], a["steps"][k] = proximal.softness, proximal.height, proximal.steps
+        a["made"][k], a["due"][k] = 0 if done else proximal.made, not done
 
     def _step_unseen(self, problem: Problem, state: State, k: int) -> None:
         """One Newton step a read: whether it was too long shows at the next read, by the margins before and after."""
@@ -265,14 +276,19 @@ class Method(CertifiedBySweep):
         a["steps"][k] += 1
         a["moved"][k] = False
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+    def leave_out(self, problem: Problem, state: State) -> None:
+        if state.numbers["phase"] == "near":
+            NEAR_MARGIN.leave_out(problem, state)
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
         if state.numbers["phase"] == "ascent":
             return ASCENT.end_pass(_double(problem), state, active)
         if state.numbers["phase"] == "near":
-            report = NEAR_MARGIN.end_pass(problem, state, active)
-            if smooth(problem.loss) or _stuck(problem, state, active) >= READS or not enough_room(problem):
-                self._take_all_rows(problem, state)
-            return report
+            found = NEAR_MARGIN.end_pass(problem, state, active)
+            if isinstance(found, PassReport):
+                lost = smooth(problem.loss) or _stuck(problem, state, active) >= READS or not enough_room(problem)
+                state.numbers["leaving"] = bool(lost)
+            return found
         if state.numbers["phase"] == "start":
             report = START_METHOD.end_pass(problem, state, active)
             number, estimate = state.numbers["pass"], float(report.estimate[active].max(initial=0.0))
@@ -338,14 +354,21 @@ class Method(CertifiedBySweep):
                 after.arrays["softness"][:] = before["softness"]
         state.arrays, state.numbers = after.arrays, {**after.numbers, "pass": number}
 
-    def _set_out_from_sample(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
+    def _set_out_from_sample(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> float:
+        """A unit of the first problem that has not set out yet."""
         a = state.arrays
-        rows, labels = sample(problem, block)
-        for k in active:
-            found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k])
+        if "sample" not in state.scratch:
+            state.scratch["sample"] = sample(problem, block)
+        left = active[~a["set out"][active]]
+        k = left[0]
+        rows, labels = state.scratch["sample"]
+        found = set_out(problem, rows, labels, k, a["w"][k], a["alpha"][k], state)
+        if found is not None:
             a["softness"][k] *= found
+            a["set out"][k] = True
             a["due"][k] = not takes_all(problem)  # those of a sample prove too little to be looked at before
-        state.numbers["sampling"] = False
+            state.numbers["sampling"] = left.size > 1
+        return 1.0 - left.size / active.size
 
     def _leave_start(self, problem: Problem, state: State) -> None:
         """From here on momentum, or second-order steps: from a sample, or else from the duals and weights so far."""
@@ -389,9 +412,9 @@ class Method(CertifiedBySweep):
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         raise AssertionError("the methods before and after certify their own weights")
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
         method, problem = _other(problem, state)
-        method.begin_certificate(problem, state, active)
+        return method.begin_certificate(problem, state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         method, problem = _other(problem, state)
@@ -453,8 +476,7 @@ def _steps(problem: Problem, active: np.ndarray) -> int:
 
 def _step_work(problem: Problem) -> float:
     """Multiplications of a step of one problem."""
-    width = problem.features + 1
-    return width**3 / 3 + problem.values * (20 + width / 4)
+    return step_work(problem.values, problem.features + 1)
 
 
 def _starts(problem: Problem) -> bool:

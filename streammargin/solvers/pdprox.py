@@ -11,7 +11,8 @@ from streammargin.kernels import pdprox as kernel
 from streammargin.kernels import row_norms as norms
 from streammargin.kernels.columns import add_squares
 from streammargin.solvers import column_steps, kept_columns
-from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers import row_store as store
+from streammargin.solvers.base import PassReport, Problem, Share, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
@@ -127,7 +128,9 @@ class Method(Solver):
 
     def fits(self, problem: Problem, state: State) -> bool:
         penalty = column_steps.split(problem)
-        return penalty is None or kept_columns.fits(problem, penalty, state)
+        # those that have made their steps have chosen other columns since
+        left = np.flatnonzero(state.arrays["due"]) if state.numbers["ended"] else range(problem.count)
+        return penalty is None or kept_columns.fits(problem, penalty, state, left)
 
     def _vectors(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1
@@ -169,6 +172,14 @@ class Method(Solver):
             "next_reach": Array((K,)),
             "interior tried": Array((K,), bool),  # as steps on columns had become hard
             "zeros": Array((K, width), bool),
+            "due": Array((K,), bool),  # steps on columns, before the rows see w or after the pass
+            "stay": Array((K,), bool),
+            "gaps": Array((K, 2)),
+            "shown mistakes": Number(0),
+            "shown wrong": Array((problem.trials,), np.int64),
+            "begun": Number(False),
+            "ended": Number(False),
+            "part": Number(0),
             "seen": Number(0),
             "constant": Number(0.0),
             "lift tempo": Number(1.0),
@@ -178,7 +189,7 @@ class Method(Solver):
 
     # prologue: the norms of rows and columns
 
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> Share:
         a = state.arrays
         norms.row_norms(block, numbered_from(first), problem.labels, 2.0, a["row_norms"])
         rows = slice(first, first + block.rows())
@@ -194,6 +205,7 @@ class Method(Solver):
             self._meet(
                 problem, state, np.arange(problem.count), block, first, a["total"][:, :0], np.zeros(problem.count, bool)
             )
+        return None
 
     def _set_constant(self, problem: Problem, state: State, k: int) -> None:
         """The weights that all begins with: 0, but for a constant that is not penalised."""
@@ -255,7 +267,8 @@ class Method(Solver):
         if number == 1:
             self._begin(problem, state)
         a = state.arrays
-        state.numbers["seen"] = 0
+        state.numbers.update(seen=0, part=0, begun=False, ended=False)
+        a["due"][:] = a["stay"][:] = False
         a["blur"][:] = np.stack([blur(w) for w in a["w"]])
         for name in ("pull", "duals", "losses", "wrong"):
             a[name][:] = 0
@@ -263,22 +276,29 @@ class Method(Solver):
         if penalty is not None and a["reach"].any():
             kept_columns.begin(problem, penalty, state)
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         a = state.arrays
-        state.numbers["seen"] += block.rows()
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][:, k], a["lift"][:, k] = a["best"][k], 0.0
             a["blur"][:, k] = blur(a["best"][k : k + 1])
         moving = active[a["reach"][active] > 0.0]
         penalty = self._steps(problem, state) if moving.size else None
-        stay = np.zeros(problem.count, bool)
-        if penalty is not None and column_steps.all_fit(problem):
-            for k in moving:
-                stay[k] = self._improve(problem, penalty, state, k, block)
-        self._meet(problem, state, active, block, first, a["total"], stay)
+        if not state.numbers["begun"]:
+            state.numbers["begun"] = True
+            a["due"][moving] = penalty is not None and column_steps.all_fit(problem)
+        if a["due"].any() and penalty is not None:
+            k = int(np.argmax(a["due"]))
+            a["stay"][k], a["due"][k] = self._improve(problem, penalty, state, k, block), False
+            return 1.0 - float(a["due"].sum() + 1) / (problem.count + 1)
+        start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count)
+        state.numbers["seen"] += stop - start
+        self._meet(problem, state, active, store.part(block, start, stop), first + start, a["total"], a["stay"])
+        if stop < block.rows():
+            return stop / block.rows()
         if penalty is not None:
             for k in moving:
                 kept_columns.gather(problem, penalty, state, k, block, first)
+        return None
 
     @staticmethod
     def _improve(problem: Problem, penalty: column_steps.Split, state: State, k: int, block: Block) -> bool:
@@ -323,11 +343,31 @@ class Method(Solver):
         if same:
             a["losses"][MEAN], a["wrong"][MEAN] = a["losses"][LAST], a["wrong"][LAST]
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+    def leave_out(self, problem: Problem, state: State) -> None:
+        state.arrays["due"][:] = False
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
         a, K = state.arrays, problem.count
         if state.numbers["seen"] < problem.rows:  # broken off: it proves nothing
             mistakes = int(a["losses"][LAST, :, kernel.MISTAKES].sum())
             return PassReport(np.full(K, math.inf), mistakes, best_figures(problem, state))
+        if not state.numbers["ended"]:
+            state.numbers["ended"] = True
+            self._judge(problem, state, active)
+        if a["due"].any():
+            k = int(np.argmax(a["due"]))
+            self._advance(problem, state, k, a["gaps"][k].tolist())
+            a["due"][k] = False
+            return 1.0 - float(a["due"].sum()) / K
+        kept_columns.release(state)
+        figures = best_figures(problem, state)
+        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
+        wrong = a["shown wrong"].copy() if problem.per_trial > 1 else None
+        return PassReport(estimate, state.numbers["shown mistakes"], figures, wrong)
+
+    def _judge(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """What the pass proves; all problems are to advance then."""
+        a, K = state.arrays, problem.count
         a["passes"][active] += 1
         for name in ("w", "pull", "duals"):
             a[f"{name}_total"][active] += (a["w"][LAST] if name == "w" else a[name])[active]
@@ -338,16 +378,12 @@ class Method(Solver):
             duals[LAST, k] = self._dual(problem, k, a["pull"][k], a["duals"][k], 1)
             duals[MEAN, k] = self._dual(problem, k, a["pull_total"][k], a["duals_total"][k], int(a["passes"][k]))
         keep_bounds(state, duals.max(axis=0), np.full(K, math.inf))
-        shown, wrong = self._keep(problem, state, found)
+        shown, a["shown wrong"][:] = self._keep(problem, state, found)
+        state.numbers["shown mistakes"] = int(sum(candidate.mistakes for candidate in shown.values()))
         for k in active:
             self._find_zeros(problem, state, k, float(duals[LAST, k]))
-            gaps = [found[v][k].primal - float(duals[v, k]) for v in (LAST, MEAN)]
-            self._advance(problem, state, k, gaps)
-        kept_columns.release(state)
-        figures = best_figures(problem, state)
-        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
-        mistakes = sum(candidate.mistakes for candidate in shown.values())
-        return PassReport(estimate, mistakes, figures, wrong if problem.per_trial > 1 else None)
+            a["gaps"][k] = [found[v][k].primal - float(duals[v, k]) for v in (LAST, MEAN)]
+        a["due"][active] = True
 
     def _candidate(self, problem: Problem, state: State, which: int, k: int) -> Candidate:
         a, lift = state.arrays, float(state.arrays["lift"][which, k])

@@ -13,7 +13,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import pdprox as dual_sums
 from streammargin.kernels import prox_newton as kernel
 from streammargin.kernels.quadratic import minimise_quadratic
-from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers import row_store as store
+from streammargin.solvers.base import PassReport, Problem, Share, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.descent import smooth
@@ -93,6 +94,10 @@ class Method(Solver):
             "fall": Array((K,)),
             "steps": Array((K,), np.int64),
             "zeros": Array((K, width), bool),
+            "due": Array((K,), bool),
+            "theta": Array((K, width)),
+            "ended": Number(False),
+            "part": Number(0),
             "seen": Number(0),
             "chunks": Number(0),
             "the matrix of a step, and another of the columns that are not 0": Room(8 * width * (2 * width + 16)),
@@ -101,8 +106,8 @@ class Method(Solver):
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.options.get("C_path") else 0
 
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
-        self.run_block(problem, state, np.arange(problem.count), block, first)
+    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> Share:
+        return self.run_block(problem, state, np.arange(problem.count), block, first)
 
     def wakes(self, problem: Problem, state: State) -> float:
         found = [self._feasible(problem, state, k)[0] for k in range(problem.count)]
@@ -119,11 +124,11 @@ class Method(Solver):
 
     def begin_pass(self, problem: Problem, state: State, number: int) -> None:
         super().begin_pass(problem, state, number)
-        state.numbers.update(seen=0, chunks=0)
+        state.numbers.update(seen=0, chunks=0, part=0, ended=False)
         for name in ("pull", "H", "sums", "duals", "wrong"):
             state.arrays[name][:] = 0
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         a, steepest = state.arrays, 0.0
         softness = a["softness"]
         if state.numbers["pass"] <= 1:
@@ -134,34 +139,54 @@ class Method(Solver):
             softness = np.zeros(problem.count)
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][k] = a["best"][k]
-        state.numbers["seen"] += block.rows()
-        state.numbers["chunks"] += math.ceil(block.rows() / kernel.CHUNK)
+        work = problem.count * (store.LOOK + (problem.features + 1) / 2)
+        start, stop = store.next_rows(state, block, work)
+        state.numbers["seen"] += stop - start
+        state.numbers["chunks"] += math.ceil((stop - start) / kernel.CHUNK)
         kernel.prox_newton_sums(
-            block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"], blur(a["w"]),
-            softness, steepest, a["centres"], a["alpha"], a["pull"], a["H"], a["sums"], a["duals"], a["wrong"],
+            store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, problem.trials,
+            active, a["w"], blur(a["w"]), softness, steepest, a["centres"], a["alpha"], a["pull"], a["H"], a["sums"],
+            a["duals"], a["wrong"],
         )  # fmt: skip
+        return stop / block.rows() if stop < block.rows() else None
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
+    def leave_out(self, problem: Problem, state: State) -> None:
+        state.arrays["due"][:] = False
+
+    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
         a, K = state.arrays, problem.count
         mistakes = int(a["sums"][:, kernel.MISTAKES].sum())
         if state.numbers["seen"] < problem.rows:  # broken off: it proves nothing
             return PassReport(np.full(K, math.inf), mistakes, best_figures(problem, state))
-        found: list[Candidate | None] = [None] * K
-        dual, thetas = np.full(K, -math.inf), np.zeros_like(a["w"])
-        total: dict[int, Sums] = {}
-        for k in active:
-            losses, missed, rounding = a["sums"][k, : kernel.GAP].tolist()
-            found[k] = problem.objective.weighed(a["w"][k], losses, rounding, missed)
-            thetas[k], total[k] = self._feasible(problem, state, k)
-            dual[k] = problem.objective.bounds(thetas[k], total[k])[0]
-        keep_bounds(state, dual, np.full(K, math.inf))
-        keep_weights(problem, state, a["w"].copy(), found)
-        for k in active:
-            self._go_on(problem, state, k, found[k].primal - dual[k], thetas[k])
-            self._find_zeros(problem, state, k, thetas[k], total[k], float(dual[k]))
+        if not state.numbers["ended"]:
+            state.numbers["ended"] = True
+            self._judge(problem, state, active)
+        if a["due"].any():
+            k = int(np.argmax(a["due"]))
+            self._step(problem, state, k, a["theta"][k] if state.numbers["pass"] == 1 else a["pull"][k].sum(axis=0))
+            if state.numbers["pass"] == 1:  # of another function: whether it was too long cannot be told
+                a["steps"][k] = 0
+            a["due"][k] = False
+            return 1.0 - float(a["due"].sum()) / K
         figures = best_figures(problem, state)
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         return PassReport(estimate, mistakes, figures, a["wrong"].copy() if problem.per_trial > 1 else None)
+
+    def _judge(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """What the pass proves, and which problems make a step."""
+        a, K = state.arrays, problem.count
+        found: list[Candidate | None] = [None] * K
+        dual, total = np.full(K, -math.inf), dict[int, Sums]()
+        for k in active:
+            losses, missed, rounding = a["sums"][k, : kernel.GAP].tolist()
+            found[k] = problem.objective.weighed(a["w"][k], losses, rounding, missed)
+            a["theta"][k], total[k] = self._feasible(problem, state, k)
+            dual[k] = problem.objective.bounds(a["theta"][k], total[k])[0]
+        keep_bounds(state, dual, np.full(K, math.inf))
+        keep_weights(problem, state, a["w"].copy(), found)
+        for k in active:
+            a["due"][k] = self._go_on(problem, state, k, found[k].primal - dual[k], a["theta"][k])
+            self._find_zeros(problem, state, k, a["theta"][k], total[k], float(dual[k]))
 
     @staticmethod
     def _feasible(problem: Problem, state: State, k: int) -> tuple[np.ndarray, Sums]:
@@ -174,8 +199,11 @@ class Method(Solver):
             sides.append(Sums(0.0, dual, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=added))
         return problem.objective.balanced(state.arrays["pull"][k], sides)
 
-    def _go_on(self, problem: Problem, state: State, k: int, apart: float, theta: np.ndarray) -> None:
-        """The next weights of problem k, or the next centres; apart: of its objective and the bound of its duals."""
+    def _go_on(self, problem: Problem, state: State, k: int, apart: float, theta: np.ndarray) -> bool:
+        """A shorter step of problem k, or its next centres; apart: of its objective and the bound of its duals.
+
+        Returns whether a new step is due instead.
+        """
         a = state.arrays
         gap = float(a["sums"][k, kernel.GAP])
         if state.numbers["pass"] == 1:
@@ -184,9 +212,7 @@ class Method(Solver):
                 np.isfinite(theta).all() and np.isfinite(a["H"][k]).all() and (a["scale"][k] > 0.0)[theta != 0.0].all()
             ):
                 raise DataError(TOO_FAR)
-            self._step(problem, state, k, theta)
-            a["steps"][k] = 0  # of another function: whether it was too long cannot be told
-            return
+            return True
         moved = float(a["duals"][k, :, dual_sums.MOVED].sum())
         height = problem.objective.regulariser(a["w"][k]) + float(a["sums"][k, kernel.LOSSES]) - gap - 0.5 * moved
         blurred = ROUNDING * abs(height)
@@ -198,14 +224,14 @@ class Method(Solver):
                 a["fall"][k] *= part
                 a["w"][k] = a["before"][k] + a["way"][k]
                 a["damping"][k] *= 4.0
-                return
+                return False
             a["damping"][k] = max(0.25 * a["damping"][k], LEAST_DAMPING)
         a["height"][k] = height
         near = apart - gap < 0.5 * gap or a["steps"][k] >= MOST
         if a["softness"][k] > 0.0 and near:
             self._move_centres(state, k)
-        else:
-            self._step(problem, state, k, a["pull"][k].sum(axis=0))
+            return False
+        return True
 
     def _find_zeros(self, problem: Problem, state: State, k: int, theta: np.ndarray, sums: Sums, dual: float) -> None:
         """Of a loss that bends everywhere; `scale` is what its rows bend by at most, less what the softness takes."""

@@ -7,16 +7,38 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streammargin.kernels.copies import copy_spans
-from streammargin.solvers.state import Kept
+from streammargin.solvers.base import UNIT
+from streammargin.solvers.state import Kept, State
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
 SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
+LOOK = 2  # multiplications for each value of a row that is looked at
+UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple, as kernels add them up in chunks, or few
 FILLED = 0.9  # at least, of the place where rows stood that others take the place of
 
 
 def room(left: int, buffers: int, everything: int) -> int:
     """Bytes for rows kept, of those that vectors leave: what buffers want at least is theirs."""
     return max(0, min(int(SHARE * left), left - buffers, everything))
+
+
+def part(block: Block, start: int, stop: int) -> Block:
+    """These rows of the block, in place."""
+    if isinstance(block, DenseBlock):
+        return block._replace(X=block.X[start:stop])
+    return block._replace(indptr=block.indptr[start : stop + 1])
+
+
+def next_rows(state: State, block: Block, work: float) -> tuple[int, int]:
+    """The rows of a block, from `part` of the state on, that the next unit takes; `part` is 0 after the last.
+
+    work: multiplications for each value of a row.
+    """
+    start, each = int(state.numbers["part"]), work * values_of(block).size / block.rows()
+    rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
+    stop = min(block.rows(), start + (rows // UNIT_ROWS * UNIT_ROWS or rows))
+    state.numbers["part"] = stop % block.rows()
+    return start, stop
 
 
 def keep(block: Block, first: int, ids: np.ndarray) -> Kept:

@@ -8,7 +8,8 @@ from streammargin.kernels.columns import sparse_shares
 from streammargin.kernels.newton import middle_centres
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Problem
-from streammargin.solvers.descent import Proximal, smooth, solve
+from streammargin.solvers.descent import Proximal, leave, smooth, solve, under_way
+from streammargin.solvers.state import State
 from streammargin.specs.blocks import Block, CSRBlock
 from streammargin.specs.rows import Labels, numbered_from
 
@@ -74,19 +75,25 @@ def _chances(problem: Problem, block: CSRBlock, size: int) -> np.ndarray:
     return np.minimum(1.0, 0.5 * size * (there / max(1.0, there.sum()) + parts / max(1.0, parts.sum())))
 
 
-def set_out(problem: Problem, rows: Block, labels: Labels, k: int, w: np.ndarray, alpha: np.ndarray) -> float:
-    """Weights w (d+1,) of problem k from a sample, and centres alpha (n,) of all rows; both are written.
+def set_out(
+    problem: Problem, rows: Block, labels: Labels, k: int, w: np.ndarray, alpha: np.ndarray, state: State
+) -> float | None:
+    """Weights w (d+1,) of problem k from a sample, and centres alpha (n,) of all rows; both are written, in units.
 
-    Returns what the softness is multiplied with. The centres are in the middle of what the duals may be: those of all
-    rows are half as far from there as from an end. Of nearly separable rows at a large C the duals stay far below the
-    caps, and so should the centres and the steps. Smooth losses have no centres.
+    Returns what the softness is multiplied with, None until all units are made. The centres are in the middle of what
+    the duals may be: those of all rows are half as far from there as from an end. Of nearly separable rows at a large C
+    the duals stay far below the caps, and so should the centres and the steps. Smooth losses have no centres.
     """
     labels = labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
     whole = rows.rows() == problem.rows
-    duals = np.zeros(rows.rows())
     part = 0.5 * problem.tol if whole else GAP
-    proximal = Proximal(0.0 if smooth(problem.loss) else SOFTNESS)
-    solve([(numbered_from(0), rows)], labels, problem.loss, proximal, duals, w, np.zeros_like(w), 0.0, part)
+    proximal = under_way(state, rows.rows())
+    duals = np.zeros(rows.rows()) if proximal is None else state.arrays["centres"]
+    proximal = proximal or Proximal(0.0 if smooth(problem.loss) else SOFTNESS)
+    done = solve([(numbered_from(0), rows)], labels, problem.loss, proximal, duals, w, np.zeros_like(w), 0.0, part)
+    leave(state, proximal, duals, done)
+    if not done:
+        return None
     if smooth(problem.loss):
         return 1.0
     caps = np.where(labels.codes >= 0, labels.caps[0, labels.codes] * labels.weights, 0.0)

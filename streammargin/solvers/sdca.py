@@ -8,7 +8,7 @@ from streammargin.kernels import sdca as kernel
 from streammargin.kernels.duals import dual_sums, total
 from streammargin.kernels.vectors import square
 from streammargin.solvers import restless, slow_constant
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, Problem, Share, State
 from streammargin.solvers.dual_ascent import NUMBERS, DualAscent
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.state import Array, Layout, Number
@@ -113,9 +113,9 @@ class Method(DualAscent):
         images = state.arrays["theta"].astype(np.float64)
         return np.stack([mirror(slow_constant.seen(state, k, image)) for k, image in enumerate(images)])
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        self.settle_kept(problem, state, active)
-        super().begin_certificate(problem, state, active)
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+        share = self.settle_kept(problem, state, active)
+        return super().begin_certificate(problem, state, active) if share is None else share
 
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         # float32 weights are certified as they are, by sums in float64

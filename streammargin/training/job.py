@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import streammargin
-from streammargin.answers.linear import LinearAnswer
 from streammargin.data.base import Source
 from streammargin.data.groups import column_groups
 from streammargin.data.names import check_same
@@ -43,7 +42,7 @@ from streammargin.driver.setup import (
     make_target,
 )
 from streammargin.driver.slots import written_by
-from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, predicted
+from streammargin.driver.validate import ClassValidator, NumberValidator, Predictions, Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart
 from streammargin.model.linear import LinearModel
@@ -87,8 +86,7 @@ def train_rows(
         if checkpoint is not None:
             checkpoint.finish(training)
         seconds = time.perf_counter() - started
-        unpredicted = job.unpredicted(outcome, training.reader)
-    result = job.result(outcome, seconds, history, unpredicted)
+    result = job.result(outcome, seconds, history)
     result.resumable = checkpoint is not None and checkpoint.written and outcome.reason in ("signal", "seconds")
     return result
 
@@ -190,7 +188,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
                 return method.scratch(fitted, m, size, rows.sparse)
 
             counted = method.memory(fitted) + others
-            return make_plan(rows, budget, counted, scratch, method.together)
+            return make_plan(rows, budget, counted, scratch, method.together, fitted.count)
 
         inside, outside = replace(problem, resident=True), replace(problem, resident=False)
         with suppress(UsageError):
@@ -445,47 +443,27 @@ class Job:
         path = None
         if options.C_path is not None:
             path = Path(self.problem, self.costs[0], options.C_path, options.costs or ())
+        predictions = None
+        if self.target.rest is None and not self.problem.targets.size:
+            classes = len(self.target.classes)
+            predictions = Predictions(self.problem, classes, reader, self.validator, self.column)
         return Run(
             self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
             publish=bool(history.listeners), midway=options.midway, scaling=self.scaling, path=path,
-            watched=self.watched,
+            watched=self.watched, predictions=predictions,
         )  # fmt: skip
 
-    def _chosen(self, outcome: Outcome) -> tuple[int, slice]:
-        """The number of the value of C that did best, and its problems."""
-        trial, size = _best(self.problem, outcome), self.problem.per_trial
-        return trial, slice(trial * size, (trial + 1) * size)
-
-    def unpredicted(self, outcome: Outcome, reader: BlockReader) -> list[str] | None:
-        """The classes that the model never predicts: of the held-out rows where others are not in memory, or of all.
-
-        None where that is not known. Nothing is looked at while the mistakes are fewer than the rows of any class, and
-        rows out of core are read until each class was predicted: a block mostly, all of them where one is not.
-        """
-        problem, trial, chosen = self.problem, *self._chosen(outcome)
-        mistakes = self._certificate(outcome, trial)["mistakes"]
-        if mistakes is None or self.target.rest is not None:
+    def unpredicted(self, outcome: Outcome) -> list[str] | None:
+        """The classes that the model never predicts; None where that is not known."""
+        if outcome.predicted is None:
             return None
-        there = class_mass(problem.codes, problem.weights, len(self.target.classes), rows=True)
-        if mistakes < there[there > 0].min():
-            return []
-        codes, seen = problem.codes, None
-        if not self.plan.resident and outcome.reason == "seconds":
-            return None  # there is no time to look
-        if not self.plan.resident and self.validator is not None:
-            reader, codes = self.validator.reader, self.validator.codes
-            seen = None if self.validator.seen is None else self.validator.seen[trial]  # by the last errors
-        if seen is None:
-            answer = LinearAnswer(outcome.w[chosen], self.column)
-            if outcome.midway is not None:
-                answer = LinearAnswer(np.column_stack([answer.w[:, :-1], outcome.midway[chosen]]), 1.0)
-            seen = predicted(reader, answer, codes)
-        return [str(label) for label in self.target.classes[(there > 0) & ~seen].tolist()]
+        there = class_mass(self.problem.codes, self.problem.weights, len(self.target.classes), rows=True)
+        return [str(label) for label in self.target.classes[(there > 0) & ~outcome.predicted].tolist()]
 
-    def result(self, outcome: Outcome, seconds: float, history: History, unpredicted: list[str] | None) -> TrainResult:
+    def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
         """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
         problem, target, costs = self.problem, self.target, self.costs
-        trial, chosen = self._chosen(outcome)
+        trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
@@ -514,12 +492,12 @@ class Job:
             "trials": outcome.path or (self._trials(certificates) if len(costs) > 1 and outcome.figures else None),
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
-            "smallest_margin": outcome.smallest_margin, "never_predicted": unpredicted,
+            "smallest_margin": outcome.smallest_margin, "never_predicted": self.unpredicted(outcome),
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
             model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end,
-            better=self.better,
+            better=self.better, ranges=outcome.ranges,
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, Any]:
@@ -558,12 +536,3 @@ class Job:
             {"C": C, **{name: certificate[name] for name in names}}
             for C, certificate in zip(self.costs, certificates, strict=True)
         ]
-
-
-def _best(problem: Problem, outcome: Outcome) -> int:
-    """The value of C with the smallest held-out error, the smallest such C; its number."""
-    errors = outcome.valid_errors
-    if outcome.figures is None or errors is None or problem.trials == 1:
-        return 0
-    cost = problem.caps[:: problem.per_trial].max(axis=1)
-    return int(np.lexsort((cost, errors))[0])

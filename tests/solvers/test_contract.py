@@ -16,6 +16,7 @@ from streammargin.driver import snapshot
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import DONE
 from streammargin.driver.scaling import Scaling
+from streammargin.solvers import base, descent, dual_ascent, row_store
 from streammargin.solvers.base import Solver
 from streammargin.solvers.registry import names
 from streammargin.specs.blocks import values_of
@@ -82,7 +83,13 @@ def trained(monkeypatch):
         def looped(run, between):
             ran.append(run)
             begin = run.solver.begin_certificate
-            run.solver.begin_certificate = lambda *given: (sweeps.append(1), begin(*given))
+
+            def counted(*given):
+                share = begin(*given)
+                sweeps.extend([1] if share is None else [])
+                return share
+
+            run.solver.begin_certificate = counted
             with np.errstate(all="ignore"):
                 return (loop or to_the_end)(run).outcome()
 
@@ -159,9 +166,16 @@ def bits(result):
     return result.model.coef_.tobytes(), result.model.intercept_.tobytes(), json.dumps(events)
 
 
+@pytest.fixture
+def small_units(monkeypatch):
+    """What takes half a second else is many units."""
+    for module in (base, descent, dual_ascent, row_store, driver):
+        monkeypatch.setattr(module, "UNIT", 3e3)
+
+
 @every_way
 @pytest.mark.parametrize("form", ["dense", "csr"])
-def test_a_training_that_is_saved_and_loaded_after_every_block_ends_in_the_same_bits(trained, way, form):
+def test_a_training_that_is_saved_and_loaded_after_every_unit_ends_in_the_same_bits(trained, way, form, small_units):
     """In fresh objects each time, so that nothing can lie anywhere else."""
     phases = []
 
@@ -179,6 +193,26 @@ def test_a_training_that_is_saved_and_loaded_after_every_block_ends_in_the_same_
     assert len(set(phases)) > 1
 
 
+@every_way
+@pytest.mark.parametrize("reason", ["signal", "seconds"])
+def test_a_training_may_end_after_any_unit(trained, way, reason, small_units):
+    """What is proven then is true: it agrees with all that was proven before, and is of the weights that are left."""
+    units = []
+    whole = trained(way, "dense", lambda run: [units.append(1) for _ in steps(run)] and run)
+    for number in sorted({0, 1, 2, *np.linspace(3, len(units) - 1, 9).astype(int).tolist()}):
+
+        def stopped(run, number=number):
+            made = 0
+            while run.progress.phase != DONE:
+                run.advance(run.met() if made != number else reason)
+                made += 1
+            return run
+
+        result = trained(way, "dense", stopped)
+        assert np.isfinite(result.model.coef_).all() and result.reason
+        assert_they_agree([whole, result])
+
+
 def fresh(run):
     """A run that has not begun, of the same problem and plan."""
     run.history.restore({"events": [], "stride": 1, "seen": 0})
@@ -192,7 +226,7 @@ def fresh(run):
     reader = BlockReader(source, reader.bounds, reader.buffer_count)
     return driver.Run(
         run.problem, type(run.solver)(), reader, run.column, run.limits, run.costs, run.validator, run.history,
-        midway=run.bias is not None, scaling=scaling,
+        midway=run.bias is not None, scaling=scaling, predictions=run.predictions,
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def test_arrays_of_a_damaged_checkpoint_are_refused():
         "filled": np.array([[1, 4, 5, 0]]), "kept rows": np.array([[0, 0, 0, 1, 0, 0]], np.int32),
         "kept values": np.zeros((1, 6), np.float32), "off": np.ones(1),
     }  # fmt: skip
-    assert kept_columns.fits(problem, penalty, State(whole))
+    assert kept_columns.fits(problem, penalty, State(whole), [0])
     for name, wrong in [
         ("stored", whole["stored"][:, :2]), ("stored", whole["stored"] + 1), ("stored", -whole["stored"]),
         ("chosen", whole["chosen"][:, :2]), ("chosen", ~whole["chosen"]), ("others", np.zeros((1, 2))),
@@ -109,4 +109,4 @@ def test_arrays_of_a_damaged_checkpoint_are_refused():
         ("kept rows", whole["kept rows"] + 2), ("kept rows", whole["kept rows"] - 1),
         ("kept values", whole["kept values"][:, :5]),
     ]:  # fmt: skip
-        assert not kept_columns.fits(problem, penalty, State(whole | {name: wrong})), name
+        assert not kept_columns.fits(problem, penalty, State(whole | {name: wrong}), [0]), name

@@ -1,0 +1,35 @@
+"""A training that gets nowhere says so once a minute: it goes on, and whoever waits may not want to."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from streammargin.solvers.figures import Figures
+
+EVERY = 60.0  # seconds
+PART = 0.99  # what the gap or the objective is to fall to
+
+
+class Gain:
+    """The smallest gap and objective so far, and when they fell last. Telling alone depends on it."""
+
+    def __init__(self) -> None:
+        self.gap = self.primal = math.inf
+        self._fell = self._told = time.monotonic()
+
+    def remark(self, estimate: float | None, figures: list[Figures]) -> str | None:
+        """What to say after a pass, options marked (see wording.py); None mostly."""
+        now, gaps = time.monotonic(), [f.margin_gap if f.gap is None else f.gap for f in figures]
+        gap = max([math.inf if one is None else one for one in gaps], default=math.inf)
+        gap = min(gap, math.inf if estimate is None else estimate)
+        primal = sum(f.primal for f in figures) if figures else math.inf
+        if gap < PART * self.gap or primal < PART * self.primal:
+            self.gap, self.primal = min(gap, self.gap), min(primal, self.primal)
+            self._fell = self._told = now
+        if now - self._told < EVERY:
+            return None
+        self._told = now
+        minutes = int((now - self._fell) / 60.0)
+        known = "no gap is known yet" if math.isinf(self.gap) else f"the gap is still about {self.gap:.1e}"
+        return f"no gain for {minutes} min: {known}; the training goes on"

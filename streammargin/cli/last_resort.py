@@ -26,8 +26,8 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 30.0  # seconds for a call of a library to return
+COMPUTING_PATIENCE = 300.0  # for one that computes: a step of one class may take long, and then returns
 CARRIER = int(getattr(signal, "SIGIO", 0))  # 29 on Linux, 23 on macOS: seconds until the alarm
-# these compute for as long as a pass takes, and return
 COMPUTING = ("streammargin.solvers", "streammargin.answers", "streammargin.kernels", "numba", "llvmlite")
 
 
@@ -65,22 +65,23 @@ def _watch(pipe: int, numbers: Collection[int], again: float, end: Callable[[int
         number = os.read(pipe, 1)[0]
         if number not in numbers:
             continue
-        since, before = time.monotonic(), _place(main)
-        while time.monotonic() - since < PATIENCE:
+        since, (before, patience) = time.monotonic(), _place(main)
+        while time.monotonic() - since < (PATIENCE if before is None else patience):
             signal.alarm(0)  # this thread runs, so that the alarm is not needed
             if _written(pipe, 0.1) and os.read(pipe, 1)[0] in numbers and time.monotonic() - since > again:
                 end(number)
-            before = before if before == _place(main) else None
+            before = before if before == _place(main)[0] else None
         if before is not None:
             end(number)
 
 
-def _place(thread: int) -> Any:
-    """Where a thread is; None where it computes, or is no more."""
+def _place(thread: int) -> tuple[Any, float]:
+    """Where a thread is, None where it is no more, and how long it may stay there."""
     frame = sys._current_frames().get(thread)
-    if frame is None or str(frame.f_globals.get("__name__")).startswith(COMPUTING):
-        return None
-    return id(frame), frame.f_lasti
+    if frame is None:
+        return None, PATIENCE
+    computes = str(frame.f_globals.get("__name__")).startswith(COMPUTING)
+    return (id(frame), frame.f_lasti), COMPUTING_PATIENCE if computes else PATIENCE
 
 
 def _written(pipe: int, seconds: float) -> bool:

@@ -8,6 +8,7 @@ from streammargin.specs.penalties.lp import LpSquare
 MOST_COLUMNS = 4000  # of a matrix of second derivatives
 # coordinate ascent is given so many multiplications for each value stored; second-order steps factor so many matrices
 WORTH, STEPS = 20_000, 20
+SUMMED = 100_000  # multiplications for each value stored that the sums of the matrices of all classes may take
 
 
 def candidates(problem: Problem) -> list[str]:
@@ -62,7 +63,11 @@ def _tall_numbers(problem: Problem) -> bool:
 
 
 def _few_columns(problem: Problem) -> bool:
-    """Whether a d x d matrix costs no more than the passes that coordinate ascent would take without it."""
+    """Whether a d x d matrix costs no more than the passes that coordinate ascent would take without it.
+
+    Each class has one of its own, which is summed over all rows, while a read serves all classes.
+    """
     width = problem.features + 1
-    passes = WORTH * max(problem.entries, problem.rows)
-    return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= passes
+    values = max(problem.entries, problem.rows)
+    sums = STEPS * values * width / 4 * problem.per_trial
+    return width <= MOST_COLUMNS and STEPS * width**3 / 3 <= WORTH * values and sums <= SUMMED * values

@@ -15,6 +15,7 @@ import sys
 import streammargin.cli.last_resort as last_resort
 from streammargin.cli.entry import guarded
 last_resort.PATIENCE, last_resort.CARRIER = float(sys.argv[1]), int(sys.argv[2])
+last_resort.COMPUTING_PATIENCE = float(sys.argv[3])
 def work():
     print("at work", flush=True)
     HANG
@@ -26,8 +27,8 @@ LOOSE, HELD = "import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1
 
 
 @contextlib.contextmanager
-def started(hang, patience=2.0, carrier=5):
-    command = [sys.executable, "-c", COMMAND.replace("HANG", hang), str(patience), str(carrier)]
+def started(hang, patience=2.0, carrier=5, enough=600.0):
+    command = [sys.executable, "-c", COMMAND.replace("HANG", hang), str(patience), str(carrier), str(enough)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         time.sleep(0.5)
@@ -77,14 +78,24 @@ def test_a_damaged_heap_of_texts(tmp_path, what):
         assert process.wait(60) in (143, -signal.SIGALRM, -signal.SIGSEGV, 74)  # another HDF5 may see the damage
 
 
-def test_what_computes_is_left_to_finish():
-    """A pass over rows in memory may take minutes; the handler is run after it."""
-    hang = (
+def computing(rounds):
+    """A unit of a solver that takes so many rounds."""
+    return (
         "sys.modules['streammargin.solvers.long'] = module = type(sys)('streammargin.solvers.long'); "
-        'exec(\'import hashlib\\ndef compute(): hashlib.pbkdf2_hmac("sha256", b"", b"", 12_000_000)\', '
+        f'exec(\'import hashlib\\ndef compute(): hashlib.pbkdf2_hmac("sha256", b"", b"", {rounds})\', '
         "module.__dict__); module.compute()"
     )
-    with started(hang, patience=0.2) as process:
+
+
+def test_what_computes_is_ended_where_it_never_comes_back():
+    with started(computing("2**31 - 1"), patience=0.2, enough=2.0) as process:
+        process.terminate()
+        assert process.wait(60) == 143 and process.stderr.read() == "streammargin: terminated\n"
+
+
+def test_what_computes_is_left_to_finish():
+    """A step of one class may take long; the handler is run after it."""
+    with started(computing("12_000_000"), patience=0.2) as process:
         begun = time.monotonic()
         process.terminate()
         assert process.wait(120) == 143 and time.monotonic() - begun > 1.0

@@ -20,6 +20,32 @@ from streammargin.specs.penalties.norms import L1, LInf
         ({"p": 1.5}, ["asdca"]),
         ({"caps": np.ones((1, 2))}, ["newton", "ascent", "sdca"]),
         ({"caps": np.ones((1, 2)), "features": 10_000}, ["ascent", "sdca"]),
+        (
+            {"caps": np.ones((100, 2)), "positive": np.arange(100), "features": 512, "entries": 10**8},
+            ["ascent", "sdca"],
+        ),
+        (
+            {"caps": np.ones((100, 2)), "positive": np.arange(100), "features": 64, "entries": 10**8},
+            ["newton", "ascent", "sdca"],
+        ),
+        (
+            {"caps": np.ones((10, 2)), "positive": np.arange(10), "features": 784, "entries": 10**8},
+            ["newton", "ascent", "sdca"],
+        ),
+        (
+            {"caps": np.ones((100, 2)), "positive": np.arange(100), "features": 512, "entries": 10**8, "penalty": L1()},
+            ["pdprox"],
+        ),
+        (
+            {
+                "caps": np.ones((100, 2)),
+                "positive": np.zeros(100, int),
+                "trials": 100,
+                "features": 512,
+                "entries": 10**8,
+            },
+            ["newton", "ascent", "sdca"],
+        ),
         ({"caps": np.ones((1, 2)), "p": 1.5}, ["ascent", "sdca"]),
         ({"joint": True}, ["dual-momentum"]),
         ({"targets": np.ones(60)}, ["sdca"]),

@@ -13,6 +13,7 @@ from streammargin.errors import UsageError
 from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
 from streammargin.result import TrainResult, remarks
+from streammargin.sinks.console import watched
 from streammargin.training.job import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
@@ -60,6 +61,7 @@ def train(
     schedule: str | None = None,
     stochastic: bool | None = None,
     valid: Any = None,
+    verbose: bool = False,
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
 ) -> TrainResult:
@@ -75,6 +77,7 @@ def train(
         Rows (n, d); y and sample_weight beside arrays are arrays (n,), s_i >= 0. Names of columns, of a frame or in a
         file, are kept by the model, which finds its columns by them.
     {options}
+    verbose : whether the progress is shown on stderr, as in the shell; nothing is printed otherwise
     listeners : callables that take every event, a dict
     should_stop : called between blocks; anything but None ends the run with the model so far
 
@@ -96,7 +99,7 @@ def train(
     """
     given = locals()  # the one place that need not name every option again
     options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
-    history = History(_checked(listeners))
+    history = History([*_checked(listeners), *watched(verbose, options.max_seconds)])
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
     if is_stream(data):

@@ -11,7 +11,7 @@ ROOT = Path(streammargin.__file__).parent
 BASE = {"errors", "files", "json_values", "sizes", "wording", ""}  # leaves; "" is the package itself, for its version
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
-    "api": {"options", "data", "driver", "training", "result", "errors", "wording"},
+    "api": {"options", "data", "driver", "training", "result", "sinks", "errors", "wording"},
     "errors": {"wording"},
     "files": {"errors", "wording"},
     "json_values": set(),
@@ -29,7 +29,7 @@ ALLOWED = {  # by folder, and by single file
     "model": {"model", "answers", "data", "driver", "kernels", "specs"} | BASE,
     "sinks": {"sinks", "driver"} | BASE,
     "training": {"training", "options", "driver", "answers", "data", "solvers", "specs", "model", "result"} | BASE,
-    "estimators": {"estimators", "options", "driver", "data", "training", "model", "result"} | BASE,
+    "estimators": {"estimators", "options", "driver", "data", "training", "model", "result", "sinks"} | BASE,
     "cli": {"cli", "api", "options", "result", "data", "driver", "kernels", "model", "sinks", "solvers", "specs"}
     | {"verification"}
     | BASE,

@@ -22,6 +22,7 @@ from streammargin.model.linear import LinearModel
 from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
 from streammargin.result import TrainResult, remarks
+from streammargin.sinks.console import watched
 from streammargin.training.job import make_task, train_rows
 from streammargin.wording import Message, in_python
 
@@ -58,7 +59,8 @@ def _in_range() -> Iterator[None]:
         raise DataError(f"X, y or sample_weight hold a number that is no float: {error}") from error
 
 
-INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any")}  # of no constant column, and of a seed
+# of no constant column, of a seed, and of listeners
+INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any"), "verbose": (False, "bool")}
 
 
 def constructor(place: Where) -> Callable[..., None]:
@@ -85,7 +87,7 @@ def constructor(place: Where) -> Callable[..., None]:
 
 
 class Estimator(BaseEstimator):
-    """Its parameters are options of `streammargin.train`, but for fit_intercept and random_state."""
+    """Its parameters are options of `streammargin.train`, but for fit_intercept, random_state and verbose."""
 
     place: ClassVar[Where]  # which of the options are its parameters
     of_numbers: ClassVar[bool] = False  # what it predicts
@@ -155,7 +157,7 @@ class Estimator(BaseEstimator):
         if make_task(options).numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss of {kind}; {other} takes the loss {options.loss}")
-        result = train_rows(data, options, History(), None)
+        result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)
         self.n_features_in_ = result.model.coef_.shape[1]
         self.n_iter_ = result.passes
         self.certificate_ = result.certificate

@@ -45,6 +45,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         add a constant column of value `bias` (default 1)
     random_state : int, RandomState or None, default 0
         of whatever is drawn
+    verbose : bool, default False
+        show the progress on stderr
 
     Attributes
     ----------

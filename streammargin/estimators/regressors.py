@@ -71,6 +71,8 @@ class MarginRegressor(Regressor):
         solver can leave it free, and else about the constant that is best alone
     random_state : int, RandomState or None, default 0
         of whatever is drawn
+    verbose : bool, default False
+        show the progress on stderr
 
     Attributes
     ----------
@@ -104,6 +106,8 @@ class InterpolatingRegressor(Regressor):
         add a constant column of value `bias` (default 1), whose weight counts in the norm
     random_state : int, RandomState or None, default 0
         of whatever is drawn
+    verbose : bool, default False
+        show the progress on stderr
 
     Attributes
     ----------

@@ -55,6 +55,11 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Ite
         yield f"{one['C']:>10g}  {nonzeros}{gap:<13}  {errors[0]:<14}  {errors[1]:<14}{mark}".rstrip()
 
 
+def watched(verbose: bool, max_seconds: float | None) -> list[Console]:
+    """The listeners that show a training on stderr, where that is asked for."""
+    return [Console(max_seconds=max_seconds)] if verbose else []
+
+
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
@@ -80,6 +85,7 @@ class Console:
         self._valid = ""
         self._judged = "error"
         self._passes: list[tuple[float, float]] = []
+        self._read: tuple[str, int, list[float]] = ("", 0, [])  # phase, pass, and what its first step took
         self._params: dict[str, Any] = {}
         self._room = _LINES - _OTHERS  # lines of progress
         self._next = _EVERY
@@ -142,18 +148,30 @@ class Console:
             self._last = now
         return due
 
+    def _speed(self, event: dict[str, Any]) -> str:
+        """Of a read, from its first step on: that waits for what the others find done, and so says little of them."""
+        names = ("rows", "seconds", "bytes_read", "wait_seconds")
+        read, now = (event["phase"], event["pass"]), [event[name] for name in names]
+        if self._read[:2] != read or now[0] < self._read[2][0]:
+            self._read = (*read, now)
+        rows, seconds, size, waited = now
+        if event["block"] > 1 or event["block"] < event["blocks"]:
+            rows, seconds, size, waited = (value - first for value, first in zip(now, self._read[2], strict=True))
+        if not rows or seconds <= 0.0:
+            return ""
+        speed = f"{rows / seconds:,.0f} rows/s"
+        return f"{speed} {size / seconds / 1e6:.0f} MB/s, waiting {waited / seconds:.0%}" if size else speed
+
     def _on_progress(self, event: dict[str, Any]) -> None:
+        reading = event.get("reading", True)
+        speed = self._speed(event) if reading else ""
         if not self._due():
             return
-        seconds = max(event["seconds"], 1e-9)
-        speed = f"{event['rows'] / seconds:,.0f} rows/s"
-        if event["bytes_read"]:
-            speed += f" {event['bytes_read'] / seconds / 1e6:.0f} MB/s, waiting {event['wait_seconds'] / seconds:.0%}"
         done = event["block"] / event["blocks"]
         what = f"pass {event['pass']}" if event["phase"] == "pass" else event["phase"]
-        parts = [f"{what} {done:4.0%}", speed, *self._gaps(event["estimate"])]
-        parts += [text for text in (self._valid, self._left(event)) if text]
-        self._line("  ".join(parts), passing=True)
+        parts = [f"{what} {done:4.0%}" if reading else f"{what}, steps {done:4.0%}"]
+        parts += [speed, *self._gaps(event["estimate"]), self._valid, self._left(event)]
+        self._line("  ".join(part for part in parts if part), passing=True)
 
     def _gaps(self, estimate: float | None) -> list[str]:
         """What is believed, and what was proven last."""
@@ -170,7 +188,7 @@ class Console:
                 ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
                 guess = ahead - (time.monotonic() - t1)
         most = self._params.get("passes", math.inf)
-        if len(self._passes) >= _SLOPE or most <= _SLOPE:  # of many passes, the tolerance will spare most
+        if event["block"] and (len(self._passes) >= _SLOPE or most <= _SLOPE):  # of many, the tolerance spares most
             now = event["seconds"] * event["blocks"] / event["block"]
             times = [when for when, _ in self._passes]
             each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now

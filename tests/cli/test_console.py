@@ -18,11 +18,12 @@ def shown(columns, max_seconds, monkeypatch):
     leader, follower = pty.openpty()
     with open(follower, "w", encoding="utf-8") as stream:
         console = Console(stream=stream, max_seconds=max_seconds)
+        event = {"event": "progress", "phase": "pass", "pass": 3, "blocks": 2, "bytes_read": 0, "wait_seconds": 0.0,
+                 "estimate": 0.25, "elapsed": 1.0}  # fmt: skip
+        # what the first step took says nothing of the others
+        console({**event, "block": 0.4, "rows": 20, "seconds": 10.0})
         console._last = -1e9
-        console(
-            {"event": "progress", "phase": "pass", "pass": 3, "block": 1, "blocks": 2, "rows": 500, "seconds": 0.5,
-             "bytes_read": 0, "wait_seconds": 0.0, "estimate": 0.25, "elapsed": 1.0}
-        )  # fmt: skip
+        console({**event, "block": 1, "rows": 520, "seconds": 10.5})
         text = os.read(leader, 4096).decode()
     os.close(leader)
     assert text.startswith("\r\x1b[K")

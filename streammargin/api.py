@@ -14,7 +14,7 @@ from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
-from streammargin.training.job import train_rows
+from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
 

@@ -19,7 +19,7 @@ from streammargin.solvers.registry import SOLVERS, make_solver, names
 from streammargin.specs.losses import LOSSES, losses_with, make_loss
 from streammargin.specs.penalties import PENALTIES, make_penalty
 from streammargin.specs.penalties.base import Given
-from streammargin.training.job import PENALISE_BIAS
+from streammargin.training.problem import PENALISE_BIAS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

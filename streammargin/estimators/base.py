@@ -23,7 +23,8 @@ from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
-from streammargin.training.job import make_task, train_rows
+from streammargin.training.rows import train_rows
+from streammargin.training.task import make_task
 from streammargin.wording import Message, in_python
 
 try:

@@ -108,7 +108,7 @@ def trained(monkeypatch):
         if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
             monkeypatch.setattr("streammargin.solvers.column_steps.EASY", -1)
             monkeypatch.setattr("streammargin.solvers.interior.OUTER", 0.0)
-        monkeypatch.setattr("streammargin.training.job.run", looped)
+        monkeypatch.setattr("streammargin.training.rows.run", looped)
         result = sm.train(source, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
         result.ran, result.source, result.sweeps = ran[0], source, len(sweeps)
         return result

@@ -1,0 +1,203 @@
+"""From options and data to a job: opens the rows, reads the labels, chooses a method and plans the reading."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.data.names import check_same
+from streammargin.data.open import opened
+from streammargin.data.scaled import ScaledSource
+from streammargin.data.thinned import thinned
+from streammargin.data.watched import WatchedSource
+from streammargin.driver.choose import choose
+from streammargin.driver.plan import Plan, column_names, make_plan
+from streammargin.driver.scaling import VECTORS, Scaling
+from streammargin.driver.setup import Target, encode, make_numbers
+from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
+from streammargin.errors import DataError, UsageError
+from streammargin.options.table import Options
+from streammargin.sizes import parse_size
+from streammargin.solvers.auto import candidates, reason
+from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
+from streammargin.specs.losses import make_loss
+from streammargin.training.job import Job
+from streammargin.training.problem import make_objective, make_problem
+from streammargin.training.task import Task, make_task
+
+LOG = logging.getLogger("streammargin")
+
+
+def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = math.inf) -> Job:
+    """Open the rows, read the labels and plan the reading; the stack closes what was opened.
+
+    least_tol: of the training before it was resumed (see `Problem`).
+    """
+    task = make_task(options)
+    budget = parse_size(options.memory)
+    stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
+    source, watched = watch(stored, options)
+    target, asked = make_problem(source, task, options, budget)
+
+    # weights of the certificate event and the model are further copies of (K, d+1)
+    own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
+    own += 8 * ((3 + (options.C_path is not None)) * asked.count + 4) * (source.features + 1)
+    names = column_names(source, budget, own)
+    own += source.names_bytes()
+    held_out = None
+    if options.valid is not None:
+        held_out, more = watch(_held_out(stack, options, source, names, budget, own), options)
+        watched += more
+    working: Source = source
+    if options.scale != "none":
+        own += 8 * VECTORS * (source.features + 1)
+        working = ScaledSource(source, np.empty(0), np.empty(0))  # to plan with
+    asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
+
+    def problem_for(method: Solver) -> Problem:
+        return _problem_for(method, asked, task, options, source)
+
+    def fit(method: Solver, problem: Problem) -> tuple[Problem, Plan]:
+        return plan_of(working, method, problem, budget, own)
+
+    # before anything large is read or allocated
+    solvers = candidates(asked) if options.solver == AUTO else [options.solver]
+    if options.solver == AUTO:
+        check_served(solvers, options)
+    method, (problem, plan) = choose(solvers, problem_for, fit)
+    better = options.solver != AUTO and method.name != _first(candidates(asked), problem_for)
+    costs = task.costs if options.costs or task.numeric else [method.default_C]
+    left = budget - method.memory(problem) - own
+    scaling: Scaling | None = None
+    if options.scale != "none":
+        scaling = Scaling(source, options.scale, problem.codes, problem.weights, left)
+        working = scaling.scaled(source)
+    validator: Validator | None = None
+    if held_out is not None:
+        rows = held_out if scaling is None else scaling.scaled(held_out)
+        validator = _validator(rows, target, problem, left // 4)
+        own += validator.memory_bytes
+        # rows that a solver keeps make room for it
+        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+    if working is not source or validator is not None:
+        problem, plan = fit(method, problem)
+    if options.scale == "none":
+        slim = thinned(stored, budget - plan.memory_bytes)
+        if slim is not stored:
+            spare = max(0, problem.budget - slim.held_bytes())
+            fewer = replace(problem, entries=slim.nnz, sparse=True, budget=spare)
+            with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
+                problem, plan = plan_of(slim, method, fewer, budget, own)
+                source = working = slim
+    why = reason(problem, method.name) if options.solver == AUTO else None
+    if why is not None:
+        LOG.info("took %s", why)
+    return Job(
+        options, costs, options.column(costs), method, source, target, problem, working, scaling, validator, plan, why,
+        better, watched, names,
+    )  # fmt: skip
+
+
+def plan_of(rows: Source, method: Solver, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:
+    """The plan of reading these rows, and the problem that knows whether all of them are in memory by it.
+
+    others: bytes of the budget that are taken, beside the state of the method. Raises UsageError for a small budget.
+    """
+
+    def attempt(fitted: Problem) -> Plan:
+        def scratch(m: int, size: int) -> int:
+            return method.scratch(fitted, m, size, rows.sparse)
+
+        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.together)
+
+    inside, outside = replace(problem, resident=True), replace(problem, resident=False)
+    with suppress(UsageError):
+        plan = attempt(inside)
+        if plan.resident:
+            return inside, plan
+    return outside, attempt(outside)
+
+
+def _problem_for(method: Solver, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
+    """The problem as this method takes it: with its own loss and C, and a constant that it leaves free if it can."""
+    column = options.column(task.costs)
+    if task.from_constant and column and options.penalize_bias is None:
+        able = method.serves(make_objective(source, options, asked.p, free=True), True)
+        penalty = make_objective(source, options, asked.p, able)
+        return replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
+    if options.solver != AUTO or task.numeric:
+        return asked
+    loss = asked.loss if options.loss is not None else make_loss(method.default_loss, **options.of_the_loss())
+    caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
+    costs = asked.costs if options.costs else asked.costs * method.default_C
+    return replace(asked, loss=loss, caps=caps, costs=costs)
+
+
+def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
+    """What finds the errors on held-out rows, within a budget of bytes."""
+    if problem.targets.size:
+        _, targets = make_numbers(rows, np.empty(0))
+        return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
+    return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
+
+
+def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
+    """The source, watched where another process may go on with it, and a list of what is watched."""
+    if options.checkpoint is None:
+        return source, []
+    watched = WatchedSource(source)
+    return watched, [watched]
+
+
+def _first(names: Sequence[str], problem_for: Callable[[Solver], Problem]) -> str | None:
+    """The first of these solvers that serves its problem."""
+    for name in names:
+        method = make_solver(name)
+        with suppress(UsageError):
+            method.check(problem_for(method))
+            return name
+    return None
+
+
+def check_served(names: Sequence[str], options: Options) -> None:
+    """UsageError for an option of single solvers that none of those that `auto` stands for has."""
+    for option in options.of_the_solver():
+        if not any(option in make_solver(name).options for name in names):
+            *others, last = [name for name in SOLVERS if option in make_solver(name).options]
+            able = f"{', '.join(others)} and {last}" if others else last
+            raise UsageError(f"`{option}` is for {able}; name the one to take with `solver`, or leave it out")
+
+
+def _held_out(
+    stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
+) -> Source:  # fmt: skip
+    # labels in a file of their own are those of the rows of `source` alone
+    y = options.y
+    names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
+    held_out = stack.enter_context(opened(options.valid, x=options.x, y=names))
+    if held_out.features != source.features:
+        raise DataError(
+            f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "
+            "with streammargin-data convert and the same --features"
+        )
+    if options.scale == "std" and held_out.sparse and not source.sparse:
+        raise UsageError(
+            f"{held_out.name} is sparse, and `scale=std` centres the dense rows of {source.name}, as no sparse rows "
+            "can be; write both as dense or both as sparse rows, or use `scale=maxabs`"
+        )
+    if feature_names is not None:
+        others = column_names(held_out, budget, own)
+        if others is None:
+            text = f"{held_out.name} has no names of columns, as {source.name} has: they are taken by position"
+            LOG.warning(text, extra={"code": "columns"})
+        else:
+            check_same(feature_names, others, source.name, held_out.name)
+    return held_out

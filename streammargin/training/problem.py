@@ -1,0 +1,99 @@
+"""What is minimised: options and labels become a Problem."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.data.base import Source
+from streammargin.data.groups import column_groups
+from streammargin.data.scaled import ScaledSource
+from streammargin.driver.centre import centred, check_near
+from streammargin.driver.plan import check_read, spendable
+from streammargin.driver.setup import (
+    Target,
+    check_caps,
+    check_numbers,
+    check_weights,
+    class_factors,
+    class_mass,
+    make_numbers,
+    make_target,
+)
+from streammargin.errors import DataError
+from streammargin.options.table import Options
+from streammargin.solvers.base import Problem
+from streammargin.specs.norms import make_norm, resolve_p
+from streammargin.specs.penalties import make_penalty
+from streammargin.specs.penalties.base import Given, Penalty
+from streammargin.training.task import Task
+
+PENALISE_BIAS = ("lp", "l2")  # unless it is said otherwise
+
+
+def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
+    """One read of the labels: what is to be told apart, as K problems for each value of C."""
+    labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
+    check_read(source, budget, labels, "its labels alone")
+    weights = check_weights(source.sample_weight(), source)
+    p = resolve_p(options.norm, source.features)
+    column = options.column(task.costs)
+    penalised = options.penalty in PENALISE_BIAS if options.penalize_bias is None else options.penalize_bias
+    free = not penalised and column != 0.0
+    penalty = make_objective(source, options, p, free)
+    targets = np.empty(0)
+    if task.numeric:
+        target, targets = make_numbers(source, weights)
+        if math.inf in task.costs:
+            weights = np.empty(0)  # they say who is absent, no more
+        else:
+            check_numbers(targets, source.name)
+        if task.from_constant and column:  # a constant of 0 is left where it is
+            target = centred(target, targets, weights, task.loss)
+            check_near(target, targets, weights, source.name)
+    else:
+        target = make_target(source, options.positive, options.classes)
+    present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
+    if not task.numeric and np.count_nonzero(present) < 2:
+        raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
+    factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
+    check_caps(task.costs, factors, weights, source.rows)
+    per_trial = len(target.positive)
+    problem = Problem(
+        rows=source.rows,
+        features=source.features,
+        dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
+        loss=task.loss,
+        norm=penalty.norm or make_norm(p),
+        p=p,
+        costs=np.repeat(np.array(task.costs), per_trial),
+        penalty=penalty,
+        free=free,
+        codes=target.codes,
+        positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
+        caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
+        weights=weights,
+        trials=len(task.costs),
+        tol=options.tol,
+        seed=options.seed,
+        present=int(present.sum()),
+        joint=options.multiclass == "joint" and per_trial > 1,
+        options=options.of_the_solver(),
+        targets=targets,
+        budget=spendable(budget),
+        entries=source.nnz,
+        sparse=source.sparse,
+        largest_target=float(np.abs(targets).max(initial=0.0)),
+    )
+    return target, problem
+
+
+def make_objective(source: Source, options: Options, p: float, free: bool) -> Penalty:
+    """The penalty of all columns that it is of: of the constant one too, unless that is free."""
+    groups = options.groups
+    if groups is not None:
+        groups = column_groups(groups, source)
+        if not free:  # the constant is a group by itself
+            groups = np.append(groups, groups.max() + 1)
+    return make_penalty(options.penalty, Given(p, options.l1_ratio, groups))

@@ -110,10 +110,10 @@ class Saved:
         moved = self.coef * self.center
         through = problem["shift"] - moved.sum(axis=1)  # the offset of a score (K,) without a constant
         self.sizes = np.abs(self.intercept) + abs(problem["shift"]) + np.abs(moved).sum(axis=1)
-        self.constant = self.intercept - through
-        self.offset = through if self.kind == "midway" else self.intercept  # a bias midway was found after the proof
+        self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         of = arrays.get("groups", np.zeros(0, np.int64))
-        groups, w = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1]), self.coef / self.factor
+        groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column of factor 0 has no weight
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
         p, r = float(h["p"]), RATIO.get(h["penalty"], 1.0) if h["l1_ratio"] is None else h["l1_ratio"]
@@ -133,7 +133,7 @@ class Saved:
         return np.array([known.get(key(value), other) for value in values.tolist()], np.intp)[inverse]
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (m, K) of rows, and the size below which one of them has no sign."""
+        """Scores (m, K) of rows, a bias midway left out, as it came after the proof; and where they have no sign."""
         return X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
 
     def squares(self, X: Any) -> np.ndarray:

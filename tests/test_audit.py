@@ -10,7 +10,7 @@ def test_a_hundred_random_models_are_what_was_certified(capsys):
     found = audit.run(0, numbers)
     assert audit.report(0, numbers, found) == 0, capsys.readouterr().out
     outcomes = collections.Counter(one.outcome for one in found)
-    assert outcomes["converged"] >= 30 and outcomes["refused"] <= 40  # there was something to look at
+    assert outcomes["converged"] >= 20 and outcomes["refused"] <= 40  # there was something to look at
     assert len({one.solver for one in found if one.outcome != "refused"}) >= 12
 
 

@@ -165,6 +165,15 @@ def test_rows_on_the_edge_are_counted_apart(tmp_path):
         assert checks["  of which or more on the edge"].found == 2
 
 
+def test_a_column_that_scaling_leaves_out_has_no_weight(trained):
+    model, data = trained(np.column_stack([X, np.full(60, 7.0)]), y, scale="std")
+    loaded = sm.load_model(model)
+    assert loaded.coef_[0, -1] == 0.0
+    loaded.problem["factor"][-1] = 0.0
+    loaded.save(model, force=True)
+    assert disagreeing(verify(model, data)) == []
+
+
 def test_a_model_that_is_loaded_and_saved_again_can_be_verified(trained):
     model, data = trained(X, CLASSES, {}, penalty="group", groups=GROUPS, scale="std")
     sm.load_model(model).save(model, force=True)

@@ -15,7 +15,7 @@ from streammargin.options.kinds import Switch
 from streammargin.options.table import TABLE, Options, Where, options_for
 from streammargin.wording import in_python, in_shell
 
-HOOKS = {"data", "listeners", "should_stop"}  # of a call alone
+HOOKS = {"data", "verbose", "listeners", "should_stop"}  # of a call alone
 FILES = {"help", "data", "output", "log_json", "require_convergence", "force", "quiet", "verbose", "debug"}
 ESTIMATORS = [(sm.MarginClassifier, Where.CLASSIFIER), (sm.MarginRegressor, Where.REGRESSOR),
               (sm.InterpolatingRegressor, Where.INTERPOLATOR)]  # fmt: skip
@@ -48,7 +48,7 @@ def test_the_command_line_has_every_option_that_makes_sense_there():
 @pytest.mark.parametrize("estimator, place", ESTIMATORS, ids=lambda value: getattr(value, "__name__", ""))
 def test_the_estimators_have_every_option_that_makes_sense_for_them(estimator, place):
     expected = {line.name: line.default for line in options_for(place)}
-    assert estimator().get_params() == {**expected, "fit_intercept": True, "random_state": 0}
+    assert estimator().get_params() == {**expected, "fit_intercept": True, "random_state": 0, "verbose": False}
     for name in expected:
         assert f"\n    {name} : " in estimator.__doc__
     with pytest.raises(TypeError, match="margin"):

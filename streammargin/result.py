@@ -69,6 +69,7 @@ class TrainResult:
 
 SHOWN = 20  # labels in a message
 FAR = 10.0  # times the tolerance: passes alone will hardly bring a gap there
+LEAST = 1e-8  # no gap below this is far from any tolerance: sums of many rows are hardly more exact
 
 
 def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
@@ -111,7 +112,7 @@ def advice(result: TrainResult) -> str:
         return separated(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
-    far = gap is None or gap > FAR * asked["tol"]
+    far = gap is None or gap > FAR * max(asked["tol"], LEAST)
     others = ["use `solver=auto`"] if result.better else []
     if far and result.ranges is not None:  # which is no matter of C
         others.append(f"{result.ranges}; else")
@@ -119,10 +120,11 @@ def advice(result: TrainResult) -> str:
         others.append("take a smaller `C`")
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
+    near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
     if asked["tol"] == 0.0:
-        return f"{stopped}, and a gap of 0 is met by chance at most; raise `tol`"
+        near = "and a gap of 0 is met by chance at most"
     return (
-        f"{stopped}, {'far from' if far else 'near'} the tolerance {asked['tol']:g}; "
+        f"{stopped}, {near}; "
         f"{', '.join([*others, f'raise {limit}'])} or `tol`".replace("; else,", "; else")
     )
 

@@ -188,7 +188,7 @@ def test_values_of_dense_rows_that_are_not_finite(kind, value, what):
         ((X[:, :0], Y), {}, "X has 30 rows and 0 columns"),
         ((X.astype(complex), Y), {}, "X holds values of type complex128; rows must be real numbers"),
         ((X.astype(str), Y), {}, "X holds values of type <U"),
-        ((np.ma.masked_equal(X, X[3, 3]), Y), {}, "X has masked values; fill them"),
+        ((np.ma.masked_equal(X, X[3, 3]), Y), {}, "X: row 1 is masked; fill its values"),
         ((X, Y[:-1]), {}, r"y has shape \(29,\) but X has 30 rows"),
         ((X, Y[:, None]), {}, r"y has shape \(30, 1\) but X has 30 rows"),
         ((X, Y), {"sample_weight": np.ones(29)}, r"sample_weight has shape \(29,\) but X has 30 rows"),

@@ -87,7 +87,7 @@ def test_altered_after_the_end_or_in_the_middle(way, form, tmp_path):
     again = train(path, folder, resume=True, **WAYS[way])
     assert again.model.coef_.tobytes() == straight.model.coef_.tobytes()
     middle = str(tmp_path / "middle")
-    assert train(path, middle, stop=Looks(looks.count - 5), **WAYS[way]).resumable
+    assert train(path, middle, stop=Looks(looks.count // 2), **WAYS[way]).resumable
     alter(path)
     with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
         train(path, middle, resume=True, **WAYS[way])

@@ -9,6 +9,9 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba.core import event
+
+os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it
@@ -74,3 +77,33 @@ def sparse_blobs(blobs):
 def sparse_file(sparse_blobs, tmp_path):
     """The path of a CSR file of `sparse_blobs`."""
     return write_h5(tmp_path / "sparse.h5", *sparse_blobs)
+
+
+class SlowToCompile(event.Listener):
+    """Notes where the compiler makes the text of an error in shapes, which takes it seconds: a slice is set to one."""
+
+    def __init__(self):
+        self.found = []
+
+    def on_start(self, event):
+        if "raise_with_shape_context" in event.data["dispatcher"].py_func.__qualname__:
+            self.found.append("a kernel sets a slice to an array; write a loop over its values")
+
+    def on_end(self, event):
+        pass
+
+
+@pytest.fixture(scope="session")
+def slow_to_compile():
+    """What this process has met so far of that kind."""
+    listener = SlowToCompile()
+    event.register("numba:compile", listener)
+    return listener
+
+
+@pytest.fixture(autouse=True)
+def no_slow_compiling(slow_to_compile):
+    """Fails the test whose kernels, where they are not cached, take seconds longer to compile than they should."""
+    slow_to_compile.found.clear()
+    yield
+    assert not slow_to_compile.found

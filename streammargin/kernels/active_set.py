@@ -58,7 +58,8 @@ def _append(gram, members, count, new, factor, apart):
         if apart <= 0.0:
             return False
         left = max(left, apart)
-    factor[:count, count] = column
+    for a in range(count):
+        factor[a, count] = column[a]
     factor[count, count] = np.sqrt(left)
     members[count] = new
     return True
@@ -90,7 +91,9 @@ def _solve(factor, count, z):
         for b in range(a + 1, count):
             z[b] -= z[a] * factor[a, b]
     for a in range(count - 1, -1, -1):
-        z[a] = (z[a] - np.dot(factor[a, a + 1 : count], z[a + 1 : count])) / factor[a, a]
+        for b in range(a + 1, count):
+            z[a] -= factor[a, b] * z[b]
+        z[a] /= factor[a, a]
 
 
 @kernel

@@ -129,10 +129,8 @@ def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
 @kernel
 def meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes):
     """Margins of w, and what the rows answer; returns sum_i M_i."""
-    if targets.size > 0:
-        margins[:] = -targets
-    else:
-        margins[:] = 0.0
+    for i in range(margins.size):
+        margins[i] = -targets[i] if targets.size > 0 else 0.0
     for j in range(w.size):
         if w[j] != 0.0:
             for e in range(starts[j], ends[j]):
@@ -303,6 +301,15 @@ def dual_value(loss, targets, caps, duals):
 
 
 @register_jitable
+def diagonal_matrix(values):
+    """The matrix (m, m) with these values (m,) on its diagonal."""
+    H = np.zeros((values.size, values.size))
+    for q in range(values.size):
+        H[q, q] = values[q]
+    return H
+
+
+@register_jitable
 def add_products(starts, rows, values, n, H):
     """A^T A is added to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
     ends = np.zeros(n + 1, np.int64)
@@ -327,14 +334,16 @@ def add_products(starts, rows, values, n, H):
 @register_jitable
 def _factored(starts, rows, values, n, group, added, leaning, down):
     """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
-    H = np.diag(added)
+    H = diagonal_matrix(added)
     add_products(starts, rows, values, n, H)
     for q in range(down.size):
         for r in range(q, down.size):
             if group[r] != group[q]:
                 break
             H[q, r] -= leaning[q] * leaning[r]
-    return scaled_direction(H, -down)
+    for q in range(down.size):
+        down[q] = -down[q]
+    return scaled_direction(H, down)
 
 
 @register_jitable
@@ -345,15 +354,18 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
     (m,), in order; leaning_g: the part of leaning (m,) that belongs to group g.
     """
     m = down.size
-    diagonal = added - leaning * leaning
+    diagonal = np.empty(m)
     for q in range(m):
+        diagonal[q] = added[q] - leaning[q] * leaning[q]
         for e in range(starts[q], starts[q + 1]):
             diagonal[q] += values[e] * values[e]
-    p, r = np.zeros(m), down.copy()
-    y = r / diagonal
-    s, product = y.copy(), np.empty(m)
-    scaled, image, inner = np.sum(r * y), np.zeros(n), np.zeros(group[-1] + 1)
-    enough = tolerance * tolerance * np.sum(down * down)
+    p, r, s, product = np.zeros(m), np.empty(m), np.empty(m), np.empty(m)
+    image, inner = np.zeros(n), np.zeros(group[-1] + 1)
+    scaled, enough = 0.0, 0.0
+    for q in range(m):
+        r[q], s[q] = down[q], down[q] / diagonal[q]
+        scaled += r[q] * s[q]
+        enough += tolerance * tolerance * down[q] * down[q]
     for _ in range(most):
         image[:] = 0.0
         inner[:] = 0.0
@@ -361,21 +373,25 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
             for e in range(starts[q], starts[q + 1]):
                 image[rows[e]] += values[e] * s[q]
             inner[group[q]] += leaning[q] * s[q]
+        curved = 0.0
         for q in range(m):
             total = added[q] * s[q] - leaning[q] * inner[group[q]]
             for e in range(starts[q], starts[q + 1]):
                 total += values[e] * image[rows[e]]
             product[q] = total
-        curved = np.sum(s * product)
+            curved += s[q] * total
         if not curved > 0.0:
             break
-        p += scaled / curved * s
-        r -= scaled / curved * product
-        if np.sum(r * r) <= enough:
+        left, ahead = 0.0, 0.0
+        for q in range(m):
+            p[q] += scaled / curved * s[q]
+            r[q] -= scaled / curved * product[q]
+            left += r[q] * r[q]
+            ahead += r[q] * r[q] / diagonal[q]
+        if left <= enough:
             break
-        y = r / diagonal
-        ahead = np.sum(r * y)
-        s = y + ahead / scaled * s
+        for q in range(m):
+            s[q] = r[q] / diagonal[q] + ahead / scaled * s[q]
         scaled = ahead
     return p
 
@@ -403,7 +419,9 @@ def newton(
     from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room + 1, np.int32), np.empty(room + 1)
     down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
     most_bent, kept = 0.0, 0
-    stiff = np.sqrt(slopes)
+    stiff = np.empty(slopes.size)
+    for i in range(slopes.size):
+        stiff[i] = np.sqrt(slopes[i])
     for q in range(count):
         j, g = face[q], group[q]
         pulled, curved = 0.0, 0.0
@@ -422,17 +440,20 @@ def newton(
             added[q] += pressed
             leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
         most_bent = max(most_bent, curved + added[q])
-    slope = np.sqrt(np.sum(down * down))
+    slope = length(down, 0, count)
     value = penalty(first, roots, squares, ridge, centre, w)
     for i in range(margins.size):
         if caps[i] > 0.0:
             value += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
     if not slope > 0.0:
         return 0.0, False, value
-    added += 1e-9 * most_bent + 1e-300  # where columns are the same
+    for q in range(count):
+        added[q] += 1e-9 * most_bent + 1e-300  # where columns are the same
     system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
     p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
-    old, share = w.copy(), 1.0
+    old, share = np.empty(width), 1.0
+    for j in range(width):
+        old[j] = w[j]
     for _ in range(TRIES):
         for q in range(count):
             j, g = face[q], group[q]
@@ -444,7 +465,8 @@ def newton(
         if new < value:
             return slope, True, new
         share *= BACK
-    w[:] = old
+    for j in range(width):
+        w[j] = old[j]
     meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
     return slope, False, value
 

@@ -114,14 +114,17 @@ def stochastic_block(
                 if objective < c[LEAST]:
                     c[LEAST] = objective
                     c[KEPT_MASS] = c[MASS]
-                    kept_k[:] = v_k
-            v_k *= 1.0 - penalty * eta
+                    for j in range(width):
+                        kept_k[j] = v_k[j]
+            for j in range(width):
+                v_k[j] *= 1.0 - penalty * eta
             for i in range(start, stop):
                 if inside[i - start] != 0.0:
                     block.add(i, inside[i - start] * eta * scale / present, v_k)
             c[MASS] = (1.0 - penalty * eta) * c[MASS] + eta * hits / present
             if average:
-                kept_k += v_k
+                for j in range(width):
+                    kept_k[j] += v_k[j]
                 c[KEPT_MASS] += c[MASS]
             c[INNER] += 1.0
             if c[INNER] < steps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.kernels.column_steps import add_products, chosen, sizes
+from streammargin.kernels.column_steps import add_products, chosen, diagonal_matrix, sizes
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.quadratic import scaled_descent, scaled_factor
 from streammargin.kernels.samples import Sample
@@ -44,7 +44,7 @@ def factored(starts, ends, rows, values, stiff, added):
             on[kept], bent[kept] = rows[e], stiff[rows[e]] * values[e]
             kept += 1
         begins[j + 1] = kept
-    H = np.diag(added)
+    H = diagonal_matrix(added)
     add_products(begins, on, bent, stiff.size, H)
     roots = scaled_factor(H)
     return H, roots
@@ -53,7 +53,10 @@ def factored(starts, ends, rows, values, stiff, added):
 @kernel
 def solved(U, roots, b):
     """The solution (m,) of the system that was factored."""
-    return scaled_descent(U, roots, -1.0 * b)
+    down = np.empty(b.size)
+    for j in range(b.size):
+        down[j] = -b[j]
+    return scaled_descent(U, roots, down)
 
 
 def warm(sample: Sample) -> None:

@@ -280,7 +280,8 @@ def lowest(labels, loss, k, softness, caps, alpha, margins, products, along, squ
             there, those = caps[start:stop], margins[start:stop]
             if caps.size == 0:
                 there, those = cap[: stop - start], margin[: stop - start]
-                those[:] = margins[start:stop]
+                for r in range(those.size):  # a slice that is set to another one takes Numba two seconds
+                    those[r] = margins[start + r]
                 row_caps(labels, k, start, those, there)
             slope_there, bend = chunk_slope(loss, softness, there, those, alpha[start:stop], products[start:stop], t)
             first += slope_there

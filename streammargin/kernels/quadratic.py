@@ -94,7 +94,7 @@ def scaled_descent(U, roots, gradient):
     """-F^-1 gradient (m,) of an F that was factored."""
     size = roots.size
     scaled = np.empty(size)
-    for r in range(size):  # whole arrays at once would import scipy.linalg, 20 MB, with every start
+    for r in range(size):  # whole arrays at once would take seconds to compile, and 20 MB of scipy.linalg
         scaled[r] = gradient[r] / (roots[r] * RIDGE)
     found = descent(U, scaled)
     for r in range(size):
@@ -212,8 +212,8 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
                     for k in range(v.size):
                         bent[k] += move[j] * row[k]
             if _value(pieces, slope, bent, move, there) < before:
-                v[:] = there
                 for k in range(v.size):
+                    v[k] = there[k]
                     slope[k] += bent[k]
                 break
             length *= 0.5

@@ -106,7 +106,8 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
                 figures[group, VALUE] *= factor
                 for k in range(K):
                     if joint or k == group:
-                        pull[k] *= factor
+                        for j in range(pull.shape[1]):
+                            pull[k, j] *= factor
         chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures)
         chunk_add(block, start, size, active, margins, pull)
 

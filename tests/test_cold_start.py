@@ -37,7 +37,7 @@ result.model.predict(X)
 misses = hits = 0
 for found in pkgutil.iter_modules(streammargin.kernels.__path__):
     for name, value in vars(importlib.import_module("streammargin.kernels." + found.name)).items():
-        if hasattr(value, "stats"):
+        if hasattr(value, "stats") and not isinstance(value, type):
             misses += sum(value.stats.cache_misses.values()); hits += sum(value.stats.cache_hits.values())
 print(misses, hits, int("numba.typed.typeddict" in sys.modules))
 """

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.kernels.warmup import warmup
 
     started = time.perf_counter()
-    warmup(lambda what: None if options.quiet else print(f"compiling {what}", file=sys.stderr))
+    warmup(lambda what: None if options.quiet else print(f"compiled {what}", file=sys.stderr))
     if not options.quiet:
         print(f"kernels ready after {time.perf_counter() - started:.1f} s", file=sys.stderr)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ from streammargin.driver.stopping import Stopping
 from streammargin.driver.telling import pass_event, progress_event
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
+from streammargin.kernels.jit import small_calls, told_of_compiling
 from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.row_store import LOOK
@@ -554,6 +556,12 @@ def _stacked(figures: list[Figures]) -> np.ndarray:
     return np.stack([f.w for f in figures]) if len(figures) > 1 else figures[0].w[np.newaxis]  # of many a copy counts
 
 
+def _plain_seconds(problem: Problem) -> float:
+    """What the longest call of a kernel takes in plain Python, roughly: rows, and matrices of second-order steps."""
+    square = (problem.features + 1) ** 2
+    return 3e-5 * problem.count * (problem.rows * (1.0 + square / 500.0) + square)
+
+
 def run(training: Run, between: Callable[[Run, str | None], None] | None = None) -> Outcome:
     """Block after block until the certificate, the passes, the clock or a signal says stop.
 
@@ -563,7 +571,11 @@ def run(training: Run, between: Callable[[Run, str | None], None] | None = None)
     those with the bias midway, where one was asked for.
     """
     try:
-        with np.errstate(all="ignore"):  # what leaves the range of numbers is found in the figures and the weights
+        # a training that may be taken up elsewhere has the bits of compiled kernels alone
+        plain = math.inf if between is not None else _plain_seconds(training.problem)
+        compiling = told_of_compiling(lambda: training.history.progress({"event": "compiling"}))
+        # what leaves the range of numbers is found in the figures and the weights
+        with small_calls(plain), compiling, np.errstate(all="ignore"):
             training.identify()
             while training.progress.phase != DONE:
                 reason = training.met()

@@ -7,20 +7,29 @@ the user's, also of the file that defines it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
+import gc
 import glob
 import hashlib
 import logging
+import math
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numba
 from numba.core import caching, config, event, types
+from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
+# Seconds that a kernel may take in plain Python before it is compiled, which takes about as long; 0: at once
+PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE", "2"))
+MOMENT = 0.5  # seconds of compiling that nobody need be told of
 logger = logging.getLogger("streammargin")
 _warned = False
 
@@ -80,6 +89,12 @@ class _Files(caching.IndexDataCacheFile):
             return {}
 
     def save(self, key: Any, data: Any) -> None:
+        with open(Path(self._cache_path) / ".lock", "wb") as lock:
+            with contextlib.suppress(OSError):  # a file system without locks: the last index written wins
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            self._save(key, data)
+
+    def _save(self, key: Any, data: Any) -> None:
         overloads = self._load_index()
         base = self._index_name.removesuffix(".nbi")
         if not overloads:  # the sources have changed, and nobody will look for the old files again
@@ -130,6 +145,11 @@ class _Cache(caching.FunctionCache):
             self._impl.locator.ensure_cache_path()
             files.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether the compiled kernel of this signature is on disk."""
+        files = self._files(sig)
+        return files is not None and self._index_key(sig, target_context.codegen()) in files._load_index()
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             # Numba would import all that compiling needs first, which takes longer than the rest of a short training;
@@ -151,26 +171,101 @@ class _CompileClock(event.Listener):
     """Adds up the seconds spent on compiling, with what is compiled on the way of another kernel counted once."""
 
     def __init__(self) -> None:
-        self.seconds, self._depth, self._started = 0.0, 0, 0.0
+        self.seconds, self._depth, self._started, self._collects = 0.0, 0, 0.0, True
+        self.waiting: dict[Callable[[], None], float] = {}  # whom to tell, once so many seconds were spent
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
-            self._started = time.perf_counter()
+            self._started, self._collects = time.perf_counter(), gc.isenabled()
+            gc.disable()  # the compiler's objects live until it is done: looking for garbage costs a fifth of the time
         self._depth += 1
+        spent = self.seconds + time.perf_counter() - self._started
+        for tell in [tell for tell, enough in self.waiting.items() if spent > enough]:
+            del self.waiting[tell]
+            tell()
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._started
+            if self._collects:
+                gc.enable()
 
 
 _clock = _CompileClock()
 event.register("numba:compile", _clock)
 
 
+@contextlib.contextmanager
+def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` once if the compiler is at work for longer than a MOMENT while this lasts."""
+    _clock.waiting[tell] = _clock.seconds + MOMENT
+    try:
+        yield
+    finally:
+        _clock.waiting.pop(tell, None)
+
+
 def compile_seconds() -> float:
     """Seconds that this process has spent on compiling kernels; reading them from the cache is not counted."""
     return _clock.seconds
+
+
+class _Expected(threading.local):
+    """What this thread expects of a kernel that is not compiled."""
+
+    seconds = math.inf  # of a call in plain Python
+    plain = False  # one is at work
+
+
+_expected = _Expected()
+
+
+@contextlib.contextmanager
+def small_calls(seconds: float) -> Iterator[None]:
+    """While this lasts a call of a kernel in plain Python is expected to take so long, in this thread.
+
+    A kernel that is not compiled yet, nor on disk, runs as plain Python for PATIENCE seconds in all: small problems are
+    solved before a compiler would be done.
+    """
+    before, _expected.seconds = _expected.seconds, seconds
+    try:
+        yield
+    finally:
+        _expected.seconds = before
+
+
+class Kernel(CPUDispatcher):
+    """A compiled function, which is plain Python where `small_calls` says that this is sooner done."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.spent = 0.0  # seconds in plain Python
+        self._missing: set[Any] = set()  # signatures that are not on disk
+
+    def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:
+        """Called by Numba for arguments of new types; what this returns is called next."""
+        if _expected.plain or (self.spent + _expected.seconds < PATIENCE and not self._on_disk(arguments)):
+            return self._in_python
+        return super()._compile_for_args(*arguments, **none)
+
+    def _on_disk(self, arguments: Any) -> bool:
+        signature = tuple(map(self.typeof_pyval, arguments))
+        if signature not in self._missing:
+            if isinstance(self._cache, _Cache) and self._cache.holds(signature, self.targetctx):
+                return True
+            self._missing.add(signature)
+        return False
+
+    def _in_python(self, *arguments: Any) -> Any:
+        if _expected.plain:
+            return self.py_func(*arguments)
+        _expected.plain, started = True, time.thread_time()
+        try:
+            return self.py_func(*arguments)
+        finally:
+            _expected.plain = False
+            self.spent += time.thread_time() - started
 
 
 def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
@@ -184,7 +279,8 @@ def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
         return function
     fastmath = {"reassoc", "contract"} if wide_sums else False
     # numpy's error model: a division by zero gives inf, as the pure Python twin never does one
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    dispatcher = Kernel(function, targetoptions=options)
     try:
         dispatcher._cache = _Cache(function)
     except (RuntimeError, OSError) as error:  # read-only install and no home directory

@@ -134,6 +134,9 @@ class Console:
         where = "at its end" if event["phase"] == "done" else f"in pass {event['pass']}, after {event['block']} blocks"
         self._line(f"goes on from {event['path']}, {where}")
 
+    def _on_compiling(self, event: dict[str, Any]) -> None:
+        self._line("compiling for this machine, once: about 10 s")
+
     def _due(self) -> bool:
         """Whether another line of progress is."""
         now = time.monotonic()

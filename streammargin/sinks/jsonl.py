@@ -35,7 +35,7 @@ class JsonLines:
             raise OutputError(f"cannot create the log {path}: {error.strerror}") from error
 
     def __call__(self, event: dict[str, Any]) -> None:
-        if event["event"] in ("progress", "resumed"):
+        if event["event"] in ("progress", "compiling", "resumed"):
             return
         if self._waiting is not None:
             self._waiting.append(event)

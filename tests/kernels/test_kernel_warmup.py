@@ -15,9 +15,10 @@ def test_after_warmup_nothing_is_compiled():
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
-def test_warmup_says_what_comes_next():
+def test_warmup_says_how_far_it_is():
     said = []
     warmup(said.append)
-    assert {what.split(":")[0] for what in said} == {
-        f"{a} {b}" for a in ("dense", "sparse") for b in ("float32", "float64")
-    }
+    total = len(said)
+    assert [what.split(":")[0] for what in said] == [f"{number} of {total}" for number in range(1, total + 1)]
+    kinds = {f"{a} {b} rows" for a in ("dense", "sparse") for b in ("float32", "float64")}
+    assert {what.split(" for ")[1] for what in said} == kinds

@@ -14,7 +14,9 @@ from streammargin.kernels.warmup import warmup
 
 def kernels():
     modules = [importlib.import_module(f"{folder.__name__}.{m.name}") for m in pkgutil.iter_modules(folder.__path__)]
-    return {f for module in modules for f in vars(module).values() if hasattr(f, "signatures")}
+    return {
+        f for module in modules for f in vars(module).values() if hasattr(f, "signatures") and not isinstance(f, type)
+    }
 
 
 def use_everything():

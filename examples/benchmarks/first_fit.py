@@ -1,0 +1,92 @@
+"""What a first fit costs on a machine where nothing was compiled yet.
+
+    python -m examples.benchmarks.first_fit [--patience 2,0] [--kernels 8]
+
+CPU seconds of whole processes with an empty cache: 569 x 30 rows, and text-like rows of 5,000 x 20,000, without the
+making of these. patience: seconds that a kernel may take in plain Python before it is compiled (0: compiled at once).
+Then the kernels that took longest to compile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+CASES = {
+    "hinge": "dict()",
+    "logistic": "dict(loss='logistic')",
+    "l1": "dict(loss='logistic', penalty='l1')",
+    "quantile": "dict(loss='quantile', quantile=0.9)",
+    "text": "dict()",
+}
+FIT = """
+import collections, json, sys, time
+import numpy as np
+name, options = sys.argv[1], eval(sys.argv[2])
+rng = np.random.default_rng(0)
+n, d = (5000, 20000) if name == "text" else (569, 30)
+scores = rng.standard_normal(n)
+if name == "text":
+    import scipy.sparse as sp
+    X = sp.csr_matrix((rng.random(60 * n), (np.repeat(np.arange(n), 60), rng.integers(0, d, 60 * n))), (n, d))
+else:
+    X = rng.standard_normal((n, d))
+    scores += X @ rng.standard_normal(d)
+y = scores if name == "quantile" else np.where(scores > 0, 1, -1)
+before = time.process_time()
+import streammargin as sm
+from numba.core import event
+begun, taken = [], collections.Counter()
+class Listener(event.Listener):
+    def on_start(self, found):
+        begun.append(time.process_time())
+    def on_end(self, found):
+        since = begun.pop()
+        if not begun:
+            taken[found.data["dispatcher"].py_func.__qualname__] += time.process_time() - since
+event.register("numba:compile", Listener())
+result = sm.train((X, y), **options)
+print(json.dumps([time.process_time() - before, taken, result.converged]))
+"""
+
+
+def fit(name: str, patience: str) -> tuple[float, dict[str, float]]:
+    """CPU seconds of a fit, imports included, and of each kernel that it compiled."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "STREAMMARGIN_PATIENCE": patience}
+        command = [sys.executable, "-c", FIT, name, CASES[name]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name} failed: {done.stderr.strip()[-500:]}")
+    seconds, kernels, converged = json.loads(done.stdout.splitlines()[-1])
+    assert converged, name
+    return seconds, kernels
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patience", default="2,0", metavar="S,S")
+    parser.add_argument("--kernels", type=int, default=8, metavar="N")
+    options = parser.parse_args()
+    patiences = options.patience.split(",")
+    longest: dict[str, float] = {}
+    print(f"| first fit | {' | '.join(f'patience {one} s' for one in patiences)} |\n|---|{'---|' * len(patiences)}")
+    for name in CASES:
+        cells = []
+        for patience in patiences:
+            seconds, kernels = fit(name, patience)
+            cells.append(f"{seconds:.2f} CPU s, {len(kernels)} kernels compiled")
+            for kernel, taken in kernels.items():
+                longest[kernel] = max(taken, longest.get(kernel, 0.0))
+        print(f"| {name} | {' | '.join(cells)} |")
+    print()
+    for kernel, taken in sorted(longest.items(), key=lambda one: -one[1])[: options.kernels]:
+        print(f"{taken:6.1f} CPU s  {kernel}")
+
+
+if __name__ == "__main__":
+    main()

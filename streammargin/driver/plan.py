@@ -14,9 +14,7 @@ from streammargin.sizes import format_size
 
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20
-ALL_CLASSES = (
-    1 << 28
-)  # bytes of a block times the classes that it is visited for: a visit takes no longer than a moment
+ALL_CLASSES = 1 << 28  # bytes of a block times the problems that it is visited for: a visit takes but a moment
 LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
 AHEAD = 2  # buffers beside one in the kernel: one filled, one being filled
 # what the allocator, the thread and short-lived arrays take beside the counted ones

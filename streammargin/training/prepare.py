@@ -116,7 +116,7 @@ def plan_of(rows: Source, method: Solver, problem: Problem, budget: int, others:
         def scratch(m: int, size: int) -> int:
             return method.scratch(fitted, m, size, rows.sparse)
 
-        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.together)
+        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.together, fitted.count)
 
     inside, outside = replace(problem, resident=True), replace(problem, resident=False)
     with suppress(UsageError):

@@ -98,12 +98,12 @@ class Path:
                     self.errors[place] = known
 
     def chosen(self, outcome: Outcome) -> Outcome:
-        """The outcome with the weights that are kept, and what was proven of them; of the last value, without any."""
+        """The outcome with the weights that are kept and their proof; without any, of the value at work."""
+        whole = outcome.converged & (not self.more)
         if not self.kept:
-            return outcome
+            return replace(outcome, converged=whole, C=self.C)
         known = [None if (one == UNKNOWN).any() else one for one in self.errors]
         wrong = None if known[0] is None else known[0].astype(np.int64)
-        whole = outcome.converged & (not self.more)
         w = np.stack([figure.w for figure in self.kept])
         return replace(
             outcome, w=w, figures=self.kept, wrong=wrong, valid_errors=known[1], converged=whole,

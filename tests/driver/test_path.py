@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from reference.datasets import noisy
+from reference.sources import CountingSource
 
 import streammargin as sm
 
@@ -126,3 +127,16 @@ def test_a_path_cut_short_keeps_the_best_so_far():
 def test_what_is_no_path_is_told_in_a_sentence(options, told):
     with pytest.raises(sm.UsageError, match=told):
         train(**options)
+
+
+def test_a_signal_at_the_first_value_leaves_a_model_of_that_value():
+    events = []
+
+    def stop():  # in the read of held-out errors: what was certified stays
+        return "signal" if events and events[-1].get("phase") == "held-out errors" else None
+
+    valid = CountingSource(*VALID, [0, 10, 20, 30])
+    result = train(valid=valid, should_stop=stop, listeners=[events.append])
+    assert result.reason == "signal" and not result.converged and result.certificate.gap is not None
+    told = [event["C"] for event in events if event["event"] == "certificate"]
+    assert told[0] == result.model.header["C"] == result.model.problem["caps"][0]

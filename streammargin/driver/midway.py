@@ -19,8 +19,12 @@ class Midway:
     """
 
     def __init__(self, count: int) -> None:
-        self.lowest = np.full(count, np.inf)
-        self.highest = np.full(count, -np.inf)
+        self.lowest, self.highest = np.empty(count), np.empty(count)
+        self.begin()
+
+    def begin(self) -> None:
+        """No row is added yet."""
+        self.lowest[:], self.highest[:] = np.inf, -np.inf
 
     def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
         """Rows with the scores x.w (m, K); positive (m, K) bool: whether the sign is 1."""

@@ -97,7 +97,7 @@ class Run:
             PASS: (self._begin_pass, self._learn, self._end_pass),
             CERTIFICATE: (self._begin_certificate, self._certify, self._end_certificate),
             HELD_OUT: (self._begin_held_out, self._hold_out, self._end_held_out),
-            BIAS: (self._all_blocks, self._find_bias, self._end_bias),
+            BIAS: (self._begin_bias, self._find_bias, self._end_bias),
             PREDICTIONS: (self._begin_predictions, self._predict, self._end_predictions),
         }
         rows = max(1, int(UNIT * problem.rows / (LOOK * problem.count * max(1, problem.values))))
@@ -506,6 +506,11 @@ class Run:
 
     def _end_predictions(self) -> None:
         self.progress.go(DONE)
+
+    def _begin_bias(self) -> None:
+        assert self.bias is not None
+        self.bias.begin()
+        self._all_blocks()
 
     def _find_bias(self, blocks: Blocks) -> None:
         [(first, block)] = blocks

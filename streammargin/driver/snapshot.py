@@ -176,11 +176,11 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             p.done = done
     p.stopping.tol = run.limits.tol
     run.active = p.active
-    if p.phase == DONE and p.reason in ("tolerance", "separated", "passes"):
+    if p.reason in ("tolerance", "separated", "passes"):
         if not run.active.size:
             p.reason = run.verdict()
         elif p.reason != "passes" or p.number < run.limits.passes:
-            p.reason, p.ending, p.proven, p.predicted = None, None, False, None
+            p.reason, p.ending, p.proven, p.midway, p.predicted = None, None, False, None, None
             p.go(PASS)
     elif not (run.active.size or p.order.size or p.phase in (HELD_OUT, *ENDING)):
         run.finish("tolerance")

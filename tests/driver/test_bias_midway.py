@@ -162,3 +162,15 @@ def test_no_bias_where_it_would_not_separate():
     scores = np.array([[1.0, 1.0], [2.0, 6.0], [5.0, 5.0], [7.0, 7.0]])  # with an offset the first problem is separable
     found.add(scores, np.array([[False], [False], [True], [True]]))
     assert found.bias().tolist() == [-3.5, 0.0]
+
+
+def test_a_smaller_tolerance_finds_the_bias_of_its_own_weights(tmp_path):
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((400, 5)), rng.standard_normal(5)
+    y = np.where(X @ w > 0.0, 1, -1)
+    X += 0.6 * y[:, None] * w / np.linalg.norm(w) + 0.3
+    options = {**HARD, "solver": "sdca", "checkpoint": str(tmp_path)}
+    first = sm.train((X, y), **{**options, "tol": 0.3})
+    then = sm.train((X, y), **{**options, "tol": 1e-4}, resume=True)
+    assert first.converged and then.converged and then.passes > first.passes
+    assert then.model.intercept_[0] == pytest.approx(formula(X @ then.model.coef_[0], y > 0))

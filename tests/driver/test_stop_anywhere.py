@@ -6,6 +6,7 @@ from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.data.arrays import ArraySource
 from streammargin.driver import clock, plan
 from streammargin.solvers import active_set, column_steps, near_margin, newton, prox_newton, row_store, sample_start
 
@@ -119,6 +120,36 @@ def test_a_signal_ends_the_look_for_classes_that_are_never_predicted():
     # all but this look was done
     assert result.run_end["never_predicted"] is None and result.reason == whole.reason and result.converged
     np.testing.assert_array_equal(result.model.coef_, whole.model.coef_)
+
+
+def test_a_training_stopped_in_that_look_goes_on_with_a_smaller_tolerance(tmp_path):
+    X, _ = noisy(600)
+    y = np.where(np.arange(600) % 50 == 0, np.arange(600) // 50 % 3 + 1, 0)
+    heard, options = [], {"C": 0.03, "solver": "sdca", "checkpoint": str(tmp_path)}
+
+    def stop():
+        return "signal" if heard and heard[-1].get("phase") == "predictions" else None
+
+    source = CountingSource(X, y, np.linspace(0, 600, 31).astype(int))
+    first = sm.train(source, tol=0.5, should_stop=stop, listeners=[heard.append], **options)
+    assert first.converged and first.run_end["never_predicted"] is None
+    slots = sorted(tmp_path.glob("slot-*"), key=lambda path: path.stat().st_mtime_ns)
+    slots[-1].unlink()  # as if it was killed then: the slot of the signal is left
+    source = CountingSource(X, y, np.linspace(0, 600, 31).astype(int))
+    then = sm.train(source, tol=1e-6, resume=True, **options)
+    assert then.converged and then.passes > first.passes and then.certificate.gap <= 1e-6
+
+
+def test_a_block_out_of_core_is_smaller_where_each_class_visits_it(monkeypatch, small_plans):
+    monkeypatch.setattr(plan, "ALL_CLASSES", CLASSES * plan.LEAST_BLOCK_BYTES)
+    monkeypatch.setattr(CountingSource, "bounds", ArraySource.bounds)
+    X, y = classes()
+    rows = [
+        sm.train(CountingSource(X, labels, []), solver="sdca", passes=1, memory=20 * X.nbytes)
+        .history[0]["plan"]["block_rows"]
+        for labels in (y, y > 2)
+    ]  # fmt: skip
+    assert [X.itemsize * X.shape[1] * size for size in rows] == [plan.LEAST_BLOCK_BYTES, plan.ALL_CLASSES]
 
 
 def test_rows_in_memory_are_visited_by_as_many_as_make_a_unit(monkeypatch):

@@ -11,9 +11,10 @@ import numpy as np
 from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
 from data_tools.rows import Batch, batches
+from data_tools.spill import buckets_for
 from data_tools.textfile import Text
 from streammargin.data.hdf5 import encoding_of
-from streammargin.data.hdf5_names import names_column, read_names
+from streammargin.data.hdf5_names import names_bytes, names_column, read_names
 from streammargin.data.hdf5_nodes import attribute, decoding, look_up
 from streammargin.data.hdf5_reader import RowReader, stored_dtype
 from streammargin.data.hdf5_storage import has_link, opened
@@ -39,12 +40,17 @@ def read(text: Text, asked: Asked) -> Found:
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     if by_column:
         file = asked.opened.enter_context(opened(path))
-        stored, width, found = _csc_group(file, x or "X", path, asked)
+        column = names_column(file, x or "X", path)
+        held = names_bytes(column)
+        buckets_for(0, asked.memory, held=held)  # refuses names that do not fit
+        stored, width, found = _csc_group(file, x or "X", path, asked, held)
         found = with_labels(found, y or ("y" if has_link(file, "y") else None), file, path, asked)
         weights = "sample_weight" if has_link(file, "sample_weight") else None
         found = with_weights(found, weights, file, path, asked)
-        column = names_column(file, x or "X", path)
-        names = None if column is None else read_names(column, width)
+        names = None
+        if column is not None:
+            check_apart({"the output": asked.near}, column.files)
+            names = read_names(column, width)
         return Found(found, True, width, kept_dtype(stored, path), names)
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, asked.memory)
@@ -52,8 +58,8 @@ def read(text: Text, asked: Asked) -> Found:
     return Found(found, source.sparse, source.features, source.dtype, names)
 
 
-def _csc_group(file: h5py.File, x: str, path: str, asked: Asked) -> tuple[np.dtype, int, Iterator[Batch]]:
-    """A csc_matrix group of an HDF5 file as batches of rows."""
+def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
+    """A csc_matrix group of an HDF5 file as batches of rows; held: bytes of the memory that names take."""
     files: list[str] = []  # that links lead to
     group = look_up(file, x, path, files)
     with decoding(path):
@@ -84,5 +90,5 @@ def _csc_group(file: h5py.File, x: str, path: str, asked: Asked) -> tuple[np.dty
     return (
         parts["data"].dtype,
         columns,
-        by_columns(take, lengths["data"], rows, columns, path, asked.memory, asked.near),
+        by_columns(take, lengths["data"], rows, columns, path, asked.memory, asked.near, held),
     )

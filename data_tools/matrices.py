@@ -107,12 +107,15 @@ def sorted_rows(
 
 
 def by_columns(
-    take: Piece, entries: int, rows: int, columns: int, path: str, memory: int, near: str
+    take: Piece, entries: int, rows: int, columns: int, path: str, memory: int, near: str, held: int = 0
 ) -> Iterator[Batch]:
-    """CSC arrays as batches of rows: entries are parked on disk by range of rows, then sorted range by range."""
+    """CSC arrays as batches of rows: entries are parked on disk by range of rows, then sorted range by range.
+
+    memory: bytes, of which `held` are taken.
+    """
     check_space(near, 8 * rows)  # rows without entries cost nothing to declare
     # an entry is parked as (row, column, value); ranges of rows of equal width, each within memory on average
-    count = min(rows, buckets_for(24 * entries, memory))
+    count = min(rows, buckets_for(24 * entries, memory, held=held))
     edge = np.linspace(0, rows, count + 1).astype(np.int64)
     with temporary_folder(near) as folder:
         spill = Spill(folder)

@@ -14,10 +14,9 @@ import numpy as np
 from streammargin.data.arrays import as_array, as_weights, sample
 from streammargin.data.base import Source
 from streammargin.data.hdf5_labels import LABELS, WEIGHTS, open_column
-from streammargin.data.hdf5_names import names_column, read_names
+from streammargin.data.hdf5_names import names_bytes, names_column, read_names
 from streammargin.data.hdf5_nodes import decoding, look_up
 from streammargin.data.hdf5_storage import has_link
-from streammargin.data.names import counted
 from streammargin.errors import DataError, StreamMarginError
 
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
@@ -104,11 +103,7 @@ class HDF5Source(Source):
         return as_weights(given, self.rows, self.path)
 
     def names_bytes(self) -> int:
-        column = names_column(self.file, self.x, self.path)
-        if column is None:
-            return 0
-        with decoding(column.name):
-            return counted(column.length, column.text_bytes()) + column.held_bytes
+        return names_bytes(names_column(self.file, self.x, self.path))
 
     def feature_names(self) -> np.ndarray | None:
         column = names_column(self.file, self.x, self.path)

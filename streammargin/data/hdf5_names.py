@@ -17,6 +17,8 @@ from streammargin.errors import DataError
 VAR = "var"  # anndata's table of what is known of each column
 LIST = "feature_names"  # a dataset of them beside X
 LAYERS = "layers"  # other values of the same cells and genes
+NAME_BYTES = 96  # of one name in memory: the reference, the object, and what the allocator rounds up
+MOST_OF_TEXT = 4  # bytes in memory for one in UTF-8, at most
 _PIECE = 1 << 16
 
 
@@ -40,6 +42,14 @@ def names_column(file: h5py.File, x: str, path: str) -> Column | None:
             if node is not None:
                 return Column(node, f"{path}: {place}", files)
     return None
+
+
+def names_bytes(column: Column | None) -> int:
+    """Bytes that the names take at most, and reading them; none of them is read."""
+    if column is None:
+        return 0
+    with decoding(column.name):
+        return NAME_BYTES * column.length + MOST_OF_TEXT * column.text_bytes() + column.held_bytes
 
 
 def read_names(column: Column, features: int) -> np.ndarray:

@@ -11,15 +11,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.wording import one_line
 
-# of one name in memory: the reference, the object, and what the allocator rounds up
-NAME_BYTES = 96
-MOST_OF_TEXT = 4  # bytes in memory for one in UTF-8, at most
 SHOWN = 5  # names in a message
-
-
-def counted(columns: int, text: int) -> int:
-    """Bytes that the names of so many columns take at most, of `text` bytes of UTF-8."""
-    return NAME_BYTES * columns + MOST_OF_TEXT * text
 
 
 def held_bytes(names: np.ndarray) -> int:

@@ -15,6 +15,7 @@ from test_convert import random_matrix, same, stored
 from data_tools.convert import convert
 from data_tools.shuffle import shuffle
 from data_tools.split import split
+from streammargin.data.hdf5_names import write_names
 from streammargin.errors import DataError, UsageError
 
 
@@ -206,8 +207,9 @@ def test_what_links_of_a_csc_group_lead_to_is_not_replaced(tmp_path):
     inside, far = old_csc(tmp_path / "in.h5", X), old_csc(tmp_path / "far.h5", X)
     with h5py.File(far, "a") as file:
         file["y"] = np.arange(X.shape[0])
+        write_names(file, np.array([f"gene {k}" for k in range(X.shape[1])], object))
     before = (tmp_path / "far.h5").read_bytes()
-    for part in ("X/data", "X", "y"):
+    for part in ("X/data", "X", "y", "var"):
         with h5py.File(inside, "a") as file:
             if part in file:
                 del file[part]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from streammargin import __version__
 from streammargin.cli import entry
 from streammargin.cli.main import report
 from streammargin.cli.options import Parser
-from streammargin.wording import Message
+from streammargin.cli.remarks import Remarks
 
 VERBS = {
     "convert": "svmlight text, CSV, SciPy's NPZ or HDF5 to a file that can be streamed",
@@ -40,29 +39,6 @@ def build_parser(verb: str | None = None) -> Parser:
     return parser
 
 
-class _Lines(logging.Handler):
-    """What the library logs, a line each on standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
-        warning = "streammargin-data: warning: " if record.levelno >= logging.WARNING else ""
-        print(f"{warning}{text}", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _log_shown(quiet: bool) -> Iterator[None]:
-    """Show the log while a verb runs, or only its warnings."""
-    logger, handler = logging.getLogger("streammargin"), _Lines()
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -70,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with entry.signals_caught():
         try:
             options = build_parser(verb).parse_args(arguments)
-            with _log_shown(options.quiet):
+            with Remarks(logging.WARNING if options.quiet else logging.INFO, "streammargin-data: "):
                 line = importlib.import_module(f"data_tools.{options.verb}").run(options)
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 
-from streammargin.cli.options import Remarks, add_common, add_data_names, add_missing_columns
+from streammargin.cli.options import add_common, add_data_names, add_missing_columns
+from streammargin.cli.remarks import Remarks
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
     data = options.data if len(options.data) > 1 else options.data[0]
     memory = parse_size(options.memory)
-    with Remarks(logging.WARNING):
+    with Remarks():
         figures = load_model(options.model, memory).evaluate(
             data, x=options.x, y=options.y, memory=memory, missing_columns=options.missing_columns
         )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import logging
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import Field
 from typing import Any, NoReturn, TypeVar
@@ -14,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 from streammargin.errors import UsageError
 from streammargin.options.kinds import Name, Switch, read_number
 from streammargin.options.table import Where, options_for
-from streammargin.wording import Message, in_shell
+from streammargin.wording import in_shell
 
 T = TypeVar("T")
 
@@ -118,21 +116,6 @@ def add_missing_columns(parser: argparse.ArgumentParser) -> None:
         "--missing-columns", choices=("error", "zero"), default="error", metavar="error|zero",
         help="what columns of the model are, matched by name, that DATA lacks (default error)",
     )  # fmt: skip
-
-
-class Remarks(logging.Handler):
-    """Within it, warnings of the library are lines of the standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
-        print(f"warning: {text}", file=sys.stderr)
-
-    def __enter__(self) -> Remarks:
-        logging.getLogger("streammargin").addHandler(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        logging.getLogger("streammargin").removeHandler(self)
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

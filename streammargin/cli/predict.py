@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from streammargin.cli.options import Remarks, add_common, add_missing_columns, name
+from streammargin.cli.options import add_common, add_missing_columns, name
+from streammargin.cli.remarks import Remarks
 from streammargin.errors import ReadWriteError, StreamMarginError
 from streammargin.files import check_apart, check_output, replacing, short_reason
 from streammargin.options.table import read_by
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
     data = options.data if len(options.data) > 1 else options.data[0]
-    with Remarks(logging.WARNING), open_source(data, x=options.x) as source:
+    with Remarks(), open_source(data, x=options.x) as source:
         blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
                   for start, _, scores in model.score_blocks(source, memory, options.missing_columns))  # fmt: skip
         if options.output and options.output.endswith((".h5", ".npy")):

@@ -17,11 +17,11 @@ from streammargin.cli import entry
 from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import add_common, add_table, name
 from streammargin.cli.outputs import Outputs
+from streammargin.cli.remarks import shell_text
 from streammargin.errors import OutputError, StreamMarginError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.options.table import Options, Where, options_for, read_by
 from streammargin.solvers.registry import names
-from streammargin.wording import Message
 
 REQUEUE = 75  # stopped early with a checkpoint: the same command with --resume goes on
 
@@ -126,8 +126,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         code = getattr(record, "code", "library")
-        text = record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
-        self.publish({"event": "warning", "code": code, "message": text})
+        self.publish({"event": "warning", "code": code, "message": shell_text(record)})
 
 
 def run(options: argparse.Namespace) -> int:

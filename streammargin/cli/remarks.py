@@ -1,0 +1,37 @@
+"""What the library logs, as lines on standard error."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
+
+
+def shell_text(record: logging.LogRecord) -> str:
+    """The message, with options as the command line spells them."""
+    return record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
+
+
+class Remarks(logging.Handler):
+    """Within it, whatever is logged from this level on is shown; `before` stands before a warning."""
+
+    def __init__(self, level: int = logging.WARNING, before: str = "") -> None:
+        super().__init__(level)
+        self.before = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        mark = f"{self.before}warning: " if record.levelno >= logging.WARNING else ""
+        print(f"{mark}{shell_text(record)}", file=sys.stderr)
+
+    def __enter__(self) -> Remarks:
+        self.usual = LOG.level
+        LOG.addHandler(self)
+        LOG.setLevel(self.level)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        LOG.removeHandler(self)
+        LOG.setLevel(self.usual)

@@ -113,10 +113,9 @@ def advice(result: TrainResult) -> str:
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
     far = gap is None or gap > FAR * max(asked["tol"], LEAST)
+    first = f"{result.ranges}; else " if far and result.ranges is not None else ""  # which is no matter of C
     others = ["use `solver=auto`"] if result.better else []
-    if far and result.ranges is not None:  # which is no matter of C
-        others.append(f"{result.ranges}; else")
-    elif far and not math.isinf(asked["C"]):
+    if far and not first and not math.isinf(asked["C"]):
         others.append("take a smaller `C`")
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
@@ -124,8 +123,7 @@ def advice(result: TrainResult) -> str:
     if asked["tol"] == 0.0:
         near = "and a gap of 0 is met by chance at most"
     return (
-        f"{stopped}, {near}; "
-        f"{', '.join([*others, f'raise {limit}'])} or `tol`".replace("; else,", "; else")
+        f"{stopped}, {near}; {first}{', '.join([*others, f'raise {limit}'])} or `tol`"
     )
 
 

@@ -204,7 +204,9 @@ def test_require_convergence_and_limits(endless, tmp_path):
 def test_a_hard_margin_that_is_slow_names_the_solver_for_it(tmp_path):
     file = write_h5(tmp_path / "apart.h5", np.array([[1.0, 0.1], [1.0, -0.1]]), np.array([1, 0]))
     for solver, named in (("sdca", True), ("active-set", False)):
-        done = call("train", file, "-c", "inf", "--passes", "1", "--solver", solver, "--force", "-e", "0", cwd=tmp_path)
+        done = call(
+            "train", file, "-c", "inf", "--passes", "1", "--solver", solver, "--force", "-e", "1e-9", cwd=tmp_path
+        )
         assert done.returncode == 0 and "raise --passes" in done.stderr
         assert ("use --solver auto, " in done.stderr) == named and "smaller" not in done.stderr
 

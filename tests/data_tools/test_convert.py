@@ -257,7 +257,7 @@ def test_csc_in_more_buckets_than_one(tmp_path, monkeypatch):
     from data_tools import matrices
 
     monkeypatch.setattr(matrices, "_ENTRIES", 100)
-    monkeypatch.setattr(matrices, "buckets_for", lambda *sizes: 7)
+    monkeypatch.setattr(matrices, "buckets_for", lambda *sizes, held: 7)
     X = random_matrix(2)
     sp.save_npz(tmp_path / "a.npz", X.tocsc())
     convert(str(tmp_path / "a.npz"), str(tmp_path / "a.h5"))

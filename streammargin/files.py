@@ -9,10 +9,11 @@ import platform
 import secrets
 import shutil
 import stat
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streammargin.errors import InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
+from streammargin.errors import DataError, InputMissingError, OutputError, ReadWriteError, StreamMarginError, UsageError
 from streammargin.wording import shown
 
 
@@ -44,6 +45,23 @@ def check_input(path: str, kind: str = "file") -> None:
         raise InputMissingError(f"{path} is a directory; name the {kind} in it")
     if not stat.S_ISREG(mode):
         raise InputMissingError(f"{path} is a device, a pipe or a socket; write it to a regular {kind} and name that")
+
+
+@contextlib.contextmanager
+def reading(path: str, fault: str, mend: str) -> Iterator[None]:
+    """DataError for whatever fails on what the file at `path` holds: libraries fail in many ways on bytes of others."""
+    try:
+        yield
+    except StreamMarginError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path} {fault} ({short_reason(error)}); {mend}") from error
+
+
+def unpacked_bytes(path: str) -> int:
+    """Bytes of what a zip archive holds, by what it says. Raises zipfile.BadZipFile."""
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
 
 
 def check_output(path: str, force: bool = False) -> None:

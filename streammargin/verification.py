@@ -5,8 +5,8 @@ the model: a JSON header, and the arrays coef (K, d), intercept (K,), classes, c
 
 The weights are those of the scaled columns, w = coef / factor, and of the constant column of value v:
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i) with u = y (x.w + b) for classes
-and u = x.w + b - y for numbers. At C = inf what counts is the margin min_i u_i / ||w||_p or, of numbers that are to be
-met, R(w) and the largest violation (|u| - epsilon)_+.
+and u = x.w + b - y for numbers. At C = inf the margin min_i u_i / ||w||_p counts or, of numbers that are to be met,
+R(w) and the largest violation (|u| - epsilon)_+.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_input
+from streammargin.files import check_input, reading, unpacked_bytes
 
-EPS = 2.0**-52
 EXACT = 1e-9  # how far two figures may be apart, as a part of them
 BLUR = 1e-12  # a score that is a smaller part of |w|.|x| has no sign to rely on
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
@@ -57,7 +56,6 @@ PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, groups: a list of arrays
     "exclusive": lambda w, r, p, groups: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in groups),
 }
 # fmt: on
-RATIO = {"elasticnet": 0.5, "group": 1.0}  # r where the header has none
 
 
 def norm(w: np.ndarray, p: float) -> float:
@@ -75,6 +73,13 @@ def key(label: Any) -> str:
     return str(label)
 
 
+def numbers(values: np.ndarray) -> np.ndarray:
+    """In float64. ValueError for what is no finite number."""
+    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        raise ValueError("it holds what is no finite number")
+    return values.astype(np.float64)
+
+
 class Check(NamedTuple):
     """A figure as it was certified and as it is now; agrees: None of one that was not certified."""
 
@@ -87,17 +92,14 @@ class Check(NamedTuple):
 class Saved:
     """A model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, memory: float = math.inf) -> None:
         check_input(path, "model file")
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            self.header = h = json.loads(str(arrays["header"]))
-            self.problem = problem = h.get("problem", "unknown")
-        except Exception as error:  # zip, NumPy and JSON fail in many ways on bytes that are none of theirs
-            raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
-        if problem == "unknown":
-            raise DataError(f"{path} does not say what was minimised, as models of today do; train it again")
+        if (size := unpacked_bytes(path)) > memory:
+            raise UsageError(f"{path} holds {(size >> 20) + 1}M; raise `memory` to ten times that")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        self.header = h = json.loads(str(arrays["header"]))
+        self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early: nothing was certified; train it for longer")
         if h["loss"] not in LOSSES:
@@ -105,22 +107,24 @@ class Saved:
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
-        self.kind, self.value = problem["constant"]["kind"], problem["constant"]["value"]
+        self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.numeric, self.hard = h["loss"] in NUMBERS, bool(np.isinf(self.caps).all())
         moved = self.coef * self.center
-        through = problem["shift"] - moved.sum(axis=1)  # the offset of a score (K,) without a constant
-        self.sizes = np.abs(self.intercept) + abs(problem["shift"]) + np.abs(moved).sum(axis=1)
+        through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # offset of a score, no constant
+        self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
+        shapes = [(width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
+        if [a.shape for a in (self.center, self.factor, self.intercept, self.caps)] != shapes or np.isnan(moved).any():
+            raise ValueError("its arrays do not fit each other")
         of = arrays.get("groups", np.zeros(0, np.int64))
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column of factor 0 has no weight
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
-        p, r = float(h["p"]), RATIO.get(h["penalty"], 1.0) if h["l1_ratio"] is None else h["l1_ratio"]
+        p, r = float(h["p"]), {"elasticnet": 0.5}.get(h["penalty"], 1.0) if h["l1_ratio"] is None else h["l1_ratio"]
         self.penalties = np.array([PENALTIES[h["penalty"]](line, r, p, groups) for line in w])
-        # margins are over the length of the weights, a joint one over that of all classes
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, p) for line in w])
-        self.rounding = (width + 8) * EPS * np.array([norm(line, 2.0) for line in w])
+        self.rounding = (width + 8) * 2.0**-52 * np.array([norm(line, 2.0) for line in w])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """The number (m,) of the class of each label, -1 for one that was not trained on."""
@@ -149,23 +153,17 @@ class File:
         with contextlib.suppress(ImportError):
             import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
         self.path, self.stack = path, stack
-        self.home = self._open(path)
+        check_input(path)
+        self.home = stack.enter_context(h5py.File(path, "r"))
         self.x = self.home.get(names["x"] or "X")
         self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         csr = not self.sparse or self.x.attrs.get("encoding-type") == "csr_matrix"
         if shape is None or len(shape) != 2 or not csr:
             raise DataError(f"{path}: {names['x'] or 'X'} holds no rows that verify reads; {CONVERT}")
-        self.rows, self.features = (int(size) for size in shape)
+        self.rows, self.features = map(int, shape)
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
-
-    def _open(self, path: str) -> h5py.File:
-        check_input(path)
-        try:
-            return self.stack.enter_context(h5py.File(path, "r"))
-        except OSError as error:
-            raise DataError(f"{path} cannot be opened as HDF5; {CONVERT}") from error
 
     def _column(self, name: str) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy."""
@@ -174,7 +172,8 @@ class File:
             check_input(name)
             column = np.load(name, mmap_mode="r", allow_pickle=False)
         elif column is None and ":" in name:
-            column = self._open(name.rpartition(":")[0]).get(name.rpartition(":")[2])
+            check_input(name.rpartition(":")[0])
+            column = self.stack.enter_context(h5py.File(name.rpartition(":")[0], "r")).get(name.rpartition(":")[2])
         if getattr(column, "shape", None) != (self.rows,):
             raise DataError(f"{self.path}: {name} is no dataset of {self.rows} values; {CONVERT}")
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
@@ -192,11 +191,11 @@ class File:
             if self.sparse:
                 ends = ends[: stop - start + 1].astype(np.int64)
                 values, indices = (self.x[part][int(ends[0]) : int(ends[-1])] for part in ("data", "indices"))
-                parts = values.astype(np.float64), indices, ends - ends[0]
-                X: Any = sp.csr_array(parts, (stop - start, self.features))
+                X: Any = sp.csr_array((numbers(values), indices, ends - ends[0]), (stop - start, self.features))
+                X.check_format(full_check=True)  # or a wrong index is looked up outside of all arrays
             else:
-                X = self.x[start:stop].astype(np.float64)
-            weights = np.ones(stop - start) if self.weights is None else self.weights[start:stop].astype(np.float64)
+                X = numbers(self.x[start:stop])
+            weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
             yield start, X, np.asarray(self.y[start:stop]), weights
 
 
@@ -269,8 +268,8 @@ class Sums:
 def compare(name: str, certified: Any, found: float, blur: float = 0.0, least: Any = math.inf) -> Check:
     """Whether two figures agree: to EXACT of the larger, to a `blur`, or as any from `least` to the certified one."""
     known, found = float(certified), float(found)  # "inf" is one too
-    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur
-    return Check(name, known, found, agrees or float(least) <= found <= known)
+    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur < math.inf
+    return Check(name, known, found, bool(agrees or float(least) <= found <= known < math.inf))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
@@ -290,9 +289,9 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
     else:
         # certified on the safe side of rounding, which depends on the norms of weights and rows
-        there, lengths = saved.lengths > 0.0, np.maximum(saved.lengths, 1e-300)
+        lengths = np.maximum(saved.lengths, 1e-300)
         blur = (sums.reach + saved.rounding * math.sqrt(sums.square)) / lengths
-        name, each = "margin_lower", np.where(there, sums.smallest / lengths, -np.inf)
+        name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
     for label, part, figure, rounding in zip(saved.classes, parts, each, blur, strict=False):
@@ -311,9 +310,9 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
 def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], memory: int, learned: bool = True) -> Sums:
     """The sums over the rows of these files; learned: held-out ones weigh nothing, and may have other classes."""
     sums = Sums(saved)
-    weighted = learned and (saved.problem["weighted"] or names["sample_weight"] is not None)
+    weighted = learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
-        with contextlib.ExitStack() as stack:
+        with reading(path, "holds no rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack)
             if file.features != saved.coef.shape[1]:
                 raise DataError(f"{path} has {file.features} columns, not {saved.coef.shape[1]}; name the model's data")
@@ -332,19 +331,20 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
     valid: the held-out file, for its error. memory: bytes for weights and blocks of rows. names: x, y, sample_weight,
     where they are called otherwise than in training. Raises InputMissingError, DataError, UsageError.
     """
-    saved = Saved(os.fspath(model))
-    known = saved.header["certificate"]["valid_error"]
-    if valid is not None and known is None:
-        raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
-    called = {name: names.get(name) or value for name, value in saved.problem["names"].items()}
-    memory -= 64 * saved.coef.size
-    sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
-    checks = list(check_all(saved, sums))
-    if valid is not None:
-        if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
-            called["y"] = None  # labels in a file of their own are those of the rows that were learned from
-        saved.offset = saved.intercept  # with a bias midway
-        held_out = sum_up(saved, [valid], called, memory, learned=False)
-        error = held_out.phi if saved.numeric else held_out.mistakes(round(known * held_out.rows))  # numbers: mean loss
-        checks.append(compare("valid error", known, error / max(1, held_out.rows)))
-    return checks
+    with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
+        saved = Saved(os.fspath(model), memory)
+        known = saved.header["certificate"]["valid_error"]
+        if valid is not None and known is None:
+            raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
+        called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
+        memory -= 64 * saved.coef.size
+        sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
+        checks = list(check_all(saved, sums))
+        if valid is not None:
+            if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
+                called["y"] = None  # labels in a file of their own are those of the rows that were learned from
+            saved.offset = saved.intercept  # with a bias midway
+            held_out = sum_up(saved, [valid], called, memory, learned=False)
+            error = held_out.phi if saved.numeric else held_out.mistakes(round(known * held_out.rows))
+            checks.append(compare("valid error", known, error / max(1, held_out.rows)))
+        return checks

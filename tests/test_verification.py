@@ -298,3 +298,92 @@ def test_it_needs_no_compiler(trained):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-2:] == ["all agree", "[]"], done.stderr
+
+
+def altered(model, change):
+    """The model with other arrays, and another header: change(arrays, header)."""
+    with np.load(model) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    change(arrays, header)
+    np.savez(model, **{**arrays, "header": np.array(json.dumps(header))})
+    return model
+
+
+def set_certificate(name, value):
+    return lambda arrays, header: header["certificate"].update({name: value})
+
+
+@pytest.mark.parametrize("name, change", [
+    ("hard", lambda arrays, header: arrays["coef"].fill(0.0)),  # no length, and a margin of -inf
+    ("hard", set_certificate("margin_lower", "inf")),
+    ("hinge", set_certificate("primal", "inf")),
+    ("hinge", lambda arrays, header: arrays["intercept"].fill(math.inf)),
+    ("budget", set_certificate("primal", "inf")),
+    ("hard", lambda arrays, header: (header["problem"].update(shift=1e20), header["certificate"].update(mistakes=9))),
+])  # fmt: skip
+def test_nothing_agrees_with_infinity(trained, name, change):
+    rows, labels, columns, options = MODELS[name]
+    model, data = trained(rows, labels, columns, **options)
+    assert disagreeing(verify(altered(model, change), data))
+
+
+@pytest.mark.parametrize("change", [
+    lambda arrays, header: arrays.pop("classes"),
+    lambda arrays, header: header["problem"].pop("constant"),
+    lambda arrays, header: header.update(certificate=3),
+    lambda arrays, header: header["certificate"].update(mistakes="few"),
+    lambda arrays, header: header.update(p=None),
+    lambda arrays, header: arrays.update(center=np.zeros(3)),
+    lambda arrays, header: arrays.update(intercept=np.zeros(2)),
+    lambda arrays, header: arrays.update(caps=np.ones(1)),
+    lambda arrays, header: arrays.update(coef=np.array([["a"] * 12])),
+])  # fmt: skip
+def test_a_model_that_no_training_wrote_is_told(trained, change):
+    model, data = trained(X, y)
+    with pytest.raises(sm.DataError, match=r"model\.npz is not a model, or damaged .*; train it again"):
+        verify(altered(model, change), data)
+
+
+def test_a_model_that_is_larger_than_the_memory_is_not_read(trained):
+    model, data = trained(X, y)
+    altered(model, lambda arrays, header: arrays.update(other=np.zeros(1 << 21)))
+    with pytest.raises(sm.UsageError, match=r"holds 17M; raise .*memory"):
+        verify(model, data, memory=10 << 20)
+
+
+def set_entry(name, place, value):
+    def change(file):
+        file[name][place] = value
+
+    return change
+
+
+def other_values(name, values, **options):
+    def change(file):
+        del file[name]
+        file.create_dataset(name, data=values, **options)
+
+    return change
+
+
+@pytest.mark.parametrize("change", [
+    set_entry("X/indices", 3, 10**6),  # which SciPy looks up beyond all arrays
+    set_entry("X/indices", 3, -(10**6)),
+    set_entry("X/indptr", 5, 700),
+    set_entry("X/indptr", -1, 2**62),
+    set_entry("X/data", 3, math.inf),
+    set_entry("X/data", 3, math.nan),
+    lambda file: file.__delitem__("X/indices"),
+    other_values("X/data", np.zeros(720, complex)),
+    other_values("X/data", ["a"] * 720),
+    other_values("y", [b"\xff"] * 60, dtype=h5py.string_dtype()),
+    other_values("y", np.zeros(60, [("a", int)])),
+    lambda file: (file.__delitem__("X"), file.__setitem__("X", h5py.SoftLink("/X"))),
+])  # fmt: skip
+def test_rows_that_are_none_are_told(trained, change):
+    model, data = trained(sp.csr_matrix(X), y)
+    with h5py.File(data, "r+") as file:
+        change(file)
+    with pytest.raises(sm.DataError, match=r"data\.h5 holds no rows that verify reads .*streammargin-data convert"):
+        verify(model, data)

@@ -173,9 +173,8 @@ class Run:
         """End here: with a last certificate, or at once and without one where a signal came."""
         p = self.progress
         self.stop_reading()
-        if p.phase == IDENTITY:  # of these rows nothing is known yet
+        if p.phase == IDENTITY:
             self.progress = self._aside
-            self.progress.valid_errors = None
             self.finish("signal")
             self.progress.reason = reason
         elif p.phase == PREDICTIONS:  # all but these is known
@@ -542,6 +541,8 @@ class Run:
         """How it ended."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
+        if self.doubted:  # of these rows nothing is known yet
+            return Outcome(p.reason, np.zeros_like(p.done), p.number, self.weights(), None, None, None)
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
         errors = p.valid_errors if p.proven or p.midway is not None else None

@@ -185,6 +185,19 @@ def test_stopped_in_the_read_before_it_goes_on(tmp_path):
     assert stopped.reason == "signal" and stopped.certificate.primal is None and not stopped.converged
 
 
+def test_a_path_stopped_in_that_read_has_no_figures(tmp_path):
+    """Those of the rows that it began with are not those of the rows that are there now."""
+    path, folder = out_of_core(tmp_path / "data.h5"), str(tmp_path / "it")
+    options = {"penalty": "l1", "C_path": 3, "C": [0.001, 1.0], "valid": path, "memory": "1G"}
+    assert train(path, folder, **options).certificate.valid_error is not None
+    alter(path)
+    stopped = train(path, folder, resume=True, stop=Looks(0), **options)
+    known = stopped.certificate.to_dict()
+    assert stopped.reason == "signal" and not stopped.converged
+    assert known["primal"] is None and known["mistakes"] is None and known["valid_error"] is None
+    assert not stopped.model.header["certificate"]["per_class"] and stopped.history[-1]["trials"] is None
+
+
 def test_nothing_is_compared_without_a_checkpoint(tmp_path, monkeypatch):
     from streammargin.data.watched import WatchedSource
 

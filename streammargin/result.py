@@ -122,9 +122,7 @@ def advice(result: TrainResult) -> str:
     near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
     if asked["tol"] == 0.0:
         near = "and a gap of 0 is met by chance at most"
-    return (
-        f"{stopped}, {near}; {first}{', '.join([*others, f'raise {limit}'])} or `tol`"
-    )
+    return f"{stopped}, {near}; {first}{', '.join([*others, f'raise {limit}'])} or `tol`"
 
 
 def separated(result: TrainResult) -> str:

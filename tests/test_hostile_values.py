@@ -153,8 +153,8 @@ def test_numbers_beyond_the_numbers(model):
 
 
 def test_an_evaluation_takes_memory_as_text(model):
-    assert model.evaluate((X, Y), memory="64M") == model.evaluate((X, Y))
-    for wrong in ("much", [1], HUGE):  # None is the default
+    assert model.evaluate((X, Y), memory="64M") == model.evaluate((X, Y)) == model.evaluate((X, Y), memory=None)
+    for wrong in ("much", [1], HUGE):
         with pytest.raises(sm.UsageError, match="size must be a number of bytes"):
             model.evaluate((X, Y), memory=wrong)
 

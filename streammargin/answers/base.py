@@ -41,3 +41,8 @@ class Answer(Protocol):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What `restored` makes it of again, by name."""
+
+
+def answered(scores: np.ndarray) -> np.ndarray:
+    """The number of the class (m,) that each row is given, by its scores (m, 1) of two classes or (m, K) of K."""
+    return np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)

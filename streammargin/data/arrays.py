@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from streammargin.data.base import Buffer, Source
-from streammargin.data.names import frame_names
+from streammargin.data.names import frame_names, listed
 from streammargin.errors import DataError, UsageError
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
 from streammargin.wording import one_line
-
-SHOWN = 20  # columns in a message
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
@@ -94,10 +92,9 @@ def _frame_values(frame: Any, name: str) -> np.ndarray:
     columns, types = list(frame.columns), list(frame.dtypes)
     other = [column for column, kind in zip(columns, types, strict=True) if _kind(kind) not in "biuf"]
     if other:
-        listed = ", ".join(f"{str(column)!r}" for column in other[:SHOWN])
-        more = f" and {len(other) - SHOWN} more" if len(other) > SHOWN else ""
         raise DataError(
-            f"{name}: the columns {listed}{more} hold neither numbers nor booleans; drop them, or make numbers of them"
+            f"{name}: the columns {listed(repr(str(column)) for column in other)} hold neither numbers nor booleans; "
+            "drop them, or make numbers of them"
         )
     if all(isinstance(kind, np.dtype) for kind in types) and len({_kind(kind) == "b" for kind in types}) < 2:
         return np.asarray(frame)

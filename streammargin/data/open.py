@@ -38,9 +38,9 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         if given:
             raise UsageError(f"a Source has its own `{given[0]}`; name it in open_source instead")
         return data
-    if _is_path(data):
+    if is_path(data):
         return _open_file(os.fspath(data), x, y, sample_weight)
-    if isinstance(data, Sequence) and not hasattr(data, "shape") and data and all(_is_path(part) for part in data):
+    if is_shards(data):
         return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
     if is_stream(data):
         raise UsageError(
@@ -81,8 +81,8 @@ def _paths(data: Any) -> list[str]:
     """The files of rows that are named; those of a source that is open already; none of arrays."""
     if isinstance(data, Source):
         return data.files()
-    parts = [data] if _is_path(data) else data if isinstance(data, (list, tuple)) else []
-    return [os.fspath(part) for part in parts if _is_path(part)]
+    parts = [data] if is_path(data) else data if isinstance(data, (list, tuple)) else []
+    return [os.fspath(part) for part in parts if is_path(part)]
 
 
 @contextlib.contextmanager
@@ -120,8 +120,14 @@ def is_stream(data: Any) -> bool:
     return any(batches)
 
 
-def _is_path(data: Any) -> bool:
+def is_path(data: Any) -> bool:
+    """Whether this is text or os.PathLike."""
     return isinstance(data, (str, os.PathLike))
+
+
+def is_shards(data: Any) -> bool:
+    """Whether this is a list of paths."""
+    return isinstance(data, Sequence) and not hasattr(data, "shape") and bool(data) and all(map(is_path, data))
 
 
 def _is_batch(part: Any) -> bool:

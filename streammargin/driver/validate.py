@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.base import Answer
+from streammargin.answers.base import Answer, answered
 from streammargin.data.base import Source
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.plan import least_budget, make_plan
@@ -96,11 +96,6 @@ class NumberValidator(Validator):
 
     def errors(self) -> np.ndarray:
         return self.sums["loss"] / len(self.targets)
-
-
-def answered(scores: np.ndarray) -> np.ndarray:
-    """Which class each row (m,) has as its answer, by the scores of one output, or of one a class."""
-    return np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)
 
 
 class Predictions:

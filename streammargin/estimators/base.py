@@ -6,7 +6,7 @@ import logging
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from streammargin.data.arrays import bare, refuse_masked
 from streammargin.data.base import Source
+from streammargin.data.open import is_path, is_shards
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
@@ -41,14 +42,7 @@ LOG = logging.getLogger("streammargin")
 
 def from_files(X: Any) -> bool:
     """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
-    if isinstance(X, (str, os.PathLike, Source)):
-        return True
-    return (
-        isinstance(X, Sequence)
-        and not hasattr(X, "shape")
-        and len(X) > 0
-        and all(isinstance(part, (str, os.PathLike)) for part in X)
-    )
+    return isinstance(X, Source) or is_path(X) or is_shards(X)
 
 
 @contextmanager
@@ -126,8 +120,7 @@ class Estimator(BaseEstimator):
             return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _scorer(self, X: Any) -> LinearModel:
-        """The fitted model, for rows that `_rows` looks at: scikit-learn compares the names of arrays, the model those
-        of files."""
+        """The fitted model: scikit-learn compares the names of arrays (`_rows`), the model those of files."""
         model = self._model()
         if not from_files(X):
             model.feature_names_in_ = None

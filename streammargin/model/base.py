@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.base import Answer
+from streammargin.answers.base import Answer, answered
 from streammargin.answers.table import kind_of
 from streammargin.data.base import Source
 from streammargin.data.labels import LabelCursor, class_values, label_key, number_values, shifted
@@ -131,8 +131,7 @@ class Model:
         """Labels (m,) for scores (m, k); of a regressor the scores themselves."""
         if self.numeric:
             return scores[:, 0].copy()
-        best = (scores[:, 0] > 0.0).astype(np.intp) if scores.shape[1] == 1 else np.argmax(scores, axis=1)
-        return self.classes_[best]
+        return self.classes_[answered(scores)]
 
     def decision_function(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
         """Scores (n,), or (n, k) for several classes, float64; data as for `streammargin.train`."""
@@ -197,13 +196,12 @@ class Model:
                         f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
                         f"its labels are {', '.join(list(known)[:20])}"
                     )
+                guess = answered(scores)
                 if scores.shape[1] == 1:
-                    guess = (scores[:, 0] > 0.0).astype(np.intp)
                     margins = np.where(codes == 1, 1.0, -1.0) * scores[:, 0]
                     smallest = min(smallest, float(margins.min()))
                     margins = margins[:, None]
                 else:
-                    guess = np.argmax(scores, axis=1)
                     margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
                 mistakes += int(np.count_nonzero(guess != codes))
                 total += 0.0 if loss is None else float(total_loss(loss, margins))

@@ -19,10 +19,7 @@ from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run
 from streammargin.driver.scaling import Scaling
-from streammargin.driver.setup import (
-    Target,
-    class_mass,
-)
+from streammargin.driver.setup import Target, class_mass
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options

@@ -34,8 +34,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Columns:
-    """Of a table with `width` columns: its names (None without a header line), the place of the label (None without
-    one), and those of the values (d,) in the order in which they are written.
+    """Those of a table: how many, their names, and where the label and the values are.
+
+    header: None without a line of names. label: its place, None without one. values (d,): their places, in the order in
+    which they are written.
     """
 
     width: int

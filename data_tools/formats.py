@@ -56,8 +56,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader yields, and what is known before it does; features: None where only the end will tell; names (d,):
-    of the columns, where the input has some.
+    """What a reader yields, and what is known before it does.
+
+    features: None where only the end will tell. names (d,): of the columns, where the input has some.
     """
 
     batches: Iterator[Batch]
@@ -68,8 +69,10 @@ class Found:
 
 
 class Format(Protocol):
-    """What the module of a format has. TEXT: it is read front to back, and may be compressed or a pipe. OPTIONS: those
-    of `convert` that it has a use for, of the ones that not every format has.
+    """What the module of a format has.
+
+    TEXT: it is read front to back, and may be compressed or a pipe. OPTIONS: which of those it has a use for that not
+    every format has (`Asked.given`).
     """
 
     TEXT: bool

@@ -2,10 +2,13 @@
 
     python examples/damage_checkpoints.py [--times 1000] [--data 100] [--seed 0]
 
---times: bytes of a slot are cut or flipped, and the slot must be refused. --data: one value of a file is altered at a
-random place, before, while or after a training with checkpoints is stopped, with its time put back; the training must
-end with an error that names the file, or, where it had not come to that row, in the bits of a training on the altered
-file. Exit code 1 where damage went unnoticed.
+--times: bytes of a slot are cut or flipped, and the slot must be refused.
+
+--data: one value of a file is altered at a random place, before, while or after a training with checkpoints is stopped,
+and the times of the file are put back. The training must end with an error that names the file. Where it had not come
+to that row, it may end in the bits of a training on the altered file instead.
+
+Exit code 1 where damage went unnoticed.
 """
 
 import argparse

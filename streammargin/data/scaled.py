@@ -13,8 +13,8 @@ class ScaledSource(View):
     """Columns (x - center) * factor of another source, float64; center must be 0 for sparse rows.
 
     center, factor: (d,) float64, not looked at before rows are read. Blocks are always copies in a buffer, also for
-    arrays in memory. Scaled values are not rounded to float32: weights with the factors in them are for the rows as
-    they are stored, and what is proven of them must be so too.
+    arrays in memory. Scaled values are not rounded to float32: the weights that are saved are for the rows as stored,
+    and so must be what is proven of them.
     """
 
     dtype = np.dtype(np.float64)  # known before there is such a source

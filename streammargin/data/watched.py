@@ -18,9 +18,9 @@ PIECE = 32 << 20  # bytes of arrays in memory that are looked at together
 class WatchedSource(View):
     """Another source, with a sum of hashes for every stretch of rows; each read of a stretch is compared with it.
 
-    ends (B + 1,) int64: of the stretches, from 0; all blocks that the source is read in end at some of them. sums (B,)
-    int64, mod 2^64, and seen (B,) bool: which of them are known; the order of the reads does not matter. files_then:
-    device, inode, size and times in nanoseconds of each file, as they were when this was made; none for arrays.
+    ends (B + 1,) int64: of the stretches, from 0; all blocks that the source is read in end at some of them.
+    sums (B,) int64, mod 2^64, and seen (B,) bool: which of them are known. The order of the reads does not matter.
+    files_then: device, inode, size and times in nanoseconds of each file when this was made; none for arrays.
     """
 
     def __init__(self, source: Source) -> None:

@@ -18,7 +18,7 @@ from streammargin.specs.losses.base import has
 
 PIECE = 1 << 16  # numbers that are looked at together
 HALVINGS = 40  # of the range in which a quantile is looked for
-# From 0, in units of their spread: what is taken off numbers, or a column, goes back into the constant that is saved,
+# From 0, in units of their spread. What is taken off numbers, or a column, goes back into the constant that is saved,
 # and its scores lose as many digits. The objective of the saved weights was off by 1e-9 of it at 1e7 (50 rows).
 FARTHEST = 4e6
 

@@ -29,7 +29,8 @@ class Progress:
     number : passes begun
     done, impossible : (K,) bool, problems that are certified, and those of them that were given up: no separator
     figures, wrong : of the last certificate; figures hold the weights that the solver calls certified
-    judged, told, validated : passes whose weights `figures`, the last event of them, and `valid_errors` belong to
+    judged : the pass whose weights `figures` belong to
+    told, validated : the same of the last event of them, and of `valid_errors`
     ending : why the certificate at work, or the one just made, is the last
     reason : how the training ended
     proven : whether the answer is the weights of `figures`, rather than the latest ones

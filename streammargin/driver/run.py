@@ -47,8 +47,8 @@ LOG = logging.getLogger("streammargin")
 
 
 class Run:
-    """Visits one block a step, in phases: scaling, prologue, pass after pass with certificates and held-out errors,
-    bias, predictions.
+    """Visits one block a step, in phases: scaling, prologue, passes with certificates and held-out errors, bias,
+    predictions.
 
     A phase begins, visits blocks and ends; each of these may take several units, a step each, between which the run can
     be stopped and saved (see `Solver`). In a pass a step visits as many blocks as the solver wants together. Before all

@@ -20,9 +20,9 @@ VECTORS = 6  # of length d that are held
 class Scaling:
     """x / max|x|, or (x - mean) / standard deviation, of the columns of the present rows.
 
-    Sparse columns are divided only, never centred; a constant one keeps its scale, and a dense one becomes 0. The read
-    takes `memory` bytes, or the least that can be read in. center, factor (d,) float64 are 0 and 1 until `finish`: what
-    is made of them before (`scaled`, the held-out rows) has the right ones then.
+    Sparse columns are divided only, never centred. By `std` a constant one keeps its scale, and a dense one becomes 0.
+    The read takes `memory` bytes, or the least that can be read in.
+    center, factor (d,) float64 are 0 and 1 until `finish`. What is made of them before has the right ones then.
     """
 
     def __init__(self, source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> None:

@@ -157,8 +157,8 @@ class Model:
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
         loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
-        an object; None where the model was trained with an object and is given none. margin is the
-        smallest of y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
+        an object. It is None where the model was trained with an object and is given none. margin is the smallest of
+        y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
         Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
         variance that is explained (None where the numbers are all the same).
         """

@@ -34,8 +34,8 @@ def match(
     """(order (d,), what to say of it): column j of the model is column order[j] of the source, -1: there is none.
 
     known (d,): the model's names; given: those of the source, which are not the same list. Raises DataError where names
-    stand for several columns, or are missing or unknown, UsageError where `memory` is too small to compare them beside
-    what is `held` already.
+    stand for several columns, or are missing or unknown. Raises UsageError where `memory` is too small to compare them
+    beside what is `held` already.
     """
     check_read(
         source, memory, held + room(known, source), "and compare the names of its columns, beside what is held already,"

@@ -41,9 +41,9 @@ def write_model(
 def read_model(
     path: str, beside: str, memory: int | None = None
 ) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
-    """The class of the answer, its arrays and the one called `beside`, those of NAMES and PROBLEM that are there, by
-    name, and the header, all as written.
+    """The class of the answer, its arrays and the one called `beside`, further arrays by name, and the header.
 
+    The further arrays are those of NAMES and PROBLEM that are there; all is as written.
     memory: bytes that making a model of them may take, None: any. What the file says of its sizes is looked at before
     anything of them is allocated. Raises InputMissingError, DataError, UsageError.
     """

@@ -36,10 +36,11 @@ class Job:
     """A training that is ready to run.
 
     costs: the values of C; column: the value of the constant column, 0 for none.
-    why: one line on what `auto` took, None where a solver was named; better: `auto` would have taken another one.
-    names (d,) of the columns, None for none.
     working: the rows as the method sees them, scaled where that was asked for.
+    why: one line on what `auto` took, None where a solver was named.
+    better: `auto` would have taken another one.
     watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
+    names: (d,) of the columns, None for none.
     """
 
     options: Options

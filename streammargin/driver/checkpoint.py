@@ -22,6 +22,7 @@ LOG = logging.getLogger("streammargin")
 HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict, "history": dict,
           "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
+SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of columns")  # of the identity, of the data
 SHARE = 0.02  # of a training may go into its checkpoints
 
 
@@ -85,8 +86,8 @@ class Checkpoint:
     def resume(self, run: Run, identity: dict[str, Any], wanted: bool) -> bool:
         """Put the run where the newest slot was written; False where there is none.
 
-        Raises UsageError where there is one and none was wanted, or it is of another training; DataError where no slot
-        is whole.
+        Raises UsageError where there is one and none was wanted, or it is of another training; DataError where it is of
+        other data, or no slot is whole.
         """
         self.identity = json.loads(json.dumps(identity))
         there = [name for name in SLOTS if os.path.lexists(os.path.join(self.folder, name))]
@@ -170,17 +171,31 @@ class Checkpoint:
         return os.path.join(self.folder, name)
 
     def _compare(self, saved: dict[str, Any], lowered: bool) -> None:
-        # the solver decides much else, and much decides the blocks
-        order = sorted(saved.keys() | self.identity.keys(), key=lambda name: (name == PLAN, name != "solver", name))
-        for name in order:
+        # the data's size decides what `auto` takes, the solver much else, options what labels are, and all the blocks
+        def rank(name: str) -> tuple[Any, ...]:
+            return name == PLAN, name in TEXTS, name not in SIZES, name != "solver", name
+
+        for name in sorted(saved.keys() | self.identity.keys(), key=rank):
             if name == PLAN and lowered:  # vectors may be wider, and leave blocks less room
                 continue
             then, now = saved.get(name), self.identity.get(name)
             if then != now:
-                raise UsageError(
-                    f"{self.folder} holds a training with {name} {then!r}, and this one has {now!r}; go on as it "
-                    "began, or name another directory"
-                )
+                raise self._differs(name, then, now)
+
+    def _differs(self, name: str, then: Any, now: Any) -> Exception:
+        """What to raise where a training is not the one that is held."""
+        if name in SIZES or (name in TEXTS and (name != "held-out labels" or None not in (then, now))):
+            which = f"{now} {name}, not the {then}" if name in SIZES else f"other {name} than those"
+            return DataError(
+                f"the data have {which} of the training that {self.folder} holds; put them back as they were, or name "
+                "another directory"
+            )
+        if name == "held-out labels":
+            first, mend = ("without", "leave `valid` out") if then is None else ("with", "name them with `valid`")
+            differ = f"{first} held-out data; {mend}"
+        else:
+            differ = f"with {name} {then!r}, and this one has {now!r}; go on as it began"
+        return UsageError(f"{self.folder} holds a training {differ}, or name another directory")
 
     # writing
 

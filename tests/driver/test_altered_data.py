@@ -128,7 +128,7 @@ def test_held_out_rows_that_were_altered(memory, tmp_path):
         train(path, str(tmp_path / "it"), resume=True, **options)
     with h5py.File(valid, "r+") as file:
         file["y"][17] = -file["y"][17]
-    with pytest.raises(sm.UsageError, match="held-out labels"):
+    with pytest.raises(sm.DataError, match="the data have other held-out labels than those"):
         train(path, str(tmp_path / "it"), resume=True, **options)
 
 

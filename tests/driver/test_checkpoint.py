@@ -218,8 +218,12 @@ def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_p
 def test_other_rows_are_refused(tmp_path):
     X, y = noisy()
     sm.train((X, y), passes=3, checkpoint=str(tmp_path))
-    with pytest.raises(sm.UsageError, match=r"holds a training with (data|labels)"):
+    with pytest.raises(sm.DataError, match="the data have other labels than those of the training that"):
         sm.train((X, -y), passes=3, checkpoint=str(tmp_path), resume=True)
+    with pytest.raises(sm.DataError, match="the data have 59 rows, not the 60 of the training that"):
+        sm.train((X[1:], y[1:]), passes=3, checkpoint=str(tmp_path), resume=True)
+    with pytest.raises(sm.UsageError, match="holds a training without held-out data; leave valid out"):
+        sm.train((X, y), passes=3, checkpoint=str(tmp_path), resume=True, valid=(X, y))
     with pytest.raises(sm.DataError, match="X: among the rows 0 to 59 are others than this training read before"):
         sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path), resume=True)
 
@@ -230,7 +234,7 @@ def test_other_names_of_the_columns_are_refused(tmp_path):
     frames = [pd.DataFrame(X, columns=[f"{letter}{k}" for k in range(X.shape[1])]) for letter in "ab"]
     sm.train((frames[0], y), passes=3, checkpoint=str(tmp_path))
     for other in (frames[1], X):
-        with pytest.raises(sm.UsageError, match="holds a training with names of columns"):
+        with pytest.raises(sm.DataError, match="the data have other names of columns than those of the training"):
             sm.train((other, y), passes=3, checkpoint=str(tmp_path), resume=True)
     model = sm.train((frames[0], y), passes=4, checkpoint=str(tmp_path), resume=True).model
     assert model.feature_names_in_.tolist() == frames[0].columns.tolist()

@@ -175,7 +175,7 @@ class File:
             check_input(name.rpartition(":")[0])
             column = self.stack.enter_context(h5py.File(name.rpartition(":")[0], "r")).get(name.rpartition(":")[2])
         if getattr(column, "shape", None) != (self.rows,):
-            raise DataError(f"{self.path}: {name} is no dataset of {self.rows} values; {CONVERT}")
+            raise DataError(f"{self.path}: {name} is no dataset of {self.rows} values; {CONVERT} with `y={name}`")
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:

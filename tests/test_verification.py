@@ -219,6 +219,10 @@ def test_files_that_it_does_not_read_name_the_command(trained, tmp_path):
     for name in ("csc.h5", "categories.h5", "text.csv", "unlabelled.h5"):
         with pytest.raises(sm.DataError, match="streammargin-data convert"):
             verify(model, tmp_path / name)
+    with h5py.File(tmp_path / "categories.h5", "a") as file:
+        file["obs/kind/codes"] = np.zeros(60, np.int8)
+    with pytest.raises(sm.DataError, match=r"streammargin-data convert IN OUT\.h5 with y=.?obs/kind"):
+        verify(model, tmp_path / "categories.h5", y="obs/kind")
     for broken in (data, str(tmp_path / "text.csv")):
         with pytest.raises(sm.DataError, match="is not a model"):
             verify(broken, data)

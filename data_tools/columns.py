@@ -68,8 +68,7 @@ def columns_of(path: str, first: list[str], second: list[str], wanted: Wanted) -
         columns = Columns(len(first), header, label, _as_trained(path, columns, wanted.like))
     if label is not None:
         LOG.info(Message(f"{path}: the label is {_at(header, label)}"))
-    told = wanted.like is not None or (header is not None and wanted.label_column in header)
-    _say_doubts(path, first, columns, told)
+    _say_doubts(path, first, columns, wanted)
     return columns
 
 
@@ -194,9 +193,10 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
     return np.array([places[name] for name in like.names], np.int64)
 
 
-def _say_doubts(path: str, first: list[str], columns: Columns, told: bool) -> None:
-    """Warn of what is read as it stands, and was hardly meant so; told: that the first line holds names."""
+def _say_doubts(path: str, first: list[str], columns: Columns, wanted: Wanted) -> None:
+    """Warn of what is read as it stands, and was hardly meant so."""
     header, values, label = columns.header, columns.values, columns.label
+    told = wanted.like is not None or (header is not None and wanted.label_column in header)  # that there are names
     if header is None:
         if len(first) > 2 and [field.strip() for field in first] == [str(place) for place in range(len(first))]:
             LOG.warning(Message(f"{path}: the first line counts the columns, and is read as a row; if it holds names, "
@@ -220,7 +220,8 @@ def _say_doubts(path: str, first: list[str], columns: Columns, told: bool) -> No
         used[label] = True
     left_out = [header[place] for place in np.flatnonzero(~used)]
     if left_out:
-        LOG.warning(Message(f"{path}: left out, as the model was not trained on it: {listed(left_out)}"))
+        mend = "; if one is the label, name it with `label_column`" if wanted.label and label is None else ""
+        LOG.warning(Message(f"{path}: left out, as the model was not trained on it: {listed(left_out)}{mend}"))
 
 
 def listed(names: Sequence[str]) -> str:

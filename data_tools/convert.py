@@ -151,7 +151,7 @@ def _check_names(found: Found, width: int | None, asked: Asked, path: str) -> No
     trained = asked.like
     if trained is not None and trained.names is not None and not equal(found.names, trained.names):
         raise UsageError(
-            f"{path} names its columns, and not as {trained.path} does; leave `like` out: who uses the model matches "
+            f"{path} names its columns, and not as {trained.path} does; leave `like` out: predict and evaluate match "
             "columns by their names"
         )
     if len(found.names) != width:

@@ -198,5 +198,8 @@ def _value(text: str, where: str, columns: Columns, place: int) -> float:
             raise ValueError
     except ValueError:
         what = f"{text[:SHOWN]!r} is not a finite number" if text else "the value is missing"
-        raise DataError(f"{where}, {columns.called(place)}: {what}; drop the row or replace the value") from None
+        mend = "drop the row or the column, or replace the value"
+        if text.count(",") == 1 and is_number(text.replace(",", ".")):
+            mend = "write decimals with a point"
+        raise DataError(f"{where}, {columns.called(place)}: {what}; {mend}") from None
     return value

@@ -144,7 +144,8 @@ def test_a_separator_makes_a_table_of_any_text(tmp_path):
         ("1\t2\t0\n3\t\t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
         ("1\t2\t0\n3\t \t1\n", {"separator": "tab"}, "line 2, column 1: the value is missing"),
         ("1;2;0\n3;;1\n", {"separator": ";"}, "line 2, column 1: the value is missing"),
-        ("1;2;0\n3,5;4;1\n", {"separator": ";"}, "line 2, column 0: '3,5' is not a finite number"),
+        ("1;2;0\n3,5;4;1\n", {"separator": ";"}, "line 2, column 0: '3,5' is .* number; write decimals with a point"),
+        ("1,2,0\n3,Oslo,1\n", {}, "line 2, column 1: 'Oslo' is not a finite number; drop the row or the column, or"),
         ("1 2 0\n3  1\n", {"separator": " "}, "line 2, column 1: the value is missing"),
         ('1,2,0\n3,4,"x\n', {}, "line 2: unexpected end of data; is a quote missing"),  # the rest of a label
     ],
@@ -279,6 +280,11 @@ def test_other_columns_are_left_out_with_a_word(tmp_path, like, said):
     text = "b,id,c,label,a,income\n2,x1,3,0,1,>50K\n"  # what is left out need not be numbers
     assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], [0])
     assert said("WARNING")[0].endswith("not trained on it: id, income")
+    text = "b,c,buys,a\n2,3,yes,1\n"
+    assert converted(tmp_path, text, like=like("abc")) == ([[1, 2, 3]], None)
+    assert said("WARNING")[-1].endswith("not trained on it: buys; if one is the label, name it with label_column")
+    assert converted(tmp_path, text, like=like("abc"), label=False) == ([[1, 2, 3]], None)
+    assert said("WARNING")[-1].endswith("not trained on it: buys")
 
 
 def test_missing_columns_are_all_named(tmp_path, like):

@@ -121,6 +121,9 @@ class Console:
         self._params = event["params"]
         if isinstance(self._params.get("C"), list):  # which get a table at the end
             self._room = max(1, self._room - min(len(self._params["C"]), _TRIALS + 1) - 1)
+        if data["rows"] is None or data["nnz"] is None:
+            self._line(f"{data['path']}: batches of {data['features']} features, each row once")
+            return
         blocks = "in memory" if plan["blocks"] == 1 else f"{plan['blocks']} blocks of up to {plan['block_rows']} rows"
         self._line(
             f"{data['path']}: {data['rows']} rows, {data['features']} features, {data['nnz']} values; {blocks}, "

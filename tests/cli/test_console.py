@@ -160,3 +160,11 @@ def test_several_C_end_with_a_table(monkeypatch):
         "        10  5.0e-01        0.1250          0.2000          best",
         "not converged (passes) after 1 pass in 2.0s, best C 10, certified gap 5.0e-01, valid error 0.2000",
     ]
+
+
+def test_a_stream_has_no_rows_to_count():
+    stream = io.StringIO()
+    event = start()
+    event["data"].update(path="stream", rows=None, nnz=None)
+    Console(stream=stream)(event)
+    assert stream.getvalue() == "stream: batches of 8 features, each row once\n"

@@ -139,6 +139,8 @@ class Estimator(BaseEstimator):
 
     def _options(self) -> dict[str, Any]:
         options = {line.name: getattr(self, line.name) for line in options_for(self.place)}
+        if np.asarray(options.get("C"), object).ndim or "," in str(options.get("C")):
+            raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
         column = 1.0 if self.bias is None else self.bias
         return {**options, "bias": column if self.fit_intercept else 0.0}
 

@@ -116,6 +116,12 @@ def test_attributes_of_two_classes(blobs):
     assert model.score(X, y) == np.mean(model.predict(X) == y)
 
 
+@pytest.mark.parametrize("several", [[0.1, 1.0], (1.0,), np.array([1.0, 2.0]), "0.1,1"])
+def test_several_C_are_for_a_grid_search(several):
+    with pytest.raises(sm.UsageError, match="an estimator takes one C; choose among several with GridSearchCV"):
+        sm.MarginClassifier(C=several).fit([[1.0], [2.0]], [0, 1])
+
+
 def test_several_classes_are_one_against_the_rest(three):
     X, y = three
     model = sm.MarginClassifier(tol=1e-6, passes=20000).fit(X, y)

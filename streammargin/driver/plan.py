@@ -88,7 +88,8 @@ def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | N
     Raises UsageError where they do not fit, DataError where they are not d texts.
     """
     beside = ", beside what is held already," if others else " alone"
-    check_read(source, budget, source.names_bytes() + others, f"the names of its columns{beside}")
+    what = "the names of its columns" if source.names_bytes() else "it"
+    check_read(source, budget, source.names_bytes() + others, f"{what}{beside}")
     names = source.feature_names()
     if names is None:
         return None

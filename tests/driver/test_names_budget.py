@@ -11,6 +11,7 @@ import streammargin.model.base
 from streammargin.data.hdf5_names import write_names
 from streammargin.data.hdf5_texts import TextReader
 from streammargin.data.open import open_source
+from streammargin.driver.plan import column_names
 from streammargin.errors import UsageError
 from streammargin.sizes import parse_size
 
@@ -66,6 +67,11 @@ def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, m
         sm.train(path, memory=str(parse_size(least(refused)) - (12 << 20)), **OPTIONS)
     plain = sm.train((X, Y), **OPTIONS).model
     assert np.array_equal(sm.train(path, memory=least(plan), **OPTIONS).model.coef_, plain.coef_)
+
+
+def test_where_there_are_none_a_small_budget_speaks_of_none():
+    with pytest.raises(UsageError, match="too small for X: to read it, beside what is held already, needs"):
+        column_names(open_source((X, Y)), 100, 200)
 
 
 def test_the_plan_of_named_columns_is_larger_by_the_names(tmp_path):

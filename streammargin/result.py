@@ -113,16 +113,18 @@ def advice(result: TrainResult) -> str:
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
     kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
     far = gap is None or gap > FAR * max(asked["tol"], LEAST)
-    first = f"{result.ranges}; else " if far and result.ranges is not None else ""  # which is no matter of C
     others = ["use `solver=auto`"] if result.better else []
-    if far and not first and not math.isinf(asked["C"]):
-        others.append("take a smaller `C`")
+    mends = ", ".join([*others, f"raise {limit}"])
+    if far and result.ranges is not None:  # which is no matter of C
+        mends = "; ".join([*others, result.ranges, f"else raise {limit}"])
+    elif far and not math.isinf(asked["C"]):
+        mends = ", ".join([*others, "take a smaller `C`", f"raise {limit}"])
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
     near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
     if asked["tol"] == 0.0:
         near = "and a gap of 0 is met by chance at most"
-    return f"{stopped}, {near}; {first}{', '.join([*others, f'raise {limit}'])} or `tol`"
+    return f"{stopped}, {near}; {mends} or `tol`"
 
 
 def separated(result: TrainResult) -> str:
@@ -137,7 +139,7 @@ def separated(result: TrainResult) -> str:
 def no_margin(result: TrainResult) -> str:
     """What to say of rows that no separator was found for, options marked (see wording.py)."""
     upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
-    finite = "train with a finite `C` (a solver that takes one)"
+    finite = "train with a finite `C` and `solver=auto`"
     mend = finite if result.model.header["bias"] else f"add a constant column, `bias=1`, or {finite}"
     if result.reason == "not_separable":
         return (

@@ -91,7 +91,7 @@ class Model:
                 "give it the same columns, with: streammargin-data convert IN OUT.h5 --like MODEL"
             )
         if known is not None and given is None:
-            self._say(f"{source.name} has no names of columns, as the model has: they are taken by position")
+            self._say(f"{source.name} has no names of columns, and the model has: columns are matched by position")
         return answer
 
     def _say(self, text: str) -> None:

@@ -69,5 +69,5 @@ def _difference(name: str, missing: list[str], unknown: list[str]) -> str:
         mends.append("add those that are missing, or take them as 0 with `missing_columns=zero`")
     if unknown:
         parts.append(f"has {counted(len(unknown), 'column')} that the model does not know ({listed(unknown)})")
-        mends.append("drop those that are unknown")
+        mends.append("drop those that are unknown, as streammargin-data convert --like MODEL does for a CSV table")
     return f"{name} {' and '.join(parts)}; {'; '.join(mends)}"

@@ -38,8 +38,6 @@ def reason(problem: Problem, name: str) -> str:
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: numbers, and more rows than columns: steps on all duals at once take fewer reads"
-    if name == "prox-newton":
-        return f"{name} for {size}: few columns: second-order steps take few reads at any C, with kinks in the penalty"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
         "ascent": "one row at a time, as its steps cost least",
@@ -47,6 +45,7 @@ def reason(problem: Problem, name: str) -> str:
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",
+        "prox-newton": "few columns: second-order steps take few reads",
     }
     return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"
 

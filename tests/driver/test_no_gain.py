@@ -69,6 +69,9 @@ def test_the_last_words_name_the_columns_and_no_smaller_C(caplog):
     [first], [last] = said(caplog, "scale"), said(caplog, "not_converged")
     assert not result.converged and first in last and "smaller C" not in last
     assert last.endswith("else raise passes or tol") and "scale" in first
+    with caplog.at_level(logging.WARNING, "streammargin"):
+        sm.train(*with_an_id(), passes=2, solver="sdca")
+    assert f'; use solver="auto"; {said(caplog, "scale")[-1]}; else raise' in said(caplog, "not_converged")[-1]
 
 
 def test_the_last_words_after_a_resume_know_the_columns_too(tmp_path, caplog):

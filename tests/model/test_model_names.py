@@ -112,7 +112,7 @@ def test_rows_without_names_go_by_position_which_is_said_once(model, tmp_path, c
     path = named(tmp_path / "x.h5", X, None)
     for _ in range(2):
         np.testing.assert_allclose(model.decision_function(path), expected(model, X), rtol=0, atol=1e-12)
-    assert texts(caplog) == [f"{path} has no names of columns, as the model has: they are taken by position"]
+    assert texts(caplog) == [f"{path} has no names of columns, and the model has: columns are matched by position"]
     with pytest.raises(sm.DataError, match="5 features but the model was trained on 6"):
         model.predict(X[:, :5])
 

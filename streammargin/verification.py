@@ -5,8 +5,7 @@ the model: a JSON header, and the arrays coef (K, d), intercept (K,), classes, c
 
 The weights are those of the scaled columns, w = coef / factor, and of the constant column of value v:
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i) with u = y (x.w + b) for classes
-and u = x.w + b - y for numbers. At C = inf the margin min_i u_i / ||w||_p counts or, of numbers that are to be met,
-R(w) and the largest violation (|u| - epsilon)_+.
+and u = x.w + b - y for numbers. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
 """
 
 from __future__ import annotations
@@ -124,7 +123,8 @@ class Saved:
         p, r = float(h["p"]), {"elasticnet": 0.5}.get(h["penalty"], 1.0) if h["l1_ratio"] is None else h["l1_ratio"]
         self.penalties = np.array([PENALTIES[h["penalty"]](line, r, p, groups) for line in w])
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, p) for line in w])
-        self.rounding = (width + 8) * 2.0**-52 * np.array([norm(line, 2.0) for line in w])
+        self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
+        self.rounding = self.eps * np.array([norm(line, 2.0) for line in w])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """The number (m,) of the class of each label, -1 for one that was not trained on."""
@@ -158,8 +158,7 @@ class File:
         self.x = self.home.get(names["x"] or "X")
         self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
-        csr = not self.sparse or self.x.attrs.get("encoding-type") == "csr_matrix"
-        if shape is None or len(shape) != 2 or not csr:
+        if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} holds no rows that verify reads; {CONVERT}")
         self.rows, self.features = map(int, shape)
         self.y = self._column(names["y"] or "y")
@@ -167,13 +166,11 @@ class File:
 
     def _column(self, name: str) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy."""
-        column = self.home.get(name)
-        if column is None and name.endswith(".npy"):
-            check_input(name)
-            column = np.load(name, mmap_mode="r", allow_pickle=False)
-        elif column is None and ":" in name:
-            check_input(name.rpartition(":")[0])
-            column = self.stack.enter_context(h5py.File(name.rpartition(":")[0], "r")).get(name.rpartition(":")[2])
+        column, (place, _, inside) = self.home.get(name), name.rpartition(":")
+        if column is None and (place or name.endswith(".npy")):
+            check_input(place or name)
+            column = (self.stack.enter_context(h5py.File(place, "r")).get(inside) if place
+                      else np.load(name, mmap_mode="r", allow_pickle=False))  # fmt: skip
         if getattr(column, "shape", None) != (self.rows,):
             raise DataError(f"{self.path}: {name} is no dataset of {self.rows} values; {CONVERT} with `y={name}`")
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
@@ -205,10 +202,10 @@ class Sums:
     def __init__(self, saved: Saved) -> None:
         self.saved, self.K = saved, len(saved.coef)
         self.seen = self.rows = self.wrong = self.unsure = 0
-        self.phi = self.violation = self.square = 0.0
+        self.phi = self.slip = self.violation = self.square = 0.0  # slip: of phi, by the rounding of scores
         self.lowest, self.highest = np.full(self.K, np.inf), np.full(self.K, -np.inf)  # scores of either side
         self.smallest, self.reach = np.full(self.K, np.inf), np.zeros(self.K)  # u, and scores without a sign
-        self.losses: list[np.ndarray] = []  # of blocks, (K,)
+        self.losses: list[np.ndarray] = []  # of blocks, (2, K): losses, and how far rounding may move them
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, for a bound on the duals
 
     def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
@@ -235,12 +232,14 @@ class Sums:
             smallest = ahead[:, None] if saved.problem["joint"] else u
             self.smallest = np.minimum(self.smallest, smallest.min(axis=0, initial=np.inf))
         self.reach = np.maximum(self.reach, blur.max(axis=0, initial=0.0))
-        with np.errstate(over="ignore"):
-            phi = LOSSES[saved.header["loss"]](u, saved.header)
-        self.phi += float(phi.sum())
+        wide, loss, h = blur * (saved.eps / BLUR), LOSSES[saved.header["loss"]], saved.header
+        with np.errstate(over="ignore", invalid="ignore"):
+            phi, low, high = (loss(u + by, h) for by in (0.0, -wide, wide))
+        slip = np.maximum(low, high) - phi
+        self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
             caps = (saved.caps[codes] * weights)[:, None]
-            self.losses.append(np.sum(caps * phi, axis=0))
+            self.losses.append(np.sum(caps * np.stack([phi, slip]), axis=1))
             self.kept += [(u, caps)] if saved.header["dual_budget"] is not None else []
 
     def mistakes(self, known: float) -> float:
@@ -250,7 +249,7 @@ class Sums:
     def loss(self) -> np.ndarray:
         """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + sum_i cap_i phi(u_i + e)."""
         if not self.kept:
-            return np.array([math.fsum(column) for column in zip(*self.losses, strict=True)])
+            return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
         header, most = self.saved.header, self.saved.header["C"] * self.saved.header["dual_budget"]
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
 
@@ -282,8 +281,8 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
     if not saved.hard:
         losses = sums.loss()
         yield Check("loss", None, math.fsum(losses), None)
-        name, each, blur = "primal", saved.penalties + losses, np.zeros(sums.K)
-        total = math.fsum(each), 0.0
+        name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
+        total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
         yield compare("violation", certificate["residual"], sums.violation, sums.reach.max())
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
@@ -309,8 +308,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
 
 def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], memory: int, learned: bool = True) -> Sums:
     """The sums over the rows of these files; learned: held-out ones weigh nothing, and may have other classes."""
-    sums = Sums(saved)
-    weighted = learned and (saved.weighted or names["sample_weight"] is not None)
+    sums, weighted = Sums(saved), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
         with reading(path, "holds no rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack)
@@ -345,6 +343,8 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
                 called["y"] = None  # labels in a file of their own are those of the rows that were learned from
             saved.offset = saved.intercept  # with a bias midway
             held_out = sum_up(saved, [valid], called, memory, learned=False)
-            error = held_out.phi if saved.numeric else held_out.mistakes(round(known * held_out.rows))
-            checks.append(compare("valid error", known, error / max(1, held_out.rows)))
+            error, slip = held_out.phi, held_out.slip
+            if not saved.numeric:
+                error, slip = held_out.mistakes(round(known * held_out.rows)), 0.0
+            checks.append(compare("valid error", known, error / max(1, held_out.rows), slip / max(1, held_out.rows)))
         return checks

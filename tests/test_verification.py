@@ -391,3 +391,17 @@ def test_rows_that_are_none_are_told(trained, change):
         change(file)
     with pytest.raises(sm.DataError, match=r"data\.h5 holds no rows that verify reads .*streammargin-data convert"):
         verify(model, data)
+
+
+@pytest.mark.parametrize("loss", ["quantile", "squared_error"])
+def test_a_fit_that_is_nearly_exact_agrees_within_the_rounding_of_its_scores(tmp_path, loss):
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    path = write_h5(tmp_path / "far.h5", X, 1e8 + 1000.0 * X[:, 0])
+    result = sm.train(path, loss=loss, C=1000.0, penalty="l1", tol=1e-9, valid=path)
+    result.model.save(tmp_path / "far.npz")
+    checks = {check.name: check for check in verify(tmp_path / "far.npz", path, path)}
+    assert all(check.agrees is not False for check in checks.values())
+    altered = sm.load_model(tmp_path / "far.npz")
+    altered.coef_[0, 0] *= 1.0 + 1e-6
+    altered.save(tmp_path / "altered.npz")
+    assert any(check.agrees is False for check in verify(tmp_path / "altered.npz", path, path))

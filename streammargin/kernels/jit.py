@@ -89,7 +89,7 @@ class _Files(caching.IndexDataCacheFile):
             return {}
 
     def save(self, key: Any, data: Any) -> None:
-        with open(Path(self._cache_path) / ".lock", "wb") as lock:
+        with (Path(self._cache_path) / ".lock").open("wb") as lock:
             with contextlib.suppress(OSError):  # a file system without locks: the last index written wins
                 fcntl.flock(lock, fcntl.LOCK_EX)
             self._save(key, data)

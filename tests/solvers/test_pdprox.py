@@ -140,6 +140,20 @@ def test_a_large_C_and_columns_that_depend_on_each_other(penalty):
     assert result.certificate["primal"] == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "absolute_error"])
+@pytest.mark.parametrize("penalty, passes", [("linf", 600), ("exclusive", 200)])
+def test_each_column_takes_a_step_of_its_own(penalty, passes, loss):
+    X, y = noisy(50, 8, seed=2)
+    X *= np.geomspace(0.1, 10.0, 8)
+    y = X[:, 0] + y if loss == "absolute_error" else y
+    best, _, _ = conic.solve(X, y, np.ones(50), penalty, loss, groups=PENALTIES[penalty].get("groups"))
+    result = sm.train(
+        (X, y), solver="pdprox", penalty=penalty, loss=loss, C=1.0, tol=1e-3, passes=passes, **PENALTIES[penalty]
+    )
+    assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
+    assert result.certificate["primal"] == pytest.approx(best, rel=1e-3)
+
+
 @pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
 def test_logistic_is_what_scikit_learn_finds(penalty):
     linear = pytest.importorskip("sklearn.linear_model")

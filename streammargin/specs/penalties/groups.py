@@ -158,17 +158,19 @@ class Exclusive(Grouped, Square):
         np.maximum.at(largest, self.groups.of, np.abs(theta))
         return lp_norm(largest, 2.0)
 
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # |w_j| = (|v_j| - step s)_+, s = ||w_g||_1: the k largest of the group stay, s = their sum / (1 + k step)
+        # |w_j| = (|v_j| - steps_j s)_+, s = ||w_g||_1: the largest that the k largest |v_j| / steps_j of a group give,
+        # the sum of these |v_j| over 1 + that of their steps
         sizes, groups = np.abs(v), self.groups
-        order = groups.downwards(sizes)
-        falling, of = sizes[order], groups.of[order]
-        summed = np.concatenate([[0.0], np.cumsum(falling)])
-        rank = np.arange(1, v.size + 1) - groups.starts[of]
-        total = (summed[1:] - summed[groups.starts[of]]) / (1.0 + steps[order] * rank)
+        order = groups.downwards(sizes / steps)
+        of = groups.of[order]
+        summed, stepped = (np.concatenate([[0.0], np.cumsum(part[order])]) for part in (sizes, steps))
+        first = groups.starts[of]
         s = np.zeros(groups.count)
-        stays = falling > steps[order] * total
-        np.maximum.at(s, of[stays], total[stays])
+        np.maximum.at(s, of, (summed[1:] - summed[first]) / (1.0 + stepped[1:] - stepped[first]))
         return np.sign(v) * np.maximum(sizes - steps * s[groups.of], 0.0)
 
 

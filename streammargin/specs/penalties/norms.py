@@ -68,14 +68,16 @@ class LInf(Norm):
     def stretch(self, size: int) -> float:
         return float(np.sqrt(size))
 
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # v minus its projection on the l1 ball whose radius is the step: all sizes are cut off at one height
-        sizes = np.sort(np.abs(v))[::-1]
-        excess = np.cumsum(sizes) - steps[0]
-        if excess[-1] <= 0.0:
-            return np.zeros_like(v)
-        heights = excess / np.arange(1, v.size + 1)
-        height = heights[np.flatnonzero(sizes >= heights)[-1]]  # the largest always is, however short the step
+        # all sizes are cut off at one height h, where sum (|v_j| - h)_+ / steps_j = 1: the largest that k of them give
+        sizes = np.abs(v)
+        order = np.argsort(-sizes)
+        shares = 1.0 / steps[order]
+        heights = (np.cumsum(shares * sizes[order]) - 1.0) / np.cumsum(shares)
+        height = heights.max(initial=0.0)
         return np.clip(v, -height, height)
 
 

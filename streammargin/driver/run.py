@@ -37,7 +37,7 @@ from streammargin.driver.telling import pass_event, progress_event
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
 from streammargin.kernels.jit import small_calls, told_of_compiling
-from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver
+from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver, multiplications
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.row_store import LOOK
 from streammargin.specs.blocks import Block
@@ -277,7 +277,10 @@ class Run:
 
     def _prologue(self, blocks: Blocks) -> Share:
         [(first, block)] = blocks
-        return self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
+        share = self.solver.prologue_block(self.problem, self.state, self.progress.round, block, first)
+        if share is None:
+            self.state.multiplications += multiplications(blocks, self.problem.count)
+        return share
 
     def _end_prologue(self) -> None:
         p = self.progress
@@ -300,6 +303,8 @@ class Run:
         if self.ranges is not None and share is None:
             for first, block in blocks:
                 self.ranges.add(first, block)
+        if share is None:
+            self.state.multiplications += multiplications(blocks, self.active.size)
         return share
 
     def _end_pass(self) -> Share:
@@ -309,7 +314,7 @@ class Run:
             return report
         p.estimate = max([0.0, *report.estimate[self.active].tolist()])
         reads = self.reader.counts.bytes_read / max(1, self.problem.size)
-        self.history.publish(pass_event(p, self.problem, report, self.spent(), reads))
+        self.history.publish(pass_event(p, self.problem, report, self.spent(), reads, self.state.multiplications))
         if self.ranges is not None:
             p.ranges, self.ranges = self.ranges.remark(), None
             if p.ranges is not None:
@@ -376,6 +381,7 @@ class Run:
 
     def _certify(self, blocks: Blocks) -> None:
         [(first, block)] = blocks
+        self.state.multiplications += multiplications(blocks, self.problem.count)
         self.solver.certify_block(self.problem, self.state, block, first)
 
     def _end_certificate(self) -> None:
@@ -407,7 +413,8 @@ class Run:
             known = p.valid_errors is not None and p.validated == p.number
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
             event = certificate_event(self.problem, trial, p.figures, p.wrong, error)
-            self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event})
+            work = {"multiplications": round(self.state.multiplications)}
+            self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event, **work})
 
     def over(self, figures: Figures) -> bool:
         return self.solver.reached(self.problem, figures) or self.solver.satisfied(self.problem, figures)

@@ -42,6 +42,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     p, state = run.progress, run.state
     plain: dict[str, Any] = {
         "numbers": state.numbers,
+        "multiplications": state.multiplications,
         "history": run.history.save(),
         "counts": asdict(run.reader.counts),
     }
@@ -135,6 +136,9 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
     state.numbers = dict(plain["numbers"])
+    state.multiplications = float(plain["multiplications"])
+    if not 0.0 <= state.multiplications < np.inf:
+        raise ValueError("it counts multiplications wrongly")
     state.arrays = _under("state/", arrays)
     layout = run.solver.layout_now(problem, state)
     _widen(layout, state.arrays)

@@ -23,12 +23,15 @@ def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int
     }  # fmt: skip
 
 
-def pass_event(p: Progress, problem: Problem, report: PassReport, spent: Spent, reads: float) -> dict[str, Any]:
-    """What a pass took and found out."""
+def pass_event(
+    p: Progress, problem: Problem, report: PassReport, spent: Spent, reads: float, made: float
+) -> dict[str, Any]:
+    """What a pass took and found out; made: multiplications of the training so far."""
     seconds, reading, waited, size = spent
     return {
         "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,
         "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
         "mistakes": report.mistakes if problem.counts else None, "rss_bytes": resident_bytes(),
         "estimate": p.estimate, "kept_rows": report.kept_rows, "reads": reads,
+        "multiplications": round(made),
     }  # fmt: skip

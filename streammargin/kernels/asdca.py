@@ -15,7 +15,7 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import row_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
-from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES
+from streammargin.kernels.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS
 from streammargin.kernels.sleep import FETCHED, LONGEST, groups_together, longer, rows_awake
 from streammargin.kernels.slow_constant import enter, follow, leave
 from streammargin.kernels.turns import in_turn
@@ -77,7 +77,7 @@ def asdca_turns(
                     gamma = next_gamma(gamma)
                 for place in range(min(FETCHED, found)):
                     block.prefetch_row(awake[place])
-                gap, smallest, missed = 0.0, np.inf, 0
+                gap, smallest, missed, updates = 0.0, np.inf, 0, 0
                 for place in range(found):
                     if place + FETCHED < found:
                         block.prefetch_row(awake[place + FETCHED])
@@ -110,6 +110,7 @@ def asdca_turns(
                     change = np.float64(alpha_k[row]) - old
                     if change != 0.0:
                         block.add(i, sign * change, theta_k)
+                        updates += 1
                         back = max(1.0 - n * gamma, 0.0) / share
                         if back > 0.0:
                             momentum_k[row] = speed - back * change
@@ -134,6 +135,8 @@ def asdca_turns(
                 figures[k, GAP] += gap
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], smallest)
                 figures[k, MISTAKES] += missed
+                figures[k, UPDATES] += updates
+                figures[k, VISITS] += found
 
 
 def warm(sample: Sample) -> None:

@@ -16,7 +16,7 @@ from streammargin.specs.rows import RowNumbers
 from streammargin.specs.visits import PLACES
 
 # columns of the running figures of a pass, one row per problem
-GAP, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
+GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = 0, 1, 2, 3, 4, 5
 
 
 @kernel
@@ -89,6 +89,7 @@ def sdca_turns(
                 figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], smallest)
                 figures[k, MISTAKES] += missed
                 figures[k, UPDATES] += updates
+                figures[k, VISITS] += found
 
 
 def warm(sample: Sample) -> None:

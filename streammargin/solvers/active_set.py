@@ -13,6 +13,7 @@ from streammargin.kernels.margins import margins_block
 from streammargin.solvers import asdca
 from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem, Share, State
+from streammargin.solvers.descent import matrix_work
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Layout, Number, Room
 from streammargin.solvers.whole_pass import WholePass
@@ -257,6 +258,7 @@ class Method(WholePass):
         gram = np.empty((u.size, u.size))
         kernel.gram_matrix(rows, signs, R, gram)
         kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
+        state.multiplications += store.entries(rows) * u.size / 2 + matrix_work(u.size, 0.0, 0.0)
         v = np.zeros(problem.features + 1)
         kernel.combine(rows, signs * u, R, v)
         self._prune(problem, state, k, gram @ u)

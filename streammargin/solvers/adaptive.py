@@ -118,6 +118,8 @@ class Method(WholePass):
         own_rows = block.rows()
         block, ids = self._with_kept(problem, state, block, first)
         inverted = _columns(block)
+        # of a Gram column: all values, or those in the columns of one row
+        share = store.entries(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
         random = np.random.default_rng((problem.seed, state.numbers["pass"], first, 2))
         momentum = problem.options.get("schedule") != "proven"
         R = self.largest_norm(state)
@@ -131,11 +133,13 @@ class Method(WholePass):
                 a["length"][k] *= 2
             rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / a["length"][k])
             rows = block, RowNumbers(0, ids), problem.labels, inverted
+            before = float(figures[kernel.STEPS])
             steps = R, rate, momentum, random.random(steps_here), self._outside(a["mass"][k], number)
             if problem.joint:
                 kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
                 kernel.adaptive_block(*rows, k, *steps, w[k], g[k], figures)
+            state.multiplications += (float(figures[kernel.STEPS]) - before) * store.entries(block) * share
         if a["mass"].shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 

@@ -40,6 +40,7 @@ class Method(DualAscent):
 
     name = "asdca"
     summary = "accelerated dual coordinate ascent"
+    vectors = 2
 
     def layout(self, problem: Problem) -> Layout:
         K, n, width = problem.count, problem.rows, problem.features + 1

@@ -23,7 +23,7 @@ from streammargin.solvers.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.objectives.interpolation import Interpolation
 from streammargin.solvers.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
-from streammargin.specs.blocks import Block
+from streammargin.specs.blocks import Block, CSRBlock, values_of
 from streammargin.specs.losses import is_numeric, losses_with, make_loss
 from streammargin.specs.losses.base import has
 from streammargin.specs.norms import L2, Shrunk
@@ -164,6 +164,16 @@ class PassReport:
 
 
 Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
+
+
+def multiplications(blocks: Blocks, problems: int) -> float:
+    """Those of one visit of these rows by so many problems: each value counts for the score, and for what is summed."""
+    return 2.0 * problems * sum(_stored(block) for _, block in blocks)
+
+
+def _stored(block: Block) -> int:
+    """How many values its rows have; the arrays of a part of a sparse block are those of the whole."""
+    return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size
 
 
 Share = float | None  # of the work of a call that is done, where it is to be called again; None: all of it

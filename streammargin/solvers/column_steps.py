@@ -22,6 +22,8 @@ from streammargin.kernels import column_steps as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers import interior
 from streammargin.solvers.base import Problem
+from streammargin.solvers.descent import matrix_work
+from streammargin.solvers.state import State
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.losses.base import has, largest_bend
 
@@ -140,7 +142,7 @@ def gathered(problem: Problem, scratch: dict[str, Any], block: Block, k: int, co
 
 
 def improve(
-    problem: Problem, penalty: Split, scratch: dict[str, Any], block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
+    problem: Problem, penalty: Split, state: State, block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
     image: np.ndarray, reach: float, zeros: np.ndarray, number: int,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """Weights (d+1,) that come near to the minimum, from w, and what the next reach should be; the block has all rows.
@@ -150,12 +152,12 @@ def improve(
     groups are visited.
     """
     columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of] & ~zeros)
-    matrix = gathered(problem, scratch, block, k, columns)
+    matrix = gathered(problem, state.scratch, block, k, columns)
     begun = w[penalty.roots[penalty.of] > 0.0].any()
     enough = ENOUGH if begun or math.isinf(reach) else COARSE
     chosen, following, proof = minimise(
-        problem, penalty, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, few=FEW, enough=enough,
-        prove=True,
+        problem, penalty, state, k, columns, matrix, problem.targets, w[columns], alpha, reach, number, few=FEW,
+        enough=enough, prove=True,
     )  # fmt: skip
     w = np.zeros(w.size)
     w[columns] = chosen
@@ -169,7 +171,7 @@ def _caps(problem: Problem, k: int) -> np.ndarray:
 
 
 def approach(
-    problem: Problem, penalty: Split, scratch: dict[str, Any], block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
+    problem: Problem, penalty: Split, state: State, block: Block, k: int, w: np.ndarray, alpha: np.ndarray,
     image: np.ndarray, reach: float,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """Weights (d+1,) and duals (n,) near to the optimum by interior points, from those of `improve`; None where there
@@ -179,13 +181,13 @@ def approach(
     if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
         return None
     columns = in_order(penalty, wanted(problem, penalty, w, image, reach)[penalty.of])
-    starts, ends = gathered(problem, scratch, block, k, columns)[:2]
+    starts, ends = gathered(problem, state.scratch, block, k, columns)[:2]
     if columns.size > FEW or interior.dear(columns.size, int((ends - starts).sum()), problem.rows):
         return None
     columns = in_order(penalty, np.ones(penalty.of.size, bool))
     found = interior.approach(
-        rows, _caps(problem, k), problem.targets, gathered(problem, scratch, block, k, columns),
-        penalty.roots[penalty.of[columns]], w[columns], alpha, problem.tol, FEW,
+        rows, _caps(problem, k), problem.targets, gathered(problem, state.scratch, block, k, columns),
+        penalty.roots[penalty.of[columns]], w[columns], alpha, problem.tol, FEW, state,
     )  # fmt: skip
     if found is None:
         return None
@@ -195,17 +197,18 @@ def approach(
 
 
 def minimise(
-    problem: Problem, penalty: Split, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
+    problem: Problem, penalty: Split, run: State, k: int, columns: np.ndarray, matrix: Matrix, below: np.ndarray,
     chosen: np.ndarray, alpha: np.ndarray, reach: float, number: int, *, few: int, enough: float = ENOUGH,
     prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
     """The same of the weights of these columns alone, group by group; matrix: starts, ends, rows and values.
 
     below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
+    run: the state of the training, whose multiplications grow.
     few: columns of a Newton step whose equations are factored; more take conjugate gradients. enough: of the first
     violation, what is left when the steps end. prove: also where duals are found that seem to prove the weights.
     """
-    groups, sizes = np.unique(penalty.of[columns], return_counts=True)
+    groups, counts = np.unique(penalty.of[columns], return_counts=True)
     softness, smooth = 1.0 / reach, largest_bend(problem.loss)
     caps = _caps(problem, k)
     most = reach if softness > 0.0 else smooth * float(caps.max())
@@ -215,20 +218,26 @@ def minimise(
     bend = max(most, float(problem.costs[k])) * kernel.mean_square(matrix[0], matrix[1], matrix[3])
     ridge = STAY * min(ridge, bend)
     squares = np.where(penalised, penalty.square, 0.0)
-    rest = (np.append(0, np.cumsum(sizes)), penalty.roots[groups], squares, ridge, chosen.copy())
+    rest = (np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, chosen.copy())
     seen = (below, caps, alpha, *matrix)
     state = (np.empty(problem.rows), np.zeros(problem.rows), np.zeros(problem.rows))
     height = kernel.meet(problem.loss, softness, *seen, chosen, *state) + kernel.penalty(*rest, chosen)
+    sizes = matrix[1] - matrix[0]
+    run.multiplications += float(sizes[chosen != 0.0].sum())
     prove = prove and softness == 0.0 and penalty.square == 0.0 and groups.size == columns.size
     prove = prove and has(problem.loss, "feasible")
     first, following = 0.0, max(NEARER * most, SMALLEST)
     for turn in range(ROUNDS):
         order = permutation(groups.size, problem.seed, number * ROUNDS + turn)
-        violation, worst, height, slow = _sweep_model(
+        violation, worst, height, slow, sweeps = _sweep_model(
             problem.loss, softness, most, seen, rest, order, chosen, state, height
         )
         first = first or violation
+        moving = int(sizes[chosen != 0.0].sum())
+        # of each column the slope and its move, and what the rows see of the step
+        run.multiplications += 2.0 * int(sizes.sum()) + (2.0 * sweeps + 1.0) * moving
         if prove and worst <= CLOSE:
+            run.multiplications += LOOK * float(sizes.sum())
             proof = _pulled_in(problem, seen, rest[1], state, height)
             if proof is not None:
                 return chosen, reach, proof
@@ -236,10 +245,12 @@ def minimise(
         if exact or (violation <= enough * first and turn > 0):
             grown = FASTER if turn <= QUICK else FURTHER
             following = grown * reach if turn <= EASY and reach < LARGEST else reach
-            moving = int((matrix[1] - matrix[0])[chosen != 0.0].sum())
             if exact or softness > 0.0 or moving > LIGHT * problem.values:
                 break
         for _ in range(1 if softness > 0.0 else NEWTON * slow):
+            moving, count = int(sizes[chosen != 0.0].sum()), int(np.count_nonzero(chosen))
+            equations = matrix_work(count, problem.rows, moving / problem.rows)
+            run.multiplications += 2.0 * moving + (equations if count <= few else 2.0 * GRADIENTS * moving)
             slope, fell, height = kernel.newton(
                 problem.loss, softness, *seen, *rest, chosen, *state, few, INEXACT, GRADIENTS
             )
@@ -271,18 +282,20 @@ def _pulled_in(problem: Problem, seen: tuple, roots: np.ndarray, state: tuple, h
 def _sweep_model(
     loss: Any, softness: float, most: float, seen: tuple, rest: tuple, order: np.ndarray, w: np.ndarray, state: tuple,
     height: float,
-) -> tuple[float, float, float, bool]:  # fmt: skip
+) -> tuple[float, float, float, bool, int]:  # fmt: skip
     """Sweeps over the quadratic model of f, whose rows are dear to ask, and a step towards where they end.
 
     Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). height: f at w. Returns
-    the violations that the first one met, as `sweep` does, f where they end, and whether they could do little.
+    the violations that the first one met, as `sweep` does, f where they end, whether they could do little, and how
+    many came after the first.
     """
     before, bends = w.copy(), np.full(order.size, -1.0)
     matrix, answers = seen[3:], state[1:]
     first, worst = kernel.sweep(most, bends, *matrix, *rest, order, w, *answers)
     order = order[np.add.reduceat(w != 0.0, rest[0][:-1])[order] > 0]
-    violation, begun = math.inf, 0.0
+    violation, begun, sweeps = math.inf, 0.0, 0
     for _ in range(1 if softness > 0.0 else SWEEPS):  # rows with kinks soon answer otherwise
+        sweeps += 1
         violation, _ = kernel.sweep(most, bends, *matrix, *rest, order, w, *answers)
         begun = begun or violation
         if violation <= SWEPT * begun:
@@ -293,10 +306,10 @@ def _sweep_model(
         w[:] = before + share * way
         new = kernel.meet(loss, softness, *seen, w, *state) + kernel.penalty(*rest, w)
         if new <= height + ROUNDING * abs(height):
-            return first, worst, new, slow
+            return first, worst, new, slow, sweeps
         share *= kernel.BACK
     w[:] = before
-    return first, worst, kernel.meet(loss, softness, *seen, w, *state) + kernel.penalty(*rest, w), True
+    return first, worst, kernel.meet(loss, softness, *seen, w, *state) + kernel.penalty(*rest, w), True, sweeps
 
 
 def first_reach(problem: Problem, k: int, wakes: float) -> float:

@@ -22,12 +22,18 @@ QUICK = 3  # steps that tell that the softness may fall faster
 # rows that bend, in multiples of the columns, that are left where the softness falls before a step is done, and how far
 FREE, WORTH = 10, 0.7
 FALLEN = 1e-6  # of the largest squared norm that the weights had
+A_SEARCH = 10  # multiplications of a row in a search along a step, about: its trials are not counted
 SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
 
 
 def smooth(loss: Any) -> bool:
     """Whether plain Newton steps serve a loss: softness 0."""
     return largest_bend(loss) <= SMOOTH
+
+
+def matrix_work(width: int, rows: float, values: float) -> float:
+    """Multiplications of a second-order step: a matrix of so many rows with so many values each, and its factor."""
+    return rows * values * values / 2 + width**3 / 6
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -43,13 +49,14 @@ def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 class Proximal:
     """How soft a proximal step is, relative to the caps, the dual objective at its centres, and steps made in it.
 
-    made: steps of all proximal steps so far.
+    made: steps of all proximal steps so far. multiplications: of the units that this object was there for.
     """
 
     softness: float
     height: float = -math.inf
     steps: int = 0
     made: int = 0
+    multiplications: float = 0.0
 
     def harder(self, softness: float, height: float) -> None:
         self.softness, self.height, self.steps = softness, height, 0
@@ -90,15 +97,17 @@ def solve(
     Without softness it ends with the step before which the quadratic model was so near to its minimum. If the gap is
     `to_prove` it is the gap alone that counts, and the centres stay. most: steps of all units.
     """
-    unit = max(1, int(UNIT / step_work(sum(values_of(block).size for _, block in parts), w.size)))
+    values = sum(values_of(block).size for _, block in parts)
+    unit = max(1, int(UNIT / step_work(values, w.size)))
     margins, products, caps, a, slopes = (np.zeros(alpha.size or labels.codes.size) for _ in range(5))
     image, H, totals = np.zeros(w.size), np.zeros((w.size, w.size)), np.zeros(kernel.SUMS)
-    begun, longest = proximal.made, math.nan
+    begun, longest, rows = proximal.made, math.nan, margins.size
     while True:
         length = float(w @ w)  # squared
         if not length >= FALLEN * longest:  # or at first; margins that were moved keep the rounding of larger ones
             for numbers, block in parts:
                 kernel.signed_products(block, numbers, labels, 0, w, margins)
+            proximal.multiplications += values
             kernel.row_caps(labels, 0, 0, margins, caps)
             longest = length
         longest = max(longest, length)
@@ -110,6 +119,7 @@ def solve(
             image[:], change[:] = 0.0, a
         for numbers, block in parts:
             kernel.add_image(block, numbers, labels, 0, change, image)
+        proximal.multiplications += values * np.count_nonzero(change) / rows
         theta = offset + image
         gradient = w - theta
         away, gap = 0.5 * float(gradient @ gradient), float(totals[kernel.GAP])
@@ -147,6 +157,8 @@ def solve(
             labels, loss, 0, proximal.softness, caps, alpha, margins, products, float((w - offset) @ p), float(p @ p),
             slope, math.inf,
         )  # fmt: skip
+        proximal.multiplications += matrix_work(w.size, totals[kernel.FREE], values / rows)
+        proximal.multiplications += values + A_SEARCH * rows
         w += t * p
         margins += t * products
         proximal.made += 1

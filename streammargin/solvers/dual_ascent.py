@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.kernels import sdca as kernel
 from streammargin.kernels.order import permutation
 from streammargin.solvers import restless, slow_constant
-from streammargin.solvers.base import UNIT, Blocks, Problem, Share, State
+from streammargin.solvers.base import UNIT, Blocks, Problem, Share, State, multiplications
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.objectives.base import Running
 from streammargin.solvers.rounding import mean_rounding
@@ -62,6 +63,7 @@ class DualAscent(CertifiedBySweep):
 
     numeric = True
     together = PLACES
+    vectors: ClassVar[int] = 1  # of length d + 1, that a row is multiplied with, and added to
     requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed", "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
@@ -127,6 +129,13 @@ class DualAscent(CertifiedBySweep):
     def visit_rows(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """One step for every row of these turns; figures (K, FIGURES) are added to."""
 
+    def _visit(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
+        """The same, counted: rows of the mean length, those visited and once more those that moved."""
+        counted = figures[:, [kernel.VISITS, kernel.UPDATES]]
+        self.visit_rows(problem, state, active, turns, figures)
+        made = float((figures[:, [kernel.VISITS, kernel.UPDATES]] - counted).sum())
+        state.multiplications += self.vectors * made * problem.values / problem.rows
+
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         return self.run_blocks(problem, state, active, [(first, block)])
 
@@ -134,8 +143,7 @@ class DualAscent(CertifiedBySweep):
         slow_constant.damp(problem, state, blocks)
         if problem.resident and len(blocks) == 1:
             return self._visit_part(problem, state, active, *blocks[0])
-        # until all rows were visited, a curvature of 0 may be one not yet needed
-        state.numbers["visited"] += sum(block.rows() for _, block in blocks)
+        self._visited(state, active, blocks)
         figures = state.arrays["figures"]  # of the first visit of a row
         room = 0 if problem.resident else self.layout(problem).get("rows kept", NO_ROOM).bytes
         kept = restless.due(state, blocks) if room else ()
@@ -149,6 +157,12 @@ class DualAscent(CertifiedBySweep):
             restless.keep_restless(problem, state, blocks, kept, moves, room)
         return None
 
+    @staticmethod
+    def _visited(state: State, active: np.ndarray, blocks: Blocks) -> None:
+        """Count these rows as visited: until all are, a curvature of 0 may be one not yet needed."""
+        state.numbers["visited"] += sum(block.rows() for _, block in blocks)
+        state.multiplications -= multiplications(blocks, active.size)  # of rows that sleep: `_visit` counts the others
+
     def _visit_part(
         self, problem: Problem, state: State, active: np.ndarray, first: int, block: Block
     ) -> Share:  # fmt: skip
@@ -158,11 +172,11 @@ class DualAscent(CertifiedBySweep):
         parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
         now = visit(slow_constant.shortened(block, state), numbered_from(first), *order)
         part = numbers["part"]
-        self.visit_rows(problem, state, active, take_turns([now], part, part + 1, parts), state.arrays["figures"])
+        self._visit(problem, state, active, take_turns([now], part, part + 1, parts), state.arrays["figures"])
         numbers["part"] = (part + 1) % parts
         if numbers["part"]:
             return float(numbers["part"] / parts)
-        numbers["visited"] += block.rows()
+        self._visited(state, active, [(first, block)])
         return None
 
     def _take_turns(
@@ -183,7 +197,7 @@ class DualAscent(CertifiedBySweep):
         for turn in range(turns):
             names = kept[len(kept) * turn // turns : len(kept) * (turn + 1) // turns]
             if names or turn + 1 == turns:
-                self.visit_rows(problem, state, active, take_turns(visits, start, turn + 1, turns), figures)
+                self._visit(problem, state, active, take_turns(visits, start, turn + 1, turns), figures)
                 start = turn + 1
             if names and mixed is not None:
                 self._visit_kept(problem, state, active, names, *mixed)
@@ -203,7 +217,7 @@ class DualAscent(CertifiedBySweep):
             ids, block = state.kept[name]
             order = mixed[mixed < -(-block.rows() // group)]
             turns = all_at_once(slow_constant.shortened(block, state), RowNumbers(0, ids), order, group)
-            self.visit_rows(problem, state, active, turns, aside)
+            self._visit(problem, state, active, turns, aside)
 
     def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> Share:
         """Visit the rows kept once more, several times, where no block is there to move them again; a piece a unit."""

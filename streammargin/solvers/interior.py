@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.kernels import interior as kernel
+from streammargin.solvers.descent import matrix_work
+from streammargin.solvers.state import State
 from streammargin.specs.losses.base import has
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
@@ -133,7 +135,7 @@ def linear(loss: Any) -> tuple[float, float, float] | None:
 @np.errstate(all="ignore")
 def approach(
     rows: tuple[float, float, float], caps: np.ndarray, targets: np.ndarray, matrix: Matrix, roots: np.ndarray,
-    w: np.ndarray, alpha: np.ndarray, tol: float, few: int,
+    w: np.ndarray, alpha: np.ndarray, tol: float, few: int, state: State,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """Weights (m,) and duals (n,) whose relative gap is about tol, from others; None where more than `few` columns
     matter, or their sum takes longer than it would to factor so many, or it does not end.
@@ -152,7 +154,7 @@ def approach(
     near, came = np.zeros(m, bool), np.zeros(m, np.int64)
     up, down = np.maximum(w[:m], 0.0), np.maximum(-w[:m], 0.0)
     w, left, right = w.copy(), roots[:m].copy(), roots[:m].copy()
-    gap, found = math.inf, None
+    gap, found, entries = math.inf, None, int((matrix[1] - matrix[0]).sum())
     for _ in range(STEPS):
         alpha = np.clip(low + x, low, high)  # both ends are 0 of a row that does not count
         pulled = kernel.pulls(*matrix, alpha)
@@ -182,6 +184,8 @@ def approach(
         part = (matrix[0][chosen], matrix[1][chosen], *matrix[2:])
         if chosen.size > few or dear(few, int((part[1] - part[0]).sum()), n):
             return found
+        own = int((part[1] - part[0]).sum())
+        state.multiplications += 2.0 * entries + 4.0 * own + matrix_work(chosen.size, n, own / n)
         point = Point(up[near], down[near], over, under, left[near], right[near], x, y)
         pulls = roots[:m][near] - pulled[:m][near], roots[:m][near] + pulled[:m][near], pulled[m:]
         shift, point = _step(part, point, off, pulls)

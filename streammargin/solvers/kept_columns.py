@@ -181,7 +181,8 @@ def improve(problem: Problem, penalty: Split, state: State, k: int, reach: float
     matrix = starts[:-1], starts[1:], a["kept rows"][k], a["kept values"][k]
     below = problem.targets - a["others"][k] if problem.targets.size else -a["others"][k]
     w[columns], following, _ = column_steps.minimise(
-        problem, penalty, k, columns, matrix, below, w[columns], a["alpha"][k], reach, state.numbers["pass"], few=0,
+        problem, penalty, state, k, columns, matrix, below, w[columns], a["alpha"][k], reach, state.numbers["pass"],
+        few=0,
     )  # fmt: skip
     return following
 

@@ -97,7 +97,7 @@ class NearMargin(CertifiedBySweep):
         a, numbers = state.arrays, state.numbers
         if numbers["pass"] > 1:
             none = np.zeros((problem.count, 0))
-            start, stop = store.next_rows(state, block, store.LOOK * problem.count)
+            start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
             kernel.newton_sums(
                 store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, active,
                 problem.trials, a["softness"], a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none[:0],
@@ -219,6 +219,7 @@ class NearMargin(CertifiedBySweep):
         done = solve(
             parts, labels, problem.loss, proximal, alpha, w, a["offset"], enough, FIRST_GAP if first else 0.0
         )  # fmt: skip
+        state.multiplications += proximal.multiplications
         if done:
             a["due"][k] = False
             if not first:

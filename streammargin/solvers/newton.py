@@ -15,7 +15,17 @@ from streammargin.solvers.ascent import passes_left, take_momentum
 from streammargin.solvers.base import PassReport, Problem, Share
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
-from streammargin.solvers.descent import QUICK, UNDER_WAY, Proximal, direction, smooth, solve, step_work
+from streammargin.solvers.descent import (
+    A_SEARCH,
+    QUICK,
+    UNDER_WAY,
+    Proximal,
+    direction,
+    matrix_work,
+    smooth,
+    solve,
+    step_work,
+)
 from streammargin.solvers.dual_ascent import DualAscent
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.near_margin import NearMargin, enough_room, keep_sums
@@ -54,7 +64,7 @@ COLUMNS = 200
 TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
 # values that a visit of a row takes as long as, beside its own; where duals never come to rest at a bound, as those of
 # the logistic loss, it is a search for the best one
-A_VISIT, A_SEARCH = 10, 750
+A_VISIT, A_SEARCHING_VISIT = 10, 750
 MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
@@ -230,7 +240,7 @@ class Method(CertifiedBySweep):
                 a[name][active] = 0.0
             a["wrong"][:] = 0
         work = problem.count * (store.LOOK + (0 if problem.resident else (problem.features + 1) / 2))
-        start, stop = store.next_rows(state, block, work)
+        start, stop = store.next_rows(state, block, work, active.size)
         state.numbers["seen"] += stop - start
         kernel.newton_sums(
             store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, active,
@@ -249,6 +259,7 @@ class Method(CertifiedBySweep):
             [(numbered_from(0), block)], labels, problem.loss, proximal, a["alpha"][k], w, np.zeros_like(w), 0.0,
             LIKELY * problem.tol, most, to_prove=True,
         )  # fmt: skip
+        state.multiplications += proximal.multiplications
         if proximal.softness < a["softness"][k]:
             state.numbers["as soft"] = 0
         a["softness"][k], a["height"][k], a["steps"][k] = proximal.softness, proximal.height, proximal.steps
@@ -267,9 +278,11 @@ class Method(CertifiedBySweep):
                 problem.labels, problem.loss, k, a["softness"][k], np.empty(0), a["alpha"][k], a["margins"][k],
                 products, -float(w @ way), float(way @ way), -slope, 1.0,
             )  # fmt: skip
+            state.multiplications += A_SEARCH * problem.rows
             w -= t * way
             way[:] = 0.0
             return
+        state.multiplications += matrix_work(w.size, a["totals"][k, kernel.FREE], problem.values / problem.rows)
         way[:] = direction(a["H"][k], gradient)
         a["slope"][k] = -float(gradient @ way)
         w += way
@@ -444,7 +457,7 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     """
     numbers, number, left = state.numbers, state.numbers["pass"], 0.0
     taken = SAMPLED[problem.sparse or smooth(problem.loss)] if samples(problem) else TAKEN
-    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
+    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCHING_VISIT
     most = min(MOST, taken * _step_work(problem) / (PASS_WORK * (problem.values + visit * problem.rows)))
     if number & (number - 1) == 0:
         left = passes_left(numbers["before"], estimate, number // 2, problem.tol)

@@ -12,7 +12,7 @@ from streammargin.kernels import row_norms as norms
 from streammargin.kernels.columns import add_squares
 from streammargin.solvers import column_steps, kept_columns
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import PassReport, Problem, Share, Solver, State
+from streammargin.solvers.base import PassReport, Problem, Share, Solver, State, multiplications
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
 from streammargin.solvers.objectives.base import Candidate, Sums
@@ -290,7 +290,7 @@ class Method(Solver):
             k = int(np.argmax(a["due"]))
             a["stay"][k], a["due"][k] = self._improve(problem, penalty, state, k, block), False
             return 1.0 - float(a["due"].sum() + 1) / (problem.count + 1)
-        start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count)
+        start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
         state.numbers["seen"] += stop - start
         self._meet(problem, state, active, store.part(block, start, stop), first + start, a["total"], a["stay"])
         if stop < block.rows():
@@ -306,14 +306,12 @@ class Method(Solver):
         a = state.arrays
         reach = float(a["reach"][k])
         w, a["next_reach"][k], proof = column_steps.improve(
-            problem, penalty, state.scratch, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], reach,
+            problem, penalty, state, block, k, a["w"][LAST, k], a["alpha"][k], a["image"][k], reach,
             a["zeros"][k], state.numbers["pass"],
         )  # fmt: skip
         if a["next_reach"][k] <= reach < math.inf and not a["interior tried"][k]:
             a["interior tried"][k] = True
-            found = column_steps.approach(
-                problem, penalty, state.scratch, block, k, w, a["alpha"][k], a["image"][k], reach
-            )
+            found = column_steps.approach(problem, penalty, state, block, k, w, a["alpha"][k], a["image"][k], reach)
             w, proof = found or (w, proof)
         a["w"][:, k] = w
         a["blur"][:, k] = blur(w[None])
@@ -335,6 +333,8 @@ class Method(Solver):
         twice = self._schedule(problem) == "dual" and state.numbers["pass"] > 1
         same = np.array_equal(a["w"][LAST], a["w"][MEAN]) and np.array_equal(a["lift"][LAST], a["lift"][MEAN])
         seen = slice(1 if same else 2)
+        if not same:
+            state.multiplications += multiplications([(first, block)], active.size) / 2
         kernel.pdprox_block(
             block, numbered_from(first), problem.labels, problem.loss, problem.trials, active, a["w"][seen],
             a["lift"][seen], a["blur"][seen], curvature, twice, a["alpha"], total, a["pull"], a["losses"][seen],

@@ -17,7 +17,7 @@ from streammargin.solvers import row_store as store
 from streammargin.solvers.base import PassReport, Problem, Share, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.constant import constant_alone
-from streammargin.solvers.descent import smooth
+from streammargin.solvers.descent import matrix_work, smooth
 from streammargin.solvers.objectives.base import Candidate, Sums
 from streammargin.solvers.pdprox import TOO_FAR
 from streammargin.solvers.rounding import blur
@@ -140,9 +140,11 @@ class Method(Solver):
         for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
             a["w"][k] = a["best"][k]
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
-        start, stop = store.next_rows(state, block, work)
+        start, stop = store.next_rows(state, block, work, active.size)
         state.numbers["seen"] += stop - start
         state.numbers["chunks"] += math.ceil((stop - start) / kernel.CHUNK)
+        # rows that bend are not counted apart
+        state.multiplications += active.size * matrix_work(0, stop - start, problem.values / problem.rows)
         kernel.prox_newton_sums(
             store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, problem.trials,
             active, a["w"], blur(a["w"]), softness, steepest, a["centres"], a["alpha"], a["pull"], a["H"], a["sums"],
@@ -264,7 +266,9 @@ class Method(Solver):
         if (np.diff(order) < 0).any():
             H = H[np.ix_(order, order)]
         resting = a["zeros"][k, order] & (v == 0.0)
-        minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
+        rounds = minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
+        # each round sweeps over the matrix, and factors that of the columns that move
+        state.multiplications += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         a["before"][k] = a["w"][k]
         a["w"][k, order] = v
         a["way"][k] = a["w"][k] - a["before"][k]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streammargin.kernels.copies import copy_spans
-from streammargin.solvers.base import UNIT
+from streammargin.solvers.base import UNIT, multiplications
 from streammargin.solvers.state import Kept, State
 from streammargin.specs.blocks import Block, CSRBlock, DenseBlock, values_of
 
@@ -29,15 +29,19 @@ def part(block: Block, start: int, stop: int) -> Block:
     return block._replace(indptr=block.indptr[start : stop + 1])
 
 
-def next_rows(state: State, block: Block, work: float) -> tuple[int, int]:
+def next_rows(state: State, block: Block, work: float, problems: int) -> tuple[int, int]:
     """The rows of a block, from `part` of the state on, that the next unit takes; `part` is 0 after the last.
 
-    work: multiplications for each value of a row.
+    work: multiplications for each value of a row. Those of the visit by so many problems are counted unit by unit.
     """
     start, each = int(state.numbers["part"]), work * values_of(block).size / block.rows()
     rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
     stop = min(block.rows(), start + (rows // UNIT_ROWS * UNIT_ROWS or rows))
     state.numbers["part"] = stop % block.rows()
+    if stop < block.rows():
+        state.multiplications += multiplications([(0, part(block, start, stop))], problems)
+    else:  # the driver counts the block when all of it is done
+        state.multiplications -= multiplications([(0, part(block, 0, start))], problems)
     return start, stop
 
 

@@ -91,6 +91,7 @@ def set_out(
     duals = np.zeros(rows.rows()) if proximal is None else state.arrays["centres"]
     proximal = proximal or Proximal(0.0 if smooth(problem.loss) else SOFTNESS)
     done = solve([(numbered_from(0), rows)], labels, problem.loss, proximal, duals, w, np.zeros_like(w), 0.0, part)
+    state.multiplications += proximal.multiplications
     leave(state, proximal, duals, done)
     if not done:
         return None

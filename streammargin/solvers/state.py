@@ -75,13 +75,15 @@ class State:
     """Named arrays and plain numbers: all that a solver carries from block to block.
 
     Rows in `kept` can be read again from the source, so that their numbers alone need saving; what is in `scratch` can
-    be made again of the block at hand, and is not saved.
+    be made again of the block at hand, and is not saved. multiplications: of all that was done so far (docs/events.md);
+    the driver adds those of the rows that it hands over, a solver those of what it does beside.
     """
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     numbers: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
     scratch: dict[str, Any] = field(default_factory=dict)
+    multiplications: float = 0.0
 
 
 def new_state(layout: Layout) -> State:

@@ -108,7 +108,7 @@ def test_steps_fall_to_where_no_group_can_move(loss, few):
     values = [value(given, A, penalty, w)]
     assert height == pytest.approx(values[0], rel=1e-12)
     for _ in range(40):
-        _, _, height, _ = sweep_model(*given[:2], 10.0, given[2:], penalty, np.arange(3), w, state, height)
+        _, _, height, _, _ = sweep_model(*given[:2], 10.0, given[2:], penalty, np.arange(3), w, state, height)
         values.append(value(given, A, penalty, w))
         _, fell, height = kernel.newton(*given, *penalty, w, *state, few, 1e-10, 50)
         values.append(value(given, A, penalty, w))

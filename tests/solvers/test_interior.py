@@ -8,6 +8,7 @@ from scipy.optimize import linprog
 
 import streammargin as sm
 from streammargin.solvers import column_steps, interior
+from streammargin.solvers.state import State
 from streammargin.specs.losses import make_loss
 
 C = 2.0
@@ -56,7 +57,7 @@ def test_they_find_what_highs_finds(monkeypatch, bounds, free, seed):
     targets = random.standard_normal(n) if bounds[2] == 0.0 else np.empty(0)
     columns = sp.csc_matrix(A)
     matrix = columns.indptr[:-1].astype(np.int64), columns.indptr[1:].astype(np.int64), columns.indices, columns.data
-    found = interior.approach(bounds, caps, targets, matrix, roots, np.zeros(m), np.zeros(n), 1e-6, m)
+    found = interior.approach(bounds, caps, targets, matrix, roots, np.zeros(m), np.zeros(n), 1e-6, m, State())
     assert found is not None
     w, alpha = found
     low, span = bounds[0] * caps, (bounds[1] - bounds[0]) * caps
@@ -73,11 +74,11 @@ def test_there_are_none_where_too_many_columns_matter(monkeypatch):
     A = sp.csc_matrix(np.eye(4))
     matrix = A.indptr[:-1].astype(np.int64), A.indptr[1:].astype(np.int64), A.indices, A.data
     few = (np.full(4, 9.0), np.empty(0), matrix, np.ones(4), np.zeros(4), np.full(4, 4.5), 1e-3)
-    assert interior.approach((0.0, 1.0, 1.0), *few, 3) is None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 3, State()) is None
     monkeypatch.setattr(interior, "OUTER", 0.0)
-    assert interior.approach((0.0, 1.0, 1.0), *few, 4) is not None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 4, State()) is not None
     monkeypatch.setattr(interior, "OUTER", 99.0)  # the sum over the rows takes longer than to factor so many
-    assert interior.approach((0.0, 1.0, 1.0), *few, 4) is None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 4, State()) is None
 
 
 @pytest.mark.parametrize("loss", [{"loss": "absolute_error"}, {"loss": "quantile", "quantile": 0.3}], ids=str)

@@ -36,9 +36,9 @@ from streammargin.specs.blocks import TOGETHER, Block
 from streammargin.specs.rows import numbered_from
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
-# where no sample can start it, coordinate ascent does: so many passes, and up to so many while that is about to get
-# there by itself, its estimate being at most so many times the tolerance after one pass, two, three, and from then on
-START, START_MOST, START_NEAR = 6, 20, (600.0, 150.0, 20.0, 12.0)
+# where no sample can start it, coordinate ascent does: so many passes, and up to so many while it is about to get there
+# by itself, its estimate being at most so many times the tolerance: matrices of dense rows at a small C would take more
+START, START_MOST, START_NEAR = 6, 20, 12.0
 # with more of them a step costs as much as more such passes, and passes come before a sample too
 COLUMNS = 200
 # It goes on with momentum, unless the fall of its estimate speaks of more passes, of PASS_WORK multiplications a value,
@@ -307,7 +307,7 @@ class Method(CertifiedBySweep):
             number, estimate = state.numbers["pass"], float(report.estimate[active].max(initial=0.0))
             # it is left with the next pass: this one may still be certified
             more = max(1.0, problem.features / COLUMNS)
-            near = estimate <= START_NEAR[min(number, 4) - 1] * problem.tol and number < START_MOST * more
+            near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
             state.numbers["lost"] = samples(problem) and _far(problem, state, estimate) and not near
             state.numbers["started"] = state.numbers["lost"] or (number >= START * more and not near)
             return report

@@ -90,7 +90,7 @@ class Run:
         self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol))
         self.active = self.progress.active
         # begin, visit, end; all but passes take rows in memory by as many as make a unit
-        self._phases: dict[str, tuple[Callable[[], Share], Callable[[Blocks], Share], Callable[[], Share]]] = {
+        self._phases: dict[str, tuple[Callable[[], None], Callable[[Blocks], Share], Callable[[], Share]]] = {
             IDENTITY: (self._all_blocks, self._recognise, self._end_identity),
             SCALING: (self._all_blocks, self._scale, self._end_scaling),
             PROLOGUE: (self._all_blocks, self._prologue, self._end_prologue),
@@ -140,10 +140,7 @@ class Run:
         p = self.progress
         begin, visit, end = self._phases[p.phase]
         if not p.order.size:
-            share = begin()
-            if share is not None:
-                self._tell(share, 1)
-                return
+            begin()
             self.clock.set_off(self.at_work.counts)
         if p.position < len(p.order):
             self._visit(visit)
@@ -203,7 +200,7 @@ class Run:
         return self.clock.spent(self.progress.spent, self.at_work.counts)
 
     def _tell(self, done: float, of: int, begun: int | None = None) -> None:
-        """Progress: blocks that are done of the read at work, and rows of one begun; or of what begins or ends it."""
+        """Progress: blocks that are done of the read at work, and rows of one begun; or of what ends it."""
         if self.publish:
             self.history.progress(progress_event(self.progress, self.clock, self.spent(), done, of, begun))
 
@@ -373,11 +370,9 @@ class Run:
 
     # certificates
 
-    def _begin_certificate(self) -> Share:
-        share = self.solver.begin_certificate(self.problem, self.state, self.active)
-        if share is None:
-            self._all_blocks()
-        return share
+    def _begin_certificate(self) -> None:
+        self.solver.begin_certificate(self.problem, self.state, self.active)
+        self._all_blocks()
 
     def _certify(self, blocks: Blocks) -> None:
         [(first, block)] = blocks

@@ -11,7 +11,7 @@ from streammargin.solvers.base import PassReport, Problem
 
 
 def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int, begun: int | None) -> dict[str, Any]:
-    """So many blocks of a read are done, and so many rows of one begun; without rows, of what begins or ends a read.
+    """So many blocks of a read are done, and so many rows of one begun; without rows, of what ends a read.
 
     The seconds are those without a compiler at work.
     """

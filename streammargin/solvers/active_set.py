@@ -298,8 +298,8 @@ class Method(WholePass):
         numbers = {name: state.numbers[name] for name in ("pass", "combined", "seen")}
         state.numbers = {**ascent.numbers, **numbers, "ascent": True}
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
-        return ASCENT.begin_certificate(_double(problem), state, active)
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        ASCENT.begin_certificate(_double(problem), state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         ASCENT.certify_block(_double(problem), state, block, first)

@@ -13,7 +13,7 @@ from streammargin.kernels.margins import margins_block
 from streammargin.kernels.order import permutation
 from streammargin.kernels.predict import decide_block
 from streammargin.solvers import row_store as store
-from streammargin.solvers.base import PassReport, Problem, Share, State
+from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout, Number, Room
 from streammargin.solvers.whole_pass import WholePass
@@ -211,12 +211,11 @@ class Method(WholePass):
             estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k])
         return PassReport(estimate, 0)
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays
         a["frozen"][:] = a["best"]
         a["frozen"][active] = a["w"][active]
         a["smallest"][:], a["mistakes"][:], a["wrong"][:] = math.inf, 0, 0
-        return None
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         a, lines = state.arrays, 2 * problem.count

@@ -95,8 +95,8 @@ class Method(Solver):
             numbers["leaving"], numbers["before"] = number >= LOOK and left > MANY, estimate
         return report
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
-        return _now(state).begin_certificate(problem, state, active)
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        _now(state).begin_certificate(problem, state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         _now(state).certify_block(problem, state, block, first)

@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.kernels import asdca as kernel
 from streammargin.kernels.duals import dual_sums
 from streammargin.solvers import slow_constant
-from streammargin.solvers.base import PassReport, Problem, Share, State
+from streammargin.solvers.base import PassReport, Problem, State
 from streammargin.solvers.dual_ascent import NUMBERS, PIECE, DualAscent
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Running
@@ -148,11 +148,10 @@ class Method(DualAscent):
         image = slow_constant.seen(state, k, self._image(state, k))
         return image if problem.p == 2.0 else mirror(image, problem.q)
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         super().begin_certificate(problem, state, active)
         for k in range(problem.count):
             self._average(problem, state, k, 1.0)
-        return None
 
     def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
         answer = super().end_certificate(problem, state)

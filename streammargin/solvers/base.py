@@ -323,8 +323,8 @@ class Solver(ABC):
     def leave_out(self, problem: Problem, state: State) -> None:  # noqa: B027  # most have none
         """Called where a pass is to end now: `end_pass` is to report at once, without the units that are left."""
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
-        """Freeze the weights for a certificate sweep (never called when passes certify themselves); in units.
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+        """Freeze the weights for a certificate sweep (never called when passes certify themselves).
 
         Problems that are not active any more keep the weights they were certified with.
         """

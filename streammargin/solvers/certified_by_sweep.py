@@ -8,7 +8,7 @@ from abc import abstractmethod
 import numpy as np
 
 from streammargin.kernels import certificate as sums
-from streammargin.solvers.base import Problem, Share, Solver, State
+from streammargin.solvers.base import Problem, Solver, State
 from streammargin.solvers.best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.figures import Figures
 from streammargin.solvers.objectives.base import Sums
@@ -59,7 +59,7 @@ class CertifiedBySweep(Solver):
         """What the norm keeps beside theta (K, d+1): theta itself where that is nothing."""
         return state.arrays["powers" if problem.keeps_powers else "theta"]
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         a = state.arrays
         for k in range(problem.count):
             w = self.frozen(problem, state, k) if k in active else a["best"][k]
@@ -69,7 +69,6 @@ class CertifiedBySweep(Solver):
         a["sums"] = sums.new_sums(problem.count)
         for name in ("rebuilt", "wrong"):
             a[name][:] = 0
-        return None
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         a = state.arrays

@@ -51,7 +51,7 @@ def group_of(block: Block) -> int:
 
 NUMBERS: Layout = {
     "checked": Number(False), "visited": Number(0), "measured": Number(False), "mean": Number(0.0),
-    "largest": Number(0.0), "empty": Number(False), "part": Number(0), "settled": Number(0),
+    "largest": Number(0.0), "empty": Number(False), "part": Number(0),
 }  # fmt: skip
 
 
@@ -218,18 +218,6 @@ class DualAscent(CertifiedBySweep):
             order = mixed[mixed < -(-block.rows() // group)]
             turns = all_at_once(slow_constant.shortened(block, state), RowNumbers(0, ids), order, group)
             self._visit(problem, state, active, turns, aside)
-
-    def settle_kept(self, problem: Problem, state: State, active: np.ndarray) -> Share:
-        """Visit the rows kept once more, several times, where no block is there to move them again; a piece a unit."""
-        kept = sorted(state.kept)
-        again, piece = divmod(state.numbers["settled"], len(kept) or 1)
-        if not kept or again >= restless.LAST_ROUNDS:
-            state.numbers["settled"] = 0
-            return None
-        order = self._kept_order(problem, state, kept, again, 2)
-        self._visit_kept(problem, state, active, kept[piece : piece + 1], *order)
-        state.numbers["settled"] += 1
-        return float(state.numbers["settled"] / (len(kept) * restless.LAST_ROUNDS))
 
     def _measure(self, problem: Problem, state: State) -> None:
         """The norms of the rows, once: when all were visited, the curvatures are known and stay."""

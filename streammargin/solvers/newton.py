@@ -425,9 +425,9 @@ class Method(CertifiedBySweep):
     def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
         raise AssertionError("the methods before and after certify their own weights")
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> Share:
+    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
         method, problem = _other(problem, state)
-        return method.begin_certificate(problem, state, active)
+        method.begin_certificate(problem, state, active)
 
     def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
         method, problem = _other(problem, state)

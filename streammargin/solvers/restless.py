@@ -17,10 +17,7 @@ PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is 
 BESIDE = 5  # so many pieces more: one while it is copied, and what pieces do not fill
 FULL = 0.9375  # of the room is taken by the rows that stay: the rest is for those that come before others can go
 NAMES = [f"rows {part}" for part in range(PARTS)]
-# How many rows blocks bring, over those of a piece, before its next visit beside them, and how often all pieces come
-# before a certificate: while blocks pass, the weights follow these, and it is the rows kept that the gap is lost on.
-# Before that gap of 1.7e-3 on 400,000 x 200,000 rows of text with a fifth of their bytes kept became 0.9e-3.
-BROUGHT, LAST_ROUNDS = 0.75, 6
+BROUGHT = 0.75  # rows that blocks bring, over those of a piece, before its next visit beside them
 A_ROW = 64  # bytes beside its values: its number, how far its duals moved, and what is sorted
 Parts = Sequence[str]  # names in state.kept: a piece that is held elsewhere stays in memory beside its next copy
 

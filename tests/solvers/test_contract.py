@@ -85,9 +85,8 @@ def trained(monkeypatch):
             begin = run.solver.begin_certificate
 
             def counted(*given):
-                share = begin(*given)
-                sweeps.extend([1] if share is None else [])
-                return share
+                sweeps.append(1)
+                begin(*given)
 
             run.solver.begin_certificate = counted
             with np.errstate(all="ignore"):

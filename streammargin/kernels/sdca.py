@@ -8,7 +8,7 @@ from streammargin.kernels import overloads  # noqa: F401
 from streammargin.kernels.curvature import now_and_curvature
 from streammargin.kernels.jit import kernel
 from streammargin.kernels.samples import ONE, Sample, weights
-from streammargin.kernels.sleep import FETCHED, LONGEST, SPREAD, groups_together, longer, rows_awake
+from streammargin.kernels.sleep import FETCHED, LONGEST, groups_together, longer, rows_awake
 from streammargin.kernels.slow_constant import enter, follow, leave
 from streammargin.kernels.turns import in_turn
 from streammargin.specs.norms import Grouped, Shrunk
@@ -82,7 +82,7 @@ def sdca_turns(
                         updates += 1
                         sleep_k[row] = 0
                     elif loss.settled(new, cap):
-                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST + row % SPREAD)
+                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST)
                 leave(theta_k, centre[k], damping)
                 centre[k] = follow(theta_k[theta_k.size - 1], centre[k], damping, groups.size * group)
                 figures[k, GAP] += gap

@@ -12,19 +12,11 @@ from numba.extending import register_jitable
 from streammargin.specs.losses.base import far
 
 AWAKE = 7  # the largest counter of a row that is visited
-# Twice as long each time, and from the fourth on for long: with a pass more each time up to 8 text took a tenth more
-# visits to 1e-3, MNIST 0/1 (C = inf) two thirds more, in as many passes. Those whose margin is FAR from where the loss
-# bends are a step ahead. On the rcv1 subset (C = 1) a simulation, means over 24 seeds, took 141,000 visits where all
-# double it up to 8, 127,000 up to 4, 112,000 with a step ahead, in as many passes. To leave all out of the next pass
-# takes more passes: 8 for 5 at C = 0.1.
-FOR_LONG, FAR = 4, 0.5
-# Passes that rows sleep for long. With SPREAD, from row to row as many more, they do not wake up all together: on the
-# rcv1 subset 6% fewer visits at C = 1 and 2 to 9% at 2 to 10, in 4% less to 4% more passes (set A: 2 to 4% more visits
-# at 3 and 10). With momentum that is no better: MNIST 0/1 (C = inf) takes 67 passes for 62.
-LONGEST, SPREAD = 14, 16
-# Rows are looked at so many together; of those awake, which may be few, the values are fetched so many rows ahead: that
-# takes a tenth of the time off the passes over text. More of either gains nothing.
-AHEAD, FETCHED = 256, 2
+FOR_LONG = 4  # times put to sleep from which on a row sleeps for long: a pass more each time visits a tenth more rows
+FAR = 0.5  # a margin this far from where the loss bends is a step ahead: images take a third more visits without
+LONGEST = 20  # passes that a row sleeps for long: at most 31, five bits; 14 take a tenth more visits at C = inf
+AHEAD = 256  # rows that are looked at together, to find those that are awake without a branch
+FETCHED = 2  # rows ahead whose values are fetched: a pass over text waits for memory, a tenth of its time
 
 
 @register_jitable

@@ -28,7 +28,7 @@ PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
 CHUNK = 512  # rows whose share of H is added together
 FLAT = 0.03  # a search ends where the slope is this part of what it was: the next step has a way of its own
-TRIALS = 60
+TRIALS = 60  # of a search: halvings of an interval beyond that are rounding
 BEYOND = 1e30  # a margin whose loss is 0, and where no step leads
 
 

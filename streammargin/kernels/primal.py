@@ -19,10 +19,9 @@ from streammargin.specs.steps import MirrorDescent, Pegasos, Perceptron
 STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
 # columns of the running figures of a pass
 LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
-# powers of theta this far from 1 are on their way out of what a float64 can hold
-LARGE, SMALL = 1e100, 1e-100
+LARGE, SMALL = 1e100, 1e-100  # powers of theta this far from 1 are on their way out of what a float64 can hold
 STEEP = 256.0  # 2^q < LARGE up to here
-LEAST_AGE = 1024
+LEAST_AGE = 1024  # moves before theta's powers are taken afresh at least: it costs d of them
 
 
 @register_jitable

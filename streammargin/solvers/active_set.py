@@ -25,7 +25,7 @@ SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the suppo
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
 LEAST = 128  # the small problems may have so many rows, whatever the budget
 SHARE = 2  # the small problems may take this part of the budget, or what the duals of the ascent would, or LEAST rows
-ENTRIES = 6 << 20  # entries that the small problems of all classes may hold
+ENTRIES = 6 << 20  # entries that the small problems of all classes may hold, 48 MB
 # a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
 # to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
 WORK = 11

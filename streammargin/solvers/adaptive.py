@@ -35,10 +35,9 @@ class Method(WholePass):
     by the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From several
     blocks a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every fourth
     pass visits all. The rows with the smallest margins stay in memory when the next block comes, and are drawn from as
-    its own are: without them a visit ends after a step or two, for a draw that falls on the mass outside ends it
-    (6000 rows in 10 blocks, to 1e-2: 42 reads with 512 rows kept, 351 without). What is proven comes from sweeps and
-    from w and g themselves: both are sums of rows with known non-negative weights, so their lengths over the sums of
-    these bound the margin.
+    its own are: without them a visit ends after a step or two, for a draw that falls on the mass outside ends it. What
+    is proven comes from sweeps and from w and g themselves: both are sums of rows with known non-negative weights, so
+    their lengths over the sums of these bound the margin.
 
     schedule: "momentum" (beta = t / (t + 1), step 1) or "proven" (no momentum, step sqrt(ln n / T), Theorem 4.1;
     T doubles: at its end the method starts again with 2 T steps).

@@ -15,14 +15,8 @@ from streammargin.solvers.figures import Figures
 from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
 from streammargin.specs.blocks import Block
 
-# After LOOK passes, and after twice as many each time, the fall of the estimate since half of them says how many more
-# there will be; it is slower later on. Passes (and seconds) to a gap of 1e-3 in memory, hinge:
-#                            sdca          asdca         ascent
-#   rcv1 subset, C = 1        17 (0.06)     16 (0.10)     17 (0.06)
-#   C = 10                   210 (0.49)     72 (0.34)     80 (0.39)
-#   C = 100                 1056 (2.2)     232 (0.96)    213 (0.73)
-#   mushrooms, C = 100       413 (0.12)    159 (0.10)    103 (0.06)
-LOOK, MANY = 16, 25
+LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
+MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
 LOOKS: Layout = {"leaving": Number(False), "before": Number(1.0)}
 
 

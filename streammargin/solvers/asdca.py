@@ -17,18 +17,8 @@ from streammargin.solvers.state import Array, Layout
 from streammargin.specs.norms import lp_norm, mirror
 from streammargin.specs.visits import Turns
 
-# The momentum forgets nothing by itself: without a restart the gap falls like 1/t^2 at best; a restart too many
-# gives that up for nothing. Passes to a certified 1e-3 | 1e-6, rows in a random order:
-#                        MNIST 0/1, C = inf    a9a, C = 1    12000 x 784 separable, C = inf
-#   sdca (no momentum)       277 |               224 |
-#   no restart               154 | > 2000        172 |             478 |
-#   every 30 passes           90 | 142            73 | 659
-#   every 10, 20, 40, ...     84 | 191            79 | 348         618 (from 20)
-#   gap fallen to 1/8         86 | 134            75 | 451       > 700
-#   gap fallen to 1/30        77 | 138            71 | 358         694
-#   gap fallen to 1/100      107 | 186            67 | 315
-RESTART = 30.0
-REFRESH = 8  # the sum of all |theta_j|^q is taken afresh after so many times its length of values read
+RESTART = 30.0  # the momentum is forgotten once the gap fell so far: without that passes double, as it swings
+REFRESH = 8  # times its length of values read until sum |theta_j|^q is taken afresh: it drifts, and costs a length
 SHORTEST = 4  # passes: the first ones after a restart say little
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from streammargin.solvers.base import Problem
 from streammargin.specs.penalties.lp import LpSquare
 
-MOST_COLUMNS = 4000  # of a matrix of second derivatives
-# coordinate ascent is given so many multiplications for each value stored; second-order steps factor so many matrices
-WORTH, STEPS = 20_000, 20
+MOST_COLUMNS = 4000  # of a matrix of second derivatives: a factor of more takes seconds
+WORTH = 20_000  # multiplications for each value stored that coordinate ascent is given
+STEPS = 20  # matrices that second-order steps factor, about: they are taken where that costs less
 SUMMED = 100_000  # multiplications for each value stored that the sums of the matrices of all classes may take
 
 
@@ -53,10 +53,7 @@ def reason(problem: Problem, name: str) -> str:
 def _tall_numbers(problem: Problem) -> bool:
     """Whether coordinate ascent is slow, because the duals of numbers pull against each other all the way.
 
-    Passes to a gap of 1e-3 in memory, absolute error at C = 0.01 | 1 | 100 (> : not yet there):
-                                   sdca               asdca              pdprox
-        20,000 x 50           17 | 1079 | > 2000   15 | 157 | 1677    27 | 34 | 112
-        3,000 x 8,000, text    2 |   25 | 45       12 |  25 |   55     9 | 233 | 742
+    So they do where rows are more than columns; of text, whose columns are more, `pdprox` takes ten times the passes.
     """
     return problem.targets.size > 0 and not problem.hard and problem.p == 2.0 and problem.rows > problem.features
 

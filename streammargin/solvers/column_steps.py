@@ -27,27 +27,35 @@ from streammargin.solvers.state import State
 from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.losses.base import has, largest_bend
 
-NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on
-FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: one that is missed costs a pass
-ENOUGH = 0.1  # of the first violation: what is left when the steps end
+NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on, as one missed costs a pass
+FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: more groups leave 0
+ENOUGH = 0.1  # of the first violation: what is left when the steps end, as the duals move next and change the rest
 COARSE = 0.25  # the same at w = 0 of a loss with kinks, where another pass costs little: its duals have far to go yet
 LAST = 5.0  # times the tolerance: violations at which the last round of a smooth loss begins, which leaves a tenth
-ROUNDS, NEWTON = 15, 3  # of coordinate descent, and of Newton steps after each where it was slow, of a smooth loss
+ROUNDS = 15  # of coordinate descent in a pass at most: where they are not enough reach was too large
+NEWTON = 3  # steps after a round of a smooth loss at most, where it was slow: columns that become 0 end them
 LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
-SWEEPS, SWEPT = 20, 0.5  # of a smooth loss's model in a round at most, and the part of its violations at which they end
-FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter
-GRADIENTS, INEXACT = 30, 0.05  # conjugate gradients of a larger one at most, and the residual at which they end
-QUICK, EASY = 2, 5  # rounds after the first that tell that reach may grow fast, and that it may grow
-FASTER, FURTHER, NEARER = 3.0, 2.0, 0.5  # by how much it does, and where ROUNDS were not enough
+SWEEPS = 20  # of a smooth loss's model in a round at most: it is a model only
+SWEPT = 0.5  # the part of its violations at which they end, for the same reason
+FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter: more take too long
+GRADIENTS = 30  # conjugate gradients of a larger one at most: such a step is one of many
+INEXACT = 0.05  # the residual at which they end, for the same reason
+QUICK = 2  # rounds after the first that tell that reach may grow fast
+EASY = 5  # rounds after the first that tell that it may grow
+FASTER = 3.0  # by how much it does after QUICK ones: the larger reach, the fewer moves of the duals
+FURTHER = 2.0  # by how much after EASY ones
+NEARER = 0.5  # to what it falls where ROUNDS were not enough, as each move was too hard
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
-BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one
+BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one, as less would leave w at 0
 # of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / reach, and of how f may bend
 # at most, as weights that have far to go would be held for ever
 STAY = 0.01
 ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
 CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
-OVER, LOOK, LOOKS = 1.5, 2, 12  # how far, by how many sweeps before it is seen what they prove, and how often at most
+OVER = 1.5  # times the way to its bound that a column is pulled in: relaxed projections end sooner
+LOOK = 2  # sweeps before it is seen what duals prove, as a look costs about as much
+LOOKS = 12  # at most: duals that moved that far prove too little
 SURE = 0.9  # of the tolerance: the rest is for columns that were not gathered, and rounding
 ROW_VECTORS, COLUMN_VECTORS = 8, 16  # of length n and d+1, while columns move
 BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows

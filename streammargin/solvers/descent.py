@@ -17,13 +17,13 @@ from streammargin.specs.losses.base import largest_bend
 from streammargin.specs.rows import Labels, RowNumbers
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
-STEPS = 80  # of a problem that is solved to the end
+STEPS = 80  # of a problem that is solved to the end: more would mean that rounding leaves none
 QUICK = 3  # steps that tell that the softness may fall faster
-# rows that bend, in multiples of the columns, that are left where the softness falls before a step is done, and how far
-FREE, WORTH = 10, 0.7
-FALLEN = 1e-6  # of the largest squared norm that the weights had
+FREE = 10  # rows that bend, in multiples of the columns, left where the softness falls before a step is done
+WORTH = 0.7  # of the softness: a fall to less is worth that, as the centres stay behind
+FALLEN = 1e-6  # of the largest squared norm that the weights had: margins that were moved keep its rounding
 A_SEARCH = 10  # multiplications of a row in a search along a step, about: its trials are not counted
-SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is
+SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is: plain Newton steps serve it
 
 
 def smooth(loss: Any) -> bool:

@@ -21,22 +21,13 @@ from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.rows import RowNumbers, numbered_from
 from streammargin.specs.visits import PLACES, Turns, all_at_once, take_turns, visit
 
-# float32 weights move half the bytes; their rounding bounds the gap they can reach
-FLOAT32_TOL = 1e-5
-FLOAT32_CURVATURE = 1e34
-# a random run of neighbours costs one cache miss; runs of many rows would slow convergence
-GROUP_BYTES = 16384
-GROUP_ROWS = 24
-# Rows of several blocks take turns, and are visited more than once while they are there. Blocks visited one after the
-# other, always the same ones, push the weights to and fro. Passes to a gap of 1e-3 on 100,000 x 47,000 rows of text
-# (60 MB; in memory 14), C = 1, with a budget of 23M and 40M:
-#                              sdca          asdca
-#   one block, one visit    > 100, > 100    65, 60
-#   two, one visit             22, 17       15, 15
-#   two, two visits            15, 15       15, 13
-#   four, two visits           12, 11       14, 12
-# Four are as many as a call of a kernel takes (PLACES).
-TURNS, TURN_ROWS, VISITS = 64, 512, 2
+FLOAT32_TOL = 1e-5  # weights of float32 move half the bytes, and their rounding bounds the gap that they can reach
+FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L are no float32
+GROUP_BYTES = 16384  # a random run of neighbours costs one cache miss for so many bytes
+GROUP_ROWS = 24  # of that at most: runs of many rows would slow convergence
+TURNS = 64  # of several blocks at most, which take turns: one after the other they push the weights to and fro
+TURN_ROWS = 512  # of a turn at least: a call of a kernel costs as much as some rows
+VISITS = 2  # of each row while several blocks are there: a read costs more than a second visit
 NO_ROOM = Room(0)
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
 VISIT = 2  # multiplications of a value of a row that is visited

@@ -21,7 +21,7 @@ from streammargin.specs.rows import numbered_from
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4
-LEAST_ROWS = 16
+LEAST_ROWS = 16  # of a group at least: F_lambda is estimated on it
 
 
 class Method(HingePass):

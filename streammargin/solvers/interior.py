@@ -23,15 +23,17 @@ from streammargin.solvers.state import State
 from streammargin.specs.losses.base import has
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
-AWAY = 10.0  # times mu: weights whose columns matter in any case
+AWAY = 10.0  # times mu: weights whose columns matter in any case, as they are not on their way to 0
 OFTEN = 2  # times that a column comes in before it stays: some would come and go for ever
 CENTRED = 0.01  # of the mean product of a weight or margin with its dual, as the objective has it: the first mu
-INSIDE, APART = 1e-4, 0.1  # how far in from their ends the first duals are, and the first slacks of columns
+INSIDE = 1e-4  # how far in from their ends the first duals are: at an end no step would be left
+APART = 0.1  # of a root: the first slacks of columns at least, for the same reason
 BOUNDARY = 0.95  # of the way to where something would be 0
-STEPS = 50
+STEPS = 50  # at most: twenty mostly suffice
 OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
-REACHED, KEPT = 0.1, 0.9  # of the tolerance: the gap at which it ends, and that without what goes to 0
-SETTLED = 100.0  # times mu: smaller weights do, by then
+REACHED = 0.1  # of the tolerance: the gap at which it ends, as rounding to zeros takes some of it
+KEPT = 0.9  # of the tolerance: the gap that may be left of weights without what goes to 0
+SETTLED = 100.0  # times mu: smaller weights go to 0
 ROW_VECTORS, COLUMN_VECTORS = 30, 24  # of length n and d+1, meanwhile
 
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values

@@ -23,8 +23,10 @@ from streammargin.specs.rows import numbered_from
 BUFFERS = 3 << 20  # bytes that buffers want at least
 LEAST = 0.05  # of all values: where fewer fit, each column waits too long for its turn
 SETTLED = 1e-3  # of what a column counts that pulls at its bound, for one that is not beyond it: it comes last
-RISEN, FALLEN = 1.5, 0.7  # what the norm of the violations comes to, from read to read
-CROWD, EARLY = 3.0, 5  # so many times what fits matters, after so many passes: each column waits too long
+RISEN = 1.5  # what the norm of the violations comes to, from read to read, where duals went too far
+FALLEN = 0.7  # the same where they may go further: columns that wait undo what others did else
+CROWD = 3.0  # times what fits matters: proximal steps are quicker then, as each column waits too long
+EARLY = 5  # passes in which more may matter: the first weights are far off
 BENT = 8 + 4  # bytes of a value of a Newton step
 VECTORS = 8  # of length d + 1, while columns are chosen
 

@@ -26,13 +26,12 @@ from streammargin.specs.rows import Labels, RowNumbers, numbered_from
 BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
 LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
-STRETCHES = 16  # of the file at least, that the first sample comes from
+STRETCHES = 16  # of the file at least, that the first sample comes from: a file may be sorted
 A_ROW = 72  # bytes beside its values: number, class, weight, dual and its centre, margin, product, cap, slope
-SOFTNESS, FIRST_SOFTNESS = 0.25, 2.0  # relative to the caps: at the first read with weights, and of the sample
-FIRST_GAP = 3e-3  # relative, of the sample that the weights start from
-WITHIN = (
-    1e-3  # the problem of the rows kept is solved to this part of the tolerance: the bound of all rows feels the rest
-)
+SOFTNESS = 0.25  # relative to the caps, at the first read with weights, which are near the optimum by then
+FIRST_SOFTNESS = 2.0  # the same of the sample at w = 0: all rows have a slope
+FIRST_GAP = 3e-3  # relative, of the sample that the weights start from: it is further from all rows than that
+WITHIN = 1e-3  # of the tolerance, for the problem of the rows kept: the bound of all rows feels the rest
 CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
 
 

@@ -35,48 +35,27 @@ from streammargin.solvers.state import Array, Layout, Number, Room, State, layou
 from streammargin.specs.blocks import TOGETHER, Block
 from streammargin.specs.rows import numbered_from
 
-SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: 1/8 diverged on one set, 2 takes more steps
-# where no sample can start it, coordinate ascent does: so many passes, and up to so many while it is about to get there
-# by itself, its estimate being at most so many times the tolerance: matrices of dense rows at a small C would take more
-START, START_MOST, START_NEAR = 6, 20, 12.0
-# with more of them a step costs as much as more such passes, and passes come before a sample too
-COLUMNS = 200
-# It goes on with momentum, unless the fall of its estimate speaks of more passes, of PASS_WORK multiplications a value,
-# than so many steps would take; SAMPLED: of dense rows, and of sparse ones or a smooth loss, that a sample would start
-# instead. Milliseconds to 1e-3 without momentum, with one pass before a sample, and as it is, for the hinge:
-#                             C = 0.1       C = 1        C = 10       C = 100
-#   MNIST 3/5                 127 |  44    332 |  127    427 |  458    718 |  702
-#   2,000 x 1,500 dense        10 |   9     42 |   37   1239 |   69   1409 |   99
-#   3,000 x 100 dense           3 |   3      6 |    8      9 |    8     10 |   11
-#   MNIST, ten classes       6720 | 1640  9370 | 9120  14580 |14310
-#   40,000 x 300 dense        130 |  62    163 |  171                  196 |  196
-#   40,000 x 1,000 dense     1898 | 142   2142 |  545                 3420 | 3735
-#   60,000 x 1,000 sparse     136 |  20    168 |   67                  214 |  212
-# and to 1e-6 without ascent, and as it is:
-#                                  squared hinge                            logistic
-#                           C = 0.01       C = 1       C = 100     C = 0.01      C = 1       C = 100
-#   MNIST 3/5               233 |  45    268 |  263   400 |  230   406 |  42   489 |  407   963 |  953
-#   MNIST 0/1               167 |  15    216 |   47   731 |   56   455 |  30   624 |  160  1581 |  293
-#   2,000 x 1,500 dense     153 |   6    704 |   26  1742 |   47   159 |   7   469 |   17   918 |   61
-#   40,000 x 300 dense      329 |  57    317 |  323   318 |  328   264 |  87   394 |  430   393 |  434
-#   40,000 x 1,000 dense   2477 | 124   3387 | 1499  3430 | 3495  1625 | 154  4392 |  450  4329 | 4444
-#   60,000 x 1,000 sparse   340 |  62    335 |  344   331 |  348   262 |  92   405 |  431   405 |  428
-TAKEN, SAMPLED, PASS_WORK = 15, (3, 8), 7
-# values that a visit of a row takes as long as, beside its own; where duals never come to rest at a bound, as those of
-# the logistic loss, it is a search for the best one
-A_VISIT, A_SEARCHING_VISIT = 10, 750
+SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: with 1/8 steps diverged, and 2 takes more of them
+START = 6  # passes of coordinate ascent where no sample can start the steps: they bring duals and weights near enough
+START_MOST = 20  # of them at most while it is about to get there by itself, as it may not
+START_NEAR = 12.0  # times the tolerance: an estimate that is about to get there; steps would cost half as much again
+COLUMNS = 200  # with more of them a step costs as much as more such passes, and passes come before a sample too
+TAKEN = 15  # steps whose multiplications momentum must beat to go on, where no sample starts them
+SAMPLED = 3, 8  # the same where one does, which leaves fewer: of dense rows; of sparse ones or a smooth loss
+PASS_WORK = 7  # multiplications that a value costs in such a pass: it waits for memory, as a matrix does not
+A_VISIT = 10  # values that a visit of a row takes as long as, beside its own, where duals rest at their bounds
+A_SEARCHING_VISIT = 750  # where they never do, as those of the logistic loss: it is a search for the best dual
 MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
-LIKELY = 0.9  # the part of the tolerance that steps in memory aim at before the next look at all rows
-# at most so many, and so many multiplications of all classes, about a second: whoever wants the training to end waits
-STEPS, WORK = 12, 2e10
-# so many passes without the gap falling to this part: coordinate ascent takes over. In memory, where a pass is many
-# steps if they are short, RESIDENT of them are enough, unless the softness falls: at C = 1e8 it does so for long before
-# the gap does
-PATIENCE, RESIDENT, PROGRESS = 40, 8, 0.9
-READS = 8  # likewise, of rows near the margin: steps of all rows take over
-DOWNHILL = 0.1  # of smooth losses: the objective falling by this part of the tolerance is progress too
-LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns
+LIKELY = 0.9  # of the tolerance: what steps in memory aim at, as one more look is to prove it, not to fall just short
+STEPS = 12  # in memory between two looks at most: whoever wants the training to end waits for them
+WORK = 2e10  # multiplications of these, of all classes, about a second, for the same reason
+PROGRESS = 0.9  # a gap that has not fallen to this part of what it was has not moved
+PATIENCE = 40  # passes without that until coordinate ascent takes over: a smaller softness moves it again late
+RESIDENT = 8  # the same in memory, where a pass is many steps, unless the softness falls, as at a huge C it does long
+READS = 8  # the same of rows near the margin, before steps of all rows take over: these are dearer than a few reads
+DOWNHILL = 0.1  # of the tolerance: an objective of a smooth loss that falls by it moves, though no bound shows it yet
+LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns: fewer say nothing of all
 
 
 NO_KEYS = np.empty(0, np.float32)

@@ -29,12 +29,15 @@ from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.penalties.lp import LpSquare
 from streammargin.specs.rows import numbered_from
 
-SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps
-QUICK, MOST = 3, 40  # steps that tell that the softness may fall faster; and so many that they lead nowhere
-DAMPING, LEAST_DAMPING = 1e-3, 1e-14  # what is added to the curvature of a column, relative to that of all its rows
+SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps, as of `newton`
+QUICK = 3  # steps that tell that the softness may fall faster
+MOST = 40  # steps that tell that they lead nowhere
+DAMPING = 1e-3  # added to the curvature of a column at first, relative to that of all its rows: the model is far off
+LEAST_DAMPING = 1e-14  # the same at least: less is rounding
 ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
 ROUNDING = 1e-13  # of the function's value, relative
-PART, ROUNDS = 1e-3, 200  # how exactly, and in how many rounds at most, the quadratic problem is solved
+PART = 1e-3  # of the largest slope at first: how exactly the quadratic problem is solved, which is a model only
+ROUNDS = 200  # in which it is, at most
 WORK = 3e10  # multiplications of its equations, a second or two: of many columns a first step is far off anyway
 
 

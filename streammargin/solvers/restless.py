@@ -13,7 +13,7 @@ from streammargin.solvers.state import Kept, Layout, Number, Room, State, layout
 from streammargin.specs.blocks import Block, nbytes
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
-PARTS = 32  # the rows kept lie in so many pieces, not all of one size: what is copied at a time is one or two of them
+PARTS = 32  # pieces of the rows kept: what is copied at a time is one or two, so that little room waits for copies
 BESIDE = 5  # so many pieces more: one while it is copied, and what pieces do not fill
 FULL = 0.9375  # of the room is taken by the rows that stay: the rest is for those that come before others can go
 NAMES = [f"rows {part}" for part in range(PARTS)]

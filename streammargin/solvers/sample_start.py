@@ -13,12 +13,13 @@ from streammargin.solvers.state import State
 from streammargin.specs.blocks import Block, CSRBlock
 from streammargin.specs.rows import Labels, numbered_from
 
-PART, LEAST = 16, 16  # rows of a sample: this part of all, and so many times the columns at least
+PART = 16  # one row of so many is in the sample: its steps cost that part of those of all
+LEAST = 16  # rows of a sample, in multiples of the columns: fewer say too little of all
 SMALL = 5_000  # values: of so few all rows are taken at once, as passes cost more than what is done in them
 SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a slope
 GAP = 2e-2  # relative, of a sample: it is further from all rows than that
 A_ROW = 72  # bytes of a row of the sample beside its values
-LARGEST = 2  # what a sample takes at most, relative to as many rows of the mean length
+LARGEST = 2  # what a sample takes at most, relative to as many rows of the mean length: memory was planned for it
 
 
 def takes_all(problem: Problem) -> bool:
@@ -46,8 +47,8 @@ def sample_bytes(problem: Problem) -> int:
 def sample(problem: Problem, block: Block) -> tuple[Block, Labels]:
     """Some rows of the block, which holds all; together they weigh as much as all.
 
-    Of sparse rows those are likelier that have values where few others have. Without them weights that few rows decide
-    are far off, and take the steps of all rows longest: 15 looks at these in place of 12 on covtype20k.
+    Of sparse rows those are likelier that have values where few others have: without them weights that few rows decide
+    are far off, and take the steps of all rows longest.
     """
     stride, random = _stride(problem), np.random.default_rng(problem.seed)
     stretches = problem.rows // stride

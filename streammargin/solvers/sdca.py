@@ -16,11 +16,10 @@ from streammargin.specs.norms import lp_norm
 from streammargin.specs.penalties.base import Penalty
 from streammargin.specs.visits import Turns
 
-# near the end the weights swing about the optimum: the mean of the last two passes' is nearer to it, and
-# its gap was 0.7 to 0.9 of the estimate on rcv1sub and a9a; not where a pass still takes half of the gap away
-NEAR, SWING = 4.0, 0.5  # times the tolerance, and the gap of the pass before
-MEAN_GAP = 0.8
-KEPT_GAP = 0.55  # where rows are kept, as later visits settle them: without it text took another read at times
+NEAR = 4.0  # times the tolerance: from there on weights swing about the optimum, and the mean of two passes is nearer
+SWING = 0.5  # but not while a pass still takes so much of the gap away: the mean would lag behind
+MEAN_GAP = 0.8  # of the estimate: what the gap of that mean mostly is
+KEPT_GAP = 0.55  # the same where rows are kept, as later visits settle them: without it text took another read at times
 
 
 class Method(DualAscent):

@@ -1,12 +1,11 @@
 """The weight of the constant column follows slowly while rows are visited one at a time.
 
 All rows share that column. Where its square is no small part of theirs, as in text, whose rows have length 1, each step
-takes back what others did to reach it: to 1e-3 the rcv1 subset took 62 passes with a constant column and 17 without
-(C = 1), with momentum more than 1000 and 71 (C = 10). So rows see the weight b of the problem with
-(1/rho - 1)/2 (b - c)^2 added to it: a step of the proximal point method (Rockafellar 1976) in b alone. Its dual is that
-of the same rows with the constant sqrt(rho) times as large, and b = c + rho (S - c), where S is the last entry of
-A^T alpha; the centre c moves to b after so many rows (kernels/sleep.py, AHEAD). At the optimum b, c and S are one,
-and on the way b is what is certified. It now takes 20 and 75 passes there.
+takes back what others did to reach it, and ascent takes several times the passes that it takes without a constant. So
+rows see the weight b of the problem with (1/rho - 1)/2 (b - c)^2 added to it: a step of the proximal point method
+(Rockafellar 1976) in b alone. Its dual is that of the same rows with the constant sqrt(rho) times as large, and
+b = c + rho (S - c), where S is the last entry of A^T alpha; the centre c moves to b after so many rows
+(kernels/sleep.py, AHEAD). At the optimum b, c and S are one, and on the way b is what is certified.
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ from streammargin.solvers.row_store import take
 from streammargin.solvers.state import Array, Layout, Number
 from streammargin.specs.blocks import Block, values_of
 
-# Of the mean square of a row: the square of the constant as rows see it. Momentum needs it as small as that: with 0.06
-# it did not end on the benchmark's set A. At a small C it is larger: b moves far in a step only where rho times the
-# curvature of all losses in b, about C n times the square of the constant, is above FLAT. And b follows in AHEAD / rho
-# rows, FEW passes: where no column tells the classes apart, momentum swung for ever with 20.
-PART, FLAT, FEW = 0.01, 4.0, 8
+PART = 0.01  # of the mean square of a row: the constant's as rows see it; with 0.06 momentum did not end on one set
+FLAT = 4.0  # rho times the curvature of all losses in b is above it: at a small C b would not get anywhere else
+FEW = 8  # passes in which b follows at the latest: momentum swings for ever with 20 where no column tells the classes
 SOME = 256  # rows that are looked at for that mean
 
 

@@ -20,9 +20,8 @@ from streammargin.specs.blocks import Block, values_of
 from streammargin.specs.norms import lp_norm
 from streammargin.specs.rows import numbered_from
 
-# a chunk of rows should stay in the cache of one core
-CHUNK_BYTES = 1 << 18
-CHUNK_ROWS = 64
+CHUNK_BYTES = 1 << 18  # of rows that are looked at together: they should stay in the cache of one core
+CHUNK_ROWS = 64  # of these at most: what is known of each stays there too
 
 
 def chunk_rows(block: Block) -> int:

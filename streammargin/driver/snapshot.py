@@ -136,8 +136,8 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
     state.numbers = dict(plain["numbers"])
-    state.multiplications = float(plain["multiplications"])
-    if not 0.0 <= state.multiplications < np.inf:
+    state.multiplications = plain["multiplications"]
+    if not is_number(state.multiplications) or not 0.0 <= state.multiplications < np.inf:
         raise ValueError("it counts multiplications wrongly")
     state.arrays = _under("state/", arrays)
     layout = run.solver.layout_now(problem, state)

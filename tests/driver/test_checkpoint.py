@@ -334,6 +334,7 @@ def with_nan(array):
     ("sdca", "phase", lambda name: "bias"), ("sdca", "reason", lambda none: "passes"),
     ("sdca", "proven", str), ("sdca", "progress/done", np.ones_like),
     ("sdca", "visited", operator.neg), ("sdca", "visited", lambda count: []), ("sdca", "near", lambda near: 7.0),
+    ("sdca", "multiplications", operator.neg), ("sdca", "multiplications", str),
     ("sdca", "pass", lambda count: count + 1), ("sdca", "state/best_dual", operator.neg),
     ("active-set", "kept/rows 0", beyond), ("active-set", "kept/rows 0", operator.neg),
     ("active-set", "kept/rows 0", np.float64), ("active-set", "kept/rows 0", longer),
@@ -351,7 +352,7 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         assert arrays[name].size
         arrays[name] = np.ascontiguousarray(change(arrays[name]))
     else:
-        where = plain["numbers" if name in plain["numbers"] else "progress"]
+        where = next(part for part in (plain, plain["numbers"], plain["progress"]) if name in part)
         where[name] = change(where[name])
     write_slot(path, plain, arrays)
     with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove .* to start from nothing"):

@@ -46,7 +46,7 @@ FASTER = 3.0  # by how much it does after QUICK ones: the larger reach, the fewe
 FURTHER = 2.0  # by how much after EASY ones
 NEARER = 0.5  # to what it falls where ROUNDS were not enough, as each move was too hard
 SMALLEST, LARGEST = 1e-150, 1e150  # reach, where passes go on beyond what rounding lets them find
-BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one, as less would leave w at 0
+BEGIN = 30.0  # times the reach at which the first weights leave 0: the first one, as w would stay at 0 with that itself
 # of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / reach, and of how f may bend
 # at most, as weights that have far to go would be held for ever
 STAY = 0.01
@@ -54,7 +54,7 @@ ROUNDING = 1e-13  # of a value of f, relative
 MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
 CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
 OVER = 1.5  # times the way to its bound that a column is pulled in: relaxed projections end sooner
-LOOK = 2  # sweeps before it is seen what duals prove, as a look costs about as much
+LOOK = 2  # sweeps before it is seen what duals prove, as a look asks all rows
 LOOKS = 12  # at most: duals that moved that far prove too little
 SURE = 0.9  # of the tolerance: the rest is for columns that were not gathered, and rounding
 ROW_VECTORS, COLUMN_VECTORS = 8, 16  # of length n and d+1, while columns move

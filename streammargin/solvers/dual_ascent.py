@@ -122,10 +122,10 @@ class DualAscent(CertifiedBySweep):
 
     def _visit(self, problem: Problem, state: State, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """The same, counted: rows of the mean length, those visited and once more those that moved."""
-        counted = figures[:, [kernel.VISITS, kernel.UPDATES]]
+        counts = figures[:, kernel.UPDATES :]  # and VISITS
+        before = float(counts.sum())
         self.visit_rows(problem, state, active, turns, figures)
-        made = float((figures[:, [kernel.VISITS, kernel.UPDATES]] - counted).sum())
-        state.multiplications += self.vectors * made * problem.values / problem.rows
+        state.multiplications += self.vectors * (float(counts.sum()) - before) * problem.values / problem.rows
 
     def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
         return self.run_blocks(problem, state, active, [(first, block)])

@@ -22,7 +22,7 @@ QUICK = 3  # steps that tell that the softness may fall faster
 FREE = 10  # rows that bend, in multiples of the columns, left where the softness falls before a step is done
 WORTH = 0.7  # of the softness: a fall to less is worth that, as the centres stay behind
 FALLEN = 1e-6  # of the largest squared norm that the weights had: margins that were moved keep its rounding
-A_SEARCH = 10  # multiplications of a row in a search along a step, about: its trials are not counted
+LINE_SEARCH = 10  # multiplications of a row in a search along a step, about: its trials are not counted
 SMOOTH = 2.0  # a loss whose second derivative is no larger is taken as it is: plain Newton steps serve it
 
 
@@ -158,7 +158,7 @@ def solve(
             slope, math.inf,
         )  # fmt: skip
         proximal.multiplications += matrix_work(w.size, totals[kernel.FREE], values / rows)
-        proximal.multiplications += values + A_SEARCH * rows
+        proximal.multiplications += values + LINE_SEARCH * rows
         w += t * p
         margins += t * products
         proximal.made += 1

@@ -16,7 +16,7 @@ from streammargin.solvers.base import PassReport, Problem, Share
 from streammargin.solvers.best import best_figures, best_layout
 from streammargin.solvers.certified_by_sweep import CertifiedBySweep
 from streammargin.solvers.descent import (
-    A_SEARCH,
+    LINE_SEARCH,
     QUICK,
     UNDER_WAY,
     Proximal,
@@ -44,7 +44,7 @@ TAKEN = 15  # steps whose multiplications momentum must beat to go on, where no 
 SAMPLED = 3, 8  # the same where one does, which leaves fewer: of dense rows; of sparse ones or a smooth loss
 PASS_WORK = 7  # multiplications that a value costs in such a pass: it waits for memory, as a matrix does not
 A_VISIT = 10  # values that a visit of a row takes as long as, beside its own, where duals rest at their bounds
-A_SEARCHING_VISIT = 750  # where they never do, as those of the logistic loss: it is a search for the best dual
+A_SEARCH = 750  # where they never do, as those of the logistic loss: it is a search for the best dual
 MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
 OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
 LIKELY = 0.9  # of the tolerance: what steps in memory aim at, as one more look is to prove it, not to fall just short
@@ -257,7 +257,7 @@ class Method(CertifiedBySweep):
                 problem.labels, problem.loss, k, a["softness"][k], np.empty(0), a["alpha"][k], a["margins"][k],
                 products, -float(w @ way), float(way @ way), -slope, 1.0,
             )  # fmt: skip
-            state.multiplications += A_SEARCH * problem.rows
+            state.multiplications += LINE_SEARCH * problem.rows
             w -= t * way
             way[:] = 0.0
             return
@@ -436,7 +436,7 @@ def _far(problem: Problem, state: State, estimate: float) -> bool:
     """
     numbers, number, left = state.numbers, state.numbers["pass"], 0.0
     taken = SAMPLED[problem.sparse or smooth(problem.loss)] if samples(problem) else TAKEN
-    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCHING_VISIT
+    visit = A_VISIT if problem.loss.settled(0.0, 1.0) else A_SEARCH
     most = min(MOST, taken * _step_work(problem) / (PASS_WORK * (problem.values + visit * problem.rows)))
     if number & (number - 1) == 0:
         left = passes_left(numbers["before"], estimate, number // 2, problem.tol)

@@ -8,7 +8,7 @@ from reference.sources import CountingSource
 import streammargin as sm
 from streammargin.driver import run as driver
 from streammargin.solvers import base, descent, dual_ascent, row_store
-from streammargin.solvers.descent import A_SEARCH, Proximal, solve
+from streammargin.solvers.descent import LINE_SEARCH, Proximal, solve
 from streammargin.solvers.state import State
 from streammargin.specs.blocks import CSRBlock, DenseBlock
 from streammargin.specs.losses import make_loss
@@ -77,7 +77,7 @@ def test_newton_steps_in_memory_count_their_matrices(unit):
     # margins once; A^T a before each step and after the last; and the step: its matrix, its factor, products, a search.
     # A unit begins with both anew
     looks = X.size * (1 + made + 1) + 2 * X.size * (units - 1)
-    step = n * d * d / 2 + (d + 1) ** 3 / 6 + X.size + A_SEARCH * n
+    step = n * d * d / 2 + (d + 1) ** 3 / 6 + X.size + LINE_SEARCH * n
     assert made > 2 and proximal.multiplications == pytest.approx(looks + made * step)
 
 

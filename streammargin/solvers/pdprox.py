@@ -33,7 +33,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares mu
 SUFFICIENT = 0.2  # a restart: the gap is this part of what it was at the last one (Applegate et al. 2021, section 3.2)
 NECESSARY = 0.8  # or this part and no longer falling: without it l2norm takes a tenth more passes
 LONG = 0.36  # or so many of all passes so far were made since: without it the penalty l2norm takes twice the passes
-PATIENCE = 20  # passes before a restart for the last reason: a path over C of three classes took half as many again without
+PATIENCE = 20  # passes before a restart for that reason: a path over C of three classes took half as many again without
 SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (section 3.1 there)
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
 

@@ -124,7 +124,7 @@ class Saved:
         self.penalties = np.array([PENALTIES[h["penalty"]](line, r, p, groups) for line in w])
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, p) for line in w])
         self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
-        self.rounding = self.eps * np.array([norm(line, 2.0) for line in w])
+        self.rounding = self.eps * (len(w) * norm(w.ravel(), 2.0) if problem["joint"] else np.linalg.norm(w, axis=1))
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """The number (m,) of the class of each label, -1 for one that was not trained on."""
@@ -235,7 +235,7 @@ class Sums:
         wide, loss, h = blur * (saved.eps / BLUR), LOSSES[saved.header["loss"]], saved.header
         with np.errstate(over="ignore", invalid="ignore"):
             phi, low, high = (loss(u + by, h) for by in (0.0, -wide, wide))
-        slip = np.maximum(low, high) - phi
+            slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
             caps = (saved.caps[codes] * weights)[:, None]

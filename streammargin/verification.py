@@ -124,7 +124,8 @@ class Saved:
         self.penalties = np.array([PENALTIES[h["penalty"]](line, r, p, groups) for line in w])
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, p) for line in w])
         self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
-        self.rounding = self.eps * (len(w) * norm(w.ravel(), 2.0) if problem["joint"] else np.linalg.norm(w, axis=1))
+        unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two lines of scores
+        self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
         """The number (m,) of the class of each label, -1 for one that was not trained on."""
@@ -287,8 +288,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("violation", certificate["residual"], sums.violation, sums.reach.max())
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
     else:
-        # certified on the safe side of rounding, which depends on the norms of weights and rows
-        lengths = np.maximum(saved.lengths, 1e-300)
+        lengths = np.maximum(saved.lengths, 1e-300)  # margins are certified low, by (2 d + 4) eps ||x|| ||w|| or less
         blur = (sums.reach + saved.rounding * math.sqrt(sums.square)) / lengths
         name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]

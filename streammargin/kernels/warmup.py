@@ -7,6 +7,7 @@ import multiprocessing
 import pkgutil
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from types import ModuleType
 
 from streammargin import kernels
 from streammargin.kernels.samples import samples
@@ -28,9 +29,9 @@ def warmup(report: Callable[[str], None] = lambda what: None) -> None:
             report(f"{number} of {len(jobs)}: {name} for {kinds[kind]} rows")
 
 
-def _file(name: str) -> object:
+def _file(name: str) -> ModuleType:
     return importlib.import_module(f"{kernels.__name__}.{name}")
 
 
 def _warm(name: str, kind: int) -> None:
-    _file(name).warm(list(samples())[kind])  # type: ignore[attr-defined]
+    _file(name).warm(list(samples())[kind])

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from data_tools.like import Like
-from streammargin.data.names import equal
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.names import equal
 from streammargin.wording import Message, counted, one_line
 
 LOG = logging.getLogger("streammargin")

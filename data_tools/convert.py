@@ -16,12 +16,12 @@ from data_tools.rows import Batch
 from data_tools.textfile import Text
 from data_tools.writer import writing
 from streammargin.cli.options import add_common
-from streammargin.data.names import equal
-from streammargin.data.open import files_read
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import read_by
 from streammargin.sizes import parse_size
+from streammargin.sources.names import equal
+from streammargin.sources.open import files_read
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")

@@ -13,11 +13,11 @@ import numpy as np
 from data_tools.like import Like
 from data_tools.rows import Batch
 from data_tools.textfile import Text, plain_stem
-from streammargin.data.arrays import as_weights, value_dtype
-from streammargin.data.kinds import kind_of
-from streammargin.data.labels import LabelCursor
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart
+from streammargin.sources.arrays import as_weights, value_dtype
+from streammargin.sources.kinds import kind_of
+from streammargin.sources.labels import LabelCursor
 
 # name of a format: its module; first bytes are looked at in this order, and text that is nothing else is svmlight
 FORMATS = {
@@ -128,14 +128,14 @@ def check_options(asked: Asked, kind: str, path: str) -> None:
 
 def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:
     """The batches with the labels called y, of another file or a dataset of `home`."""
-    from streammargin.data.hdf5_labels import LABELS
+    from streammargin.sources.hdf5.labels import LABELS
 
     return _beside(found, y, home, path, asked, LABELS)
 
 
 def with_weights(found: Iterator[Batch], name: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:
     """The batches with the weights called `name`."""
-    from streammargin.data.hdf5_labels import WEIGHTS
+    from streammargin.sources.hdf5.labels import WEIGHTS
 
     return _beside(found, name, home, path, asked, WEIGHTS)
 
@@ -147,7 +147,7 @@ def _beside(
     if name is None:
         yield from found
         return
-    from streammargin.data.hdf5_labels import open_column
+    from streammargin.sources.hdf5.labels import open_column
 
     noun = what[0]
     column, other = open_column(name, home, path, what)

@@ -13,15 +13,15 @@ from data_tools.matrices import by_columns, check_kind, check_lengths, check_sha
 from data_tools.rows import Batch, batches
 from data_tools.spill import buckets_for
 from data_tools.textfile import Text
-from streammargin.data.hdf5 import encoding_of
-from streammargin.data.hdf5_names import names_bytes, names_column, read_names
-from streammargin.data.hdf5_nodes import attribute, decoding, look_up
-from streammargin.data.hdf5_reader import RowReader, stored_dtype
-from streammargin.data.hdf5_storage import has_link, opened
-from streammargin.data.open import open_source
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
+from streammargin.sources.hdf5.file import encoding_of
+from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
+from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
+from streammargin.sources.hdf5.reader import RowReader, stored_dtype
+from streammargin.sources.hdf5.storage import has_link, opened
+from streammargin.sources.open import open_source
 
 TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
 

@@ -10,9 +10,9 @@ import numpy as np
 from data_tools.rows import Batch
 from data_tools.spill import Spill, buckets_for
 from data_tools.writer import check_space
-from streammargin.data.arrays import first_fall
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
+from streammargin.sources.arrays import first_fall
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 _ENTRIES = 1 << 19

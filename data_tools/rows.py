@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor
 from streammargin.errors import UsageError
-from streammargin.specs.blocks import Block, CSRBlock
+from streammargin.rows.blocks import Block, CSRBlock
+from streammargin.sources.base import Source
+from streammargin.sources.labels import LabelCursor
 
 BATCH_BYTES = 8 << 20
 

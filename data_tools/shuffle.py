@@ -15,11 +15,11 @@ from data_tools.rows import batches, check_seed
 from data_tools.spill import Spill, buckets_for
 from data_tools.writer import writing
 from streammargin.cli.options import add_common, add_data_names
-from streammargin.data.base import Source
-from streammargin.data.open import open_source
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.sizes import parse_size
+from streammargin.sources.base import Source
+from streammargin.sources.open import open_source
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from data_tools.rows import batches, check_seed
 from data_tools.writer import filling
 from streammargin.cli.options import add_common, add_data_names, number
-from streammargin.data.open import open_source
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
+from streammargin.sources.open import open_source
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 
 from data_tools.rows import Batch
 from data_tools.textfile import EXACT
-from streammargin.data.hdf5_names import write_names
-from streammargin.data.labels import strict_number
 from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
 from streammargin.sizes import format_size
+from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.labels import strict_number
 
 CHUNK_BYTES = 4 << 20
 

@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from paper_data import toy
 from trajectories import margin, states
 
-from streammargin.solvers import diagonal, inertial_diagonal
+from streammargin.solvers.papers import diagonal, inertial_diagonal
 
 SOLUTION = np.array([0.5, 0.5])
 

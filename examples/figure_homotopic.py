@@ -23,8 +23,8 @@ from paper_data import toy
 from trajectories import margin, states
 
 import streammargin as sm
-from streammargin.kernels.homotopic import OUTER
-from streammargin.solvers import homotopic
+from streammargin.compiled.homotopic import OUTER
+from streammargin.solvers.papers import homotopic
 
 STARTS = (3, 5, 10, 20)
 BASELINE = "logistic GD"

@@ -16,8 +16,8 @@ from matplotlib import pyplot as plt
 from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
 from examples.first_order import Problem, algorithm_1, averaged
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 SETS = ("a9a", "rcv1sub", "covtype20k")
 BUDGETS = (100, 200, 400)

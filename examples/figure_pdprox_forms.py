@@ -18,8 +18,8 @@ from matplotlib import pyplot as plt
 from examples import first_order as methods
 from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 DUAL = {"double-dual": methods.dual_double_dual, "double-primal": methods.dual_double_primal}
 PRIMAL = {"double-dual": methods.primal_double_dual, "double-primal": methods.primal_double_primal}

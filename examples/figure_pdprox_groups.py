@@ -18,8 +18,8 @@ import streammargin as sm
 from examples import first_order as methods
 from examples.figure_tools import arguments, verdict
 from examples.paper_data import balanced, interactions, splice_sites
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 LAMBDAS = (1e-3, 1e-5)
 LOSSES = {"hinge": 0.0, "absolute_error": -1.0}

@@ -20,8 +20,8 @@ from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
 from examples.first_order import Problem, dual_double_dual
 from examples.trajectories import trajectory
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 EXPONENTS = (-0.5, -0.8, -1.0)
 RATIOS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.specs.penalties.base import Penalty
+from streammargin.penalties.base import Penalty
 
 TINY = 1e-9  # a step so short that all but weights of 0 are beyond it
 MOST = 1e12  # of the curvature that agd tries: at a kink there is none

@@ -28,10 +28,10 @@ import scipy.sparse as sp
 
 import streammargin as sm
 from streammargin.__main__ import main
+from streammargin.compiled.warmup import warmup
 from streammargin.driver import checkpoint
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
-from streammargin.kernels.warmup import warmup
 from streammargin.solvers.registry import names
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}

@@ -21,8 +21,8 @@ from examples.benchmarks.sets import WORK, load, make
 from examples.benchmarks.sides.liblinear import prepare, solver
 from examples.figure_tools import verdict
 from examples.first_order import Problem, algorithm_1, averaged
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 FLIPPED, GAP, MOST = 0.2, 1e-3, 5000
 # the budget; what the paper reports of Pdprox and LIBLINEAR. covtype: of 571,012 rows, and the budget goes with them

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm, resolve_p
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm, resolve_p
 
 
 def problem_of(X, y, C=math.inf, loss="hinge", norm=2, seed=0, **options):

@@ -8,14 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from streammargin.version import __version__
 
 _HOME = {
     "train": "streammargin.api",
     "TrainResult": "streammargin.result",
     "load_model": "streammargin.model.io",
     "LinearModel": "streammargin.model.linear",
-    "open_source": "streammargin.data.open",
+    "Source": "streammargin.sources.base",
+    "open_source": "streammargin.sources.open",
     "MarginClassifier": "streammargin.estimators",
     "MarginRegressor": "streammargin.estimators",
     "InterpolatingRegressor": "streammargin.estimators",
@@ -31,7 +32,6 @@ __all__ = ["__version__", *(name for name, home in _HOME.items() if home != "str
 
 if TYPE_CHECKING:
     from streammargin.api import train as train
-    from streammargin.data.open import open_source as open_source
     from streammargin.errors import DataError as DataError
     from streammargin.errors import InputMissingError as InputMissingError
     from streammargin.errors import OutputError as OutputError
@@ -44,13 +44,20 @@ if TYPE_CHECKING:
     from streammargin.model.io import load_model as load_model
     from streammargin.model.linear import LinearModel as LinearModel
     from streammargin.result import TrainResult as TrainResult
+    from streammargin.sources.base import Source as Source
+    from streammargin.sources.open import open_source as open_source
+
+
+_ROOMS = ("losses", "penalties", "solvers")  # what can be asked for by name, and what a new one derives from
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", *_HOME])
+    return sorted(["__version__", *_HOME, *_ROOMS])

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from streammargin.data.open import is_stream
 from streammargin.driver.events import History, Listener
 from streammargin.errors import UsageError
 from streammargin.options.describe import described
 from streammargin.options.table import TABLE, Options
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
+from streammargin.sources.open import is_stream
 from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown

@@ -30,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.data.open import open_source
+from streammargin.sources.open import open_source
 from streammargin.verification import BLUR, LOSSES, Saved, norm, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")

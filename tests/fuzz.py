@@ -87,7 +87,7 @@ def _obs(path: Path) -> None:
 
 def _var(path: Path) -> None:
     """Rows whose columns have names, as this package writes them."""
-    from streammargin.data.hdf5_names import write_names
+    from streammargin.sources.hdf5.names import write_names
 
     _hdf5(path, False)
     with h5py.File(path, "a") as file:
@@ -141,7 +141,7 @@ def _model(path: Path) -> None:
 def train(path: str) -> None:
     """All that a training reads, and a few steps, out of core too."""
     import streammargin as sm
-    from streammargin.data.open import open_source
+    from streammargin.sources.open import open_source
 
     with open_source(path) as source:
         source.layout(), source.fingerprint()

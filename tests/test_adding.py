@@ -39,8 +39,8 @@ def extended(tmp_path_factory):
 def test_there_is_one_of_each():
     files = [found[1] for block in BLOCKS if (found := FILE.match(block))]
     lines = [found[1] for block in BLOCKS if (found := LINE.match(block))]
-    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "solvers", "data"]
-    assert lines == ["streammargin/solvers/registry.py", "streammargin/data/open.py"]
+    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "papers", "sources"]
+    assert lines == ["streammargin/solvers/registry.py", "streammargin/sources/open.py"]
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

@@ -16,10 +16,10 @@ PACKAGE = Path(streammargin.__file__).parent
 KERNEL = """
 import logging, numpy as np
 logging.basicConfig(format="%(message)s")
-from streammargin.kernels.certificate import SUMS, certify_block
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.compiled.certificate import SUMS, certify_block
+from streammargin.rows.blocks import DenseBlock
+from streammargin.losses import make_loss
+from streammargin.rows.labels import Labels, numbered_from
 sums = np.zeros((1, SUMS))
 block = DenseBlock(np.full((2, 2), 0.25), 0.0)
 labels = Labels(np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)), np.empty(0), np.empty(0))
@@ -30,13 +30,13 @@ print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.c
 """
 
 TRAIN = """
-import sys, numpy as np, pkgutil, importlib, scipy.sparse as sp, streammargin as sm, streammargin.kernels
+import sys, numpy as np, pkgutil, importlib, scipy.sparse as sp, streammargin as sm, streammargin.compiled
 X = np.random.default_rng(0).standard_normal((50, 5)); y = np.sign(X[:, 0])
 result = sm.train((sp.csr_matrix(X), y), scale="maxabs", bias=1.0)
 result.model.predict(X)
 misses = hits = 0
-for found in pkgutil.iter_modules(streammargin.kernels.__path__):
-    for name, value in vars(importlib.import_module("streammargin.kernels." + found.name)).items():
+for found in pkgutil.iter_modules(streammargin.compiled.__path__):
+    for name, value in vars(importlib.import_module("streammargin.compiled." + found.name)).items():
         if hasattr(value, "stats") and not isinstance(value, type):
             misses += sum(value.stats.cache_misses.values()); hits += sum(value.stats.cache_hits.values())
 print(misses, hits, int("numba.typed.typeddict" in sys.modules))
@@ -92,8 +92,8 @@ def test_steps_of_second_order_do_not_load_linear_algebra_of_others(solver, loss
 @pytest.mark.parametrize(
     "file, head, body, after",
     [
-        ("specs/losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),
-        ("specs/blocks.py", "def dense_exact_dot(x, w):", "return 0.0", 2.0),
+        ("losses/hinges.py", "def primal(self, u, cap):", "    return 7.0", 14.0),
+        ("rows/blocks.py", "def dense_exact_dot(x, w):", "return 0.0", 2.0),
     ],
 )
 def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, body, after):
@@ -112,9 +112,9 @@ def test_an_edited_loss_or_row_operation_is_never_stale(tmp_path, file, head, bo
 OWN = """
 from typing import NamedTuple
 import numpy as np
-from streammargin.kernels.overloads import expose
-from streammargin.kernels.predict import total_loss
-from streammargin.specs.losses import make_loss
+from streammargin.compiled.overloads import expose
+from streammargin.compiled.predict import total_loss
+from streammargin.losses import make_loss
 {definition}
 expose(Steep)
 print(total_loss(Steep(3.0), np.ones((2, 1))), total_loss(make_loss("hinge"), np.zeros((2, 1))))
@@ -182,7 +182,7 @@ def test_processes_that_compile_side_by_side_leave_a_cache_that_works(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     code = """
 import sys, numpy as np
-from streammargin.kernels.block_checks import first_not_finite
+from streammargin.compiled.block_checks import first_not_finite
 assert first_not_finite(np.array([1, np.inf], sys.argv[1])) == 1
 """
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

@@ -15,10 +15,10 @@ import data_tools.main
 import streammargin.cli.main
 import streammargin.errors
 from streammargin.cli.main import main
+from streammargin.losses import LOSSES, losses_with, make_loss
+from streammargin.penalties import PENALTIES, make_penalty
+from streammargin.penalties.base import Given
 from streammargin.solvers.registry import SOLVERS, make_solver, names
-from streammargin.specs.losses import LOSSES, losses_with, make_loss
-from streammargin.specs.penalties import PENALTIES, make_penalty
-from streammargin.specs.penalties.base import Given
 from streammargin.training.problem import PENALISE_BIAS
 
 ROOT = Path(__file__).parent.parent

@@ -29,11 +29,11 @@ def test_every_folder_has_its_line():
         ("solvers/base.py", "def reached"),
         ("solvers/base.py", "def check"),
         ("solvers/base.py", "together"),
-        ("solvers/sdca.py", "def visit_rows"),
-        ("solvers/certified_by_sweep.py", "def certify_block"),
-        ("data/base.py", "def read"),
+        ("solvers/coordinate/sdca.py", "def visit_rows"),
+        ("solvers/proof/sweep.py", "def certify_block"),
+        ("sources/base.py", "def read"),
         ("model/base.py", "def evaluate"),
-        ("kernels/sdca.py", "loss.step"),
+        ("compiled/sdca.py", "loss.step"),
     ],
 )
 def test_what_is_named_beside_a_file_stands_in_it(file, what):

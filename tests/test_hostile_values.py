@@ -162,7 +162,7 @@ def test_an_evaluation_takes_memory_as_text(model):
 def test_a_loss_without_a_value_has_no_mean(model):
     from reference.bare import stub
 
-    from streammargin.specs.losses import make_loss
+    from streammargin.losses import make_loss
 
     with pytest.raises(sm.UsageError, match="the loss Stub has no method primal"):
         model.evaluate((X, Y), loss=stub(make_loss("hinge"), ["step"]))

@@ -15,10 +15,10 @@ from reference.datasets import noisy, separable
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.specs.losses import LOSSES, make_loss
-from streammargin.specs.losses.base import Given as GivenLoss
-from streammargin.specs.penalties import PENALTIES, make_penalty
-from streammargin.specs.penalties.base import Given as GivenPenalty
+from streammargin.losses import LOSSES, make_loss
+from streammargin.losses.base import Given as GivenLoss
+from streammargin.penalties import PENALTIES, make_penalty
+from streammargin.penalties.base import Given as GivenPenalty
 from streammargin.verification import LOSSES as FORMULAS
 from streammargin.verification import PENALTIES as PENALTY_FORMULAS
 from streammargin.verification import Saved, verify
@@ -298,7 +298,7 @@ def test_the_command(trained, tmp_path, capsys):
 def test_it_needs_no_compiler(trained):
     model, data = trained(X, y)
     code = f"import sys; from streammargin.cli.main import main; main(['verify', {model!r}, {data!r}]); " + (
-        "print([name for name in ('numba', 'streammargin.kernels', 'streammargin.data') if name in sys.modules])"
+        "print([name for name in ('numba', 'streammargin.compiled', 'streammargin.sources') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-2:] == ["all agree", "[]"], done.stderr

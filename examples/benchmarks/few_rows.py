@@ -18,8 +18,8 @@ import streammargin as sm
 from examples.benchmarks.out_of_core import size
 from examples.benchmarks.sets import SETS, WORK, make
 from streammargin.driver import plan
-from streammargin.solvers import near_margin
-from streammargin.solvers.row_store import SHARE
+from streammargin.solvers.cache.rows import SHARE
+from streammargin.solvers.newton import near_margin
 
 
 def main() -> None:

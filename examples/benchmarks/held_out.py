@@ -32,10 +32,10 @@ from examples.benchmarks.sets import SETS, WORK, Set, make, read, test_file
 from examples.benchmarks.sides.wabbit import bits, read_weights, write_text
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
-from streammargin.data.base import Source
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.prefetch import read_blocks
-from streammargin.kernels.jit import compile_seconds
-from streammargin.specs.blocks import CSRBlock
+from streammargin.rows.blocks import CSRBlock
+from streammargin.sources.base import Source
 
 KEY = ("set", "at_most", "C", "side")
 WITHIN = 1e-3  # 0.1 points

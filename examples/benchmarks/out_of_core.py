@@ -29,10 +29,10 @@ from examples.benchmarks.report import Curve, draw
 from examples.benchmarks.sets import WORK, make
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.prefetch import read_blocks
-from streammargin.kernels.jit import compile_seconds
+from streammargin.rows.blocks import DenseBlock
 from streammargin.sizes import parse_size
-from streammargin.specs.blocks import DenseBlock
 
 KEY = ("set", "at_most", "loss", "C", "solver", "memory", "state")
 QUICK_ROWS = 500_000

@@ -32,7 +32,7 @@ import numpy as np
 import streammargin as sm
 from data_tools.generate import generate
 from examples.benchmarks.disk import drop
-from streammargin.data.base import Buffer, Source
+from streammargin.sources.base import Buffer, Source
 
 KINDS = {
     "dense": {"features": 256, "noise": 0.05},

@@ -136,10 +136,10 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _data(options: argparse.Namespace, budget: int) -> dict[str, Any]:
-    from streammargin.data.labels import census
-    from streammargin.data.open import open_source
     from streammargin.driver.plan import column_names, make_plan
     from streammargin.errors import DataError, UsageError
+    from streammargin.sources.labels import census
+    from streammargin.sources.open import open_source
 
     with open_source(options.path, x=options.x, y=options.y) as source:
         try:

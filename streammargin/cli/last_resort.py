@@ -28,7 +28,7 @@ except ImportError:  # not a POSIX system
 PATIENCE = 30.0  # seconds for a call of a library to return
 COMPUTING_PATIENCE = 300.0  # for one that computes: a step of one class may take long, and then returns
 CARRIER = int(getattr(signal, "SIGIO", 0))  # 29 on Linux, 23 on macOS: seconds until the alarm
-COMPUTING = ("streammargin.solvers", "streammargin.answers", "streammargin.kernels", "numba", "llvmlite")
+COMPUTING = ("streammargin.solvers", "streammargin.points", "streammargin.compiled", "numba", "llvmlite")
 
 
 def start(numbers: Collection[int], again: float, end: Callable[[int], None]) -> None:

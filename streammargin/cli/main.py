@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from streammargin import __version__
 from streammargin.cli import entry
 from streammargin.cli.options import Parser
 from streammargin.errors import StreamMarginError
 from streammargin.files import short_reason
+from streammargin.version import __version__
 
 VERBS = {
     "train": "train a model; the main job",

@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Predict block by block."""
-    from streammargin.data.open import files_read, open_source
+    from streammargin.sources.open import files_read, open_source
 
     if options.output:
         check_output(options.output, options.force)

@@ -131,10 +131,10 @@ class _Warnings(logging.Handler):
 
 def run(options: argparse.Namespace) -> int:
     """Train, write the model, and say how it went."""
-    from streammargin.data.open import files_read
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
+    from streammargin.sources.open import files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     Options(**asked)  # what cannot be is refused before anything is touched

@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Compile everything."""
-    from streammargin.kernels.warmup import warmup
+    from streammargin.compiled.warmup import warmup
 
     started = time.perf_counter()
     warmup(lambda what: None if options.quiet else print(f"compiled {what}", file=sys.stderr))

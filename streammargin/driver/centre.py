@@ -14,7 +14,7 @@ import numpy as np
 
 from streammargin.driver.setup import Target
 from streammargin.errors import DataError
-from streammargin.specs.losses.base import has
+from streammargin.losses.base import has
 
 PIECE = 1 << 16  # numbers that are looked at together
 HALVINGS = 40  # of the range in which a quantile is looked for

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from streammargin.compiled.overloads import expose
 from streammargin.errors import UsageError
-from streammargin.kernels.overloads import expose
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import make_solver
 

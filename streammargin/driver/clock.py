@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.outcome import Limits
 from streammargin.driver.prefetch import ReadCounts
-from streammargin.kernels.jit import compile_seconds
 
 Spent = tuple[float, ...]  # seconds, seconds reading, seconds waiting, and bytes
 GRACE = 1.0  # seconds that what comes after the last pass may take beyond the limit: without it nothing is proven

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.proof.figures import Figures
 
 EVERY = 60.0  # seconds
 PART = 0.99  # what the gap or the objective is to fall to

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.data.arrays import ArraySource
-from streammargin.data.labels import as_values, census, label_key
-from streammargin.data.names import check_same
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, check_weights, class_factors, same_label
 from streammargin.errors import DataError, UsageError
+from streammargin.losses import make_loss
 from streammargin.options.table import Options, Where
+from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.solvers.base import Problem, State, StreamSolver
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm, resolve_p
+from streammargin.sources.arrays import ArraySource
+from streammargin.sources.labels import as_values, census, label_key
+from streammargin.sources.names import check_same
 
 
 def streaming_solvers() -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.answers.base import Answer
+from streammargin.points.base import Answer
+from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Problem
-from streammargin.specs.blocks import Block
 
 SCORES = 1 << 16  # that are worked on at a time
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.linear import LinearAnswer
+from streammargin.points.linear import LinearAnswer
 from streammargin.solvers.base import Problem, Solver
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.state import State
 
 

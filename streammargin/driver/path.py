@@ -11,7 +11,7 @@ import numpy as np
 from streammargin.driver.outcome import Outcome, certificate_event
 from streammargin.errors import UsageError
 from streammargin.solvers.base import Problem
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.proof.figures import Figures
 
 UNKNOWN = -1.0
 REACH = 1e3  # the largest C is so many times the first, where it is not given

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.names import as_names
 from streammargin.errors import DataError, UsageError
 from streammargin.sizes import format_size
+from streammargin.sources.base import Source
+from streammargin.sources.names import as_names
 
 # larger blocks read no faster and leave the second-level caches; smaller ones cost calls
 BLOCK_BYTES = 32 << 20

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.data.base import Buffer, Source
 from streammargin.errors import DataError
-from streammargin.solvers.row_store import part
-from streammargin.specs.blocks import Block, CSRBlock, DenseBlock
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.solvers.cache.rows import part
+from streammargin.sources.base import Buffer, Source
 
 # Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
 # ahead a cold pass over 4 GB of sparse rows spent 2.0 s in reading and waited 0.2 s for it, with 5 MB 1.2 and 0.15,
@@ -37,7 +37,7 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
 
     Unsorted sparse rows are sorted in place, or in a copy where the arrays are borrowed from the user.
     """
-    from streammargin.kernels import block_checks
+    from streammargin.compiled import block_checks
 
     if isinstance(block, CSRBlock):
         code, row, index = block_checks.check_sparse(block.indices, block.indptr, block.width)

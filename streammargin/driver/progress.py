@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.state import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"

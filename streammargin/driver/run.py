@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streammargin.answers.linear import LinearAnswer
-from streammargin.data.watched import WatchedSource
+from streammargin.compiled.jit import small_calls, told_of_compiling
 from streammargin.driver.clock import Clock
 from streammargin.driver.events import History
 from streammargin.driver.gain import Gain
@@ -36,11 +35,12 @@ from streammargin.driver.stopping import Stopping
 from streammargin.driver.telling import pass_event, progress_event
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
-from streammargin.kernels.jit import small_calls, told_of_compiling
+from streammargin.points.linear import LinearAnswer
+from streammargin.rows.blocks import Block
 from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver, multiplications
-from streammargin.solvers.figures import Figures
-from streammargin.solvers.row_store import LOOK
-from streammargin.specs.blocks import Block
+from streammargin.solvers.cache.rows import LOOK
+from streammargin.solvers.proof.figures import Figures
+from streammargin.sources.watched import WatchedSource
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")

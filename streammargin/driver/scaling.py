@@ -6,13 +6,13 @@ import sys
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.scaled import ScaledSource
 from streammargin.driver.centre import FARTHEST
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError
-from streammargin.specs.blocks import Block
+from streammargin.rows.blocks import Block
+from streammargin.sources.base import Source
+from streammargin.sources.scaled import ScaledSource
 
 VECTORS = 6  # of length d that are held
 
@@ -43,7 +43,7 @@ class Scaling:
 
     def add(self, first: int, block: Block) -> None:
         """One block; all of them must come in order."""
-        from streammargin.kernels.columns import add_moments
+        from streammargin.compiled.columns import add_moments
 
         rows = slice(first, first + block.rows())
         codes, weights = self.codes[rows], self.weights[rows] if self.weights.size else self.weights

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.labels import census, label_key, number_values, shifted
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.base import Source
+from streammargin.sources.labels import census, label_key, number_values, shifted
 from streammargin.wording import shown
 
 PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time

@@ -25,10 +25,10 @@ from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
 from streammargin.driver.stopping import Stopping
 from streammargin.errors import DataError
-from streammargin.solvers import row_store as store
 from streammargin.solvers.base import Problem
-from streammargin.solvers.best import best_figures, best_layout
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.cache import rows as store
+from streammargin.solvers.proof.best import best_figures, best_layout
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.state import Array, Kept, Layout, State, is_count, is_number, numbers_of
 
 Arrays = dict[str, np.ndarray]

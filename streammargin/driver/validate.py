@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.base import Answer, answered
-from streammargin.data.base import Source
+from streammargin.compiled.predict import total_loss
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.setup import class_mass
-from streammargin.kernels.predict import total_loss
+from streammargin.points.base import Answer, answered
+from streammargin.rows.blocks import Block
 from streammargin.solvers.base import Problem
-from streammargin.specs.blocks import Block
+from streammargin.sources.base import Source
 
 
 class Validator(ABC):

@@ -14,9 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from streammargin.data.arrays import bare, refuse_masked
-from streammargin.data.base import Source
-from streammargin.data.open import is_path, is_shards
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
 from streammargin.model.linear import LinearModel
@@ -24,6 +21,9 @@ from streammargin.options.describe import described
 from streammargin.options.table import Options, Where, options_for
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
+from streammargin.sources.arrays import bare, refuse_masked
+from streammargin.sources.base import Source
+from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
 from streammargin.wording import Message, in_python

@@ -10,20 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.base import Answer, answered
-from streammargin.answers.table import kind_of
-from streammargin.data.base import Source
-from streammargin.data.labels import LabelCursor, class_values, label_key, number_values, shifted
-from streammargin.data.names import equal, held_bytes, packed
-from streammargin.data.open import opened
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
+from streammargin.losses import LOSSES, is_numeric, is_own, make_loss
+from streammargin.losses.base import has
 from streammargin.model.columns import ERROR, checked, match, room
 from streammargin.model.file import NAMES, write_model
+from streammargin.points.base import Answer, answered
+from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
-from streammargin.specs.losses import LOSSES, is_numeric, is_own, make_loss
-from streammargin.specs.losses.base import has
+from streammargin.sources.base import Source
+from streammargin.sources.labels import LabelCursor, class_values, label_key, number_values, shifted
+from streammargin.sources.names import equal, held_bytes, packed
+from streammargin.sources.open import opened
 from streammargin.wording import shown
 
 LOG = logging.getLogger("streammargin")
@@ -162,8 +162,8 @@ class Model:
         Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
         variance that is explained (None where the numbers are all the same).
         """
-        from streammargin.kernels.overloads import expose
-        from streammargin.kernels.predict import total_loss
+        from streammargin.compiled.overloads import expose
+        from streammargin.compiled.predict import total_loss
 
         loss = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
@@ -227,7 +227,7 @@ class Model:
     def _errors(
         self, data: Any, x: str | None, y: Any, memory: int | None, loss: Any, missing_columns: str
     ) -> dict[str, Any]:  # fmt: skip
-        from streammargin.kernels.predict import total_loss
+        from streammargin.compiled.predict import total_loss
 
         squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0
         mean, spread, seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean

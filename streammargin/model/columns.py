@@ -6,10 +6,10 @@ from collections import Counter
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.names import listed
 from streammargin.driver.plan import check_read
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.base import Source
+from streammargin.sources.names import listed
 from streammargin.wording import counted, one_line
 
 ERROR, ZERO = "error", "zero"  # what columns are that the rows lack

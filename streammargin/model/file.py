@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.base import Answer
-from streammargin.answers.table import KINDS
-from streammargin.data.npy import read_header
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_input, replacing
 from streammargin.json_values import from_plain, to_plain
+from streammargin.points.base import Answer
+from streammargin.points.table import KINDS
 from streammargin.sizes import format_size
+from streammargin.sources.npy import read_header
 
 FORMAT = "streammargin-model"
 SCHEMA = 1

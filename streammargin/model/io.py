@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.linear import LinearAnswer
-from streammargin.data.labels import text_fault
-from streammargin.data.names import unpacked
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
+from streammargin.losses import LOSSES, is_own
+from streammargin.losses.base import Given
 from streammargin.model.base import Model
 from streammargin.model.file import NAMES, read_model
 from streammargin.model.linear import LinearModel
+from streammargin.points.linear import LinearAnswer
 from streammargin.sizes import parse_size
-from streammargin.specs.losses import LOSSES, is_own
-from streammargin.specs.losses.base import Given
+from streammargin.sources.labels import text_fault
+from streammargin.sources.names import unpacked
 
 DEFAULTS = {"p": 2.0, **Given()._asdict()}  # numbers that a header need not name
 # liblinear's names for solvers of the same model

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.answers.linear import LinearAnswer
 from streammargin.errors import UsageError
 from streammargin.model.base import Model
+from streammargin.points.linear import LinearAnswer
 
 
 class LinearModel(Model):

@@ -14,6 +14,8 @@ from enum import Flag, auto
 from typing import Any
 
 from streammargin.errors import UsageError
+from streammargin.losses import LOSSES, loss_text, make_loss
+from streammargin.losses.base import Given
 from streammargin.options.kinds import (
     Column,
     Costs,
@@ -35,10 +37,8 @@ from streammargin.options.kinds import (
     Word,
     YesNo,
 )
+from streammargin.penalties import DEFAULT, PENALTIES
 from streammargin.solvers.registry import make_solver, names
-from streammargin.specs.losses import LOSSES, loss_text, make_loss
-from streammargin.specs.losses.base import Given
-from streammargin.specs.penalties import DEFAULT, PENALTIES
 
 MIDWAY = "midway"  # the bias that is found after the weights
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
@@ -231,7 +231,7 @@ def options_for(place: Where) -> list[Field[Any]]:
 
 
 def read_by(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the options that were given (name -> value) is read, for `streammargin.data.open.files_read`.
+    """What of the options that were given (name -> value) is read, for `streammargin.sources.open.files_read`.
 
     rows: further files of rows; x: the name of the rows; columns: names of what is beside them; files: where those may
     be, beside the files of rows. Arrays are left out.

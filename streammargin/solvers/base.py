@@ -15,21 +15,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
-from streammargin.kernels.order import permutation
-from streammargin.solvers.figures import Figures
-from streammargin.solvers.objectives.base import Objective
-from streammargin.solvers.objectives.hard_margin import HardMargin, JointMargin
-from streammargin.solvers.objectives.interpolation import Interpolation
-from streammargin.solvers.objectives.soft_margin import SoftMargin
+from streammargin.losses import is_numeric, losses_with, make_loss
+from streammargin.losses.base import has
+from streammargin.penalties.base import Penalty
+from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import L2, Shrunk
+from streammargin.rows.blocks import Block, CSRBlock, values_of
+from streammargin.rows.labels import Labels
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.objectives.base import Objective
+from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
+from streammargin.solvers.proof.objectives.interpolation import Interpolation
+from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 from streammargin.solvers.state import Layout, State, layout_bytes, new_state
-from streammargin.specs.blocks import Block, CSRBlock, values_of
-from streammargin.specs.losses import is_numeric, losses_with, make_loss
-from streammargin.specs.losses.base import has
-from streammargin.specs.norms import L2, Shrunk
-from streammargin.specs.penalties.base import Penalty
-from streammargin.specs.penalties.lp import LpSquare
-from streammargin.specs.rows import Labels
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Which solvers there are. A new one is one file in this folder with a subclass named Method."""
+"""Which solvers there are. A new one is one file in a folder of ROOMS with a subclass named Method."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING
 
 from streammargin.errors import UsageError
@@ -11,6 +12,7 @@ from streammargin.wording import shown
 if TYPE_CHECKING:
     from streammargin.solvers.base import Solver
 
+ROOMS = ("coordinate", "newton", "columns", "margin", "streams", "papers")
 AUTO = "auto"  # stands for the solvers that `solvers/auto.py` names for a problem
 
 # name on the command line -> one line of help; a literal table, because --help must not import numba
@@ -52,4 +54,5 @@ def make_solver(name: str | Solver) -> Solver:
         return name
     if name not in SOLVERS:
         raise UsageError(f"unknown solver {shown(name)}; the solvers are {', '.join(names())}")
-    return importlib.import_module(f"streammargin.solvers.{name.replace('-', '_')}").Method()
+    places = [f"{__package__}.{room}.{name.replace('-', '_')}" for room in ROOMS]
+    return importlib.import_module(next(filter(importlib.util.find_spec, places))).Method()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streammargin.specs.blocks import Block
+from streammargin.rows.blocks import Block
 
 
 class Array(NamedTuple):

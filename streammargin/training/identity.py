@@ -9,13 +9,13 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 
-import streammargin
-from streammargin.data.names import packed
 from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
 from streammargin.solvers.base import Problem
+from streammargin.sources.names import packed
+from streammargin.version import __version__
 
 MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
@@ -25,7 +25,7 @@ def identity(
 ) -> dict[str, Any]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
 
-    The rows are compared as they are read (data/watched.py).
+    The rows are compared as they are read (sources/watched.py).
     """
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
@@ -37,7 +37,7 @@ def identity(
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
-        "streammargin": streammargin.__version__,
+        "streammargin": __version__,
         "numpy": np.__version__,
         "numba": numba.__version__,
         "processor": f"{llvm.get_host_cpu_name()} {hashlib.blake2b(features.encode(), digest_size=4).hexdigest()}",

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import streammargin
-from streammargin.data.base import Source
-from streammargin.data.watched import WatchedSource
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
@@ -21,12 +18,15 @@ from streammargin.driver.run import Run
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, class_mass
 from streammargin.driver.validate import Predictions, Validator
+from streammargin.losses import loss_text
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import Problem, Solver
-from streammargin.specs.losses import loss_text
+from streammargin.sources.base import Source
+from streammargin.sources.watched import WatchedSource
 from streammargin.training.identity import identity
+from streammargin.version import __version__
 
 LOG = logging.getLogger("streammargin")
 
@@ -77,7 +77,7 @@ class Job:
         source, plan = self.source, self.plan
         kept = None if plan.resident else self.method.layout(self.problem).get("rows kept")
         return {
-            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__, "params": self.params(),
+            "schema": SCHEMA, "event": "run_start", "version": __version__, "params": self.params(),
             "data": {
                 "path": source.name, "rows": source.rows, "features": source.features, "nnz": source.nnz,
                 "fingerprint": source.fingerprint(), "classes": [str(c) for c in self.target.classes.tolist()],

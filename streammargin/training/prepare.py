@@ -11,24 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.names import check_same
-from streammargin.data.open import opened
-from streammargin.data.scaled import ScaledSource
-from streammargin.data.thinned import thinned
-from streammargin.data.watched import WatchedSource
 from streammargin.driver.choose import choose
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import VECTORS, Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
 from streammargin.errors import DataError, UsageError
+from streammargin.losses import make_loss
 from streammargin.options.table import Options
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Problem, Solver
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
-from streammargin.specs.losses import make_loss
+from streammargin.sources.base import Source
+from streammargin.sources.names import check_same
+from streammargin.sources.open import opened
+from streammargin.sources.scaled import ScaledSource
+from streammargin.sources.thinned import thinned
+from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.task import Task, make_task

@@ -6,9 +6,6 @@ import math
 
 import numpy as np
 
-from streammargin.data.base import Source
-from streammargin.data.groups import column_groups
-from streammargin.data.scaled import ScaledSource
 from streammargin.driver.centre import centred, check_near
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import (
@@ -23,10 +20,13 @@ from streammargin.driver.setup import (
 )
 from streammargin.errors import DataError
 from streammargin.options.table import Options
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given, Penalty
+from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.solvers.base import Problem
-from streammargin.specs.norms import make_norm, resolve_p
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given, Penalty
+from streammargin.sources.base import Source
+from streammargin.sources.groups import column_groups
+from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
 
 PENALISE_BIAS = ("lp", "l2")  # unless it is said otherwise

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from streammargin.data.open import files_read
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.events import History
 from streammargin.driver.run import run
@@ -17,6 +16,7 @@ from streammargin.errors import UsageError
 from streammargin.files import check_apart
 from streammargin.options.table import Options, read_by
 from streammargin.result import TrainResult
+from streammargin.sources.open import files_read
 from streammargin.training.prepare import prepare
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import streammargin
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
+from streammargin.losses import loss_text
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
-from streammargin.specs.losses import loss_text
+from streammargin.version import __version__
 
 
 def train_stream(
@@ -23,7 +23,7 @@ def train_stream(
     def announce() -> dict[str, Any]:
         assert learner.target is not None and learner.problem is not None
         return {
-            "schema": SCHEMA, "event": "run_start", "version": streammargin.__version__,
+            "schema": SCHEMA, "event": "run_start", "version": __version__,
             "params": {**options.plain(), "bias": learner.column, "p": learner.problem.p},
             "data": {
                 "path": "stream", "rows": options.max_rows, "features": learner.features, "nnz": None,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streammargin.errors import UsageError
+from streammargin.losses import is_hard, is_numeric, loss_text, make_loss
 from streammargin.options.table import SEVERAL, Options, Where
 from streammargin.solvers.base import Solver
 from streammargin.solvers.registry import AUTO, make_solver
-from streammargin.specs.losses import is_hard, is_numeric, loss_text, make_loss
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from test_convert import random_matrix, same, stored
 from data_tools.convert import convert
 from data_tools.shuffle import shuffle
 from data_tools.split import split
-from streammargin.data.hdf5_names import write_names
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.hdf5.names import write_names
 
 
 def converted(tmp_path, content, name="in.csv", **options):

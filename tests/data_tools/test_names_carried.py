@@ -18,9 +18,9 @@ import streammargin as sm
 from data_tools.convert import convert
 from data_tools.shuffle import shuffle
 from data_tools.split import split
-from streammargin.data.hdf5_names import write_names
 from streammargin.errors import DataError, ReadWriteError, UsageError
 from streammargin.model.linear import LinearModel
+from streammargin.sources.hdf5.names import write_names
 
 
 def names_in(path):

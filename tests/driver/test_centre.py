@@ -7,7 +7,7 @@ from reference.datasets import noisy
 import streammargin as sm
 from streammargin.driver.centre import centred
 from streammargin.driver.setup import Target
-from streammargin.specs.losses import make_loss
+from streammargin.losses import make_loss
 
 LOSSES = {
     "squared_error": {}, "absolute_error": {}, "epsilon_insensitive": {"epsilon": 0.0}, "quantile": {"quantile": 0.8}

@@ -184,7 +184,8 @@ def test_streams_have_no_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("place, name", [
-    ("streammargin.__version__", "streammargin"), ("numba.__version__", "numba"), ("numpy.__version__", "numpy"),
+    ("streammargin.training.identity.__version__", "streammargin"), ("numba.__version__", "numba"),
+    ("numpy.__version__", "numpy"),
     ("llvmlite.binding.get_host_cpu_name", "processor"),
 ])  # fmt: skip
 def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatch):

@@ -8,12 +8,12 @@ import pytest
 
 import streammargin as sm
 import streammargin.model.base
-from streammargin.data.hdf5_names import write_names
-from streammargin.data.hdf5_texts import TextReader
-from streammargin.data.open import open_source
 from streammargin.driver.plan import column_names
 from streammargin.errors import UsageError
 from streammargin.sizes import parse_size
+from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.open import open_source
 
 COLUMNS, LENGTH = 4000, 2000  # 8 MB of names
 X = np.random.default_rng(0).standard_normal((20, COLUMNS)).astype(np.float32)

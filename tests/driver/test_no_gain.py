@@ -10,7 +10,7 @@ import pytest
 import streammargin as sm
 from streammargin.driver import gain
 from streammargin.driver.gain import Gain
-from streammargin.solvers.figures import Figures
+from streammargin.solvers.proof.figures import Figures
 
 
 def with_an_id(n=400):

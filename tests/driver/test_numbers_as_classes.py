@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
 from streammargin.driver.setup import make_target
+from streammargin.sources.arrays import ArraySource
 
 
 def target(y, **options):

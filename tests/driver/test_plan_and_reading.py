@@ -15,8 +15,8 @@ from streammargin.driver import prefetch
 from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
+from streammargin.rows.blocks import values_of
 from streammargin.sizes import format_size, parse_size
-from streammargin.specs.blocks import values_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from conftest import write_h5
 
 import streammargin as sm
 from streammargin.driver.ranges import ROWS, Ranges
-from streammargin.specs.blocks import CSRBlock, DenseBlock
+from streammargin.rows.blocks import CSRBlock, DenseBlock
 
 
 def warned(caplog, *data, **options):

@@ -6,9 +6,14 @@ from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
 from streammargin.driver import clock, plan
-from streammargin.solvers import active_set, column_steps, near_margin, newton, prox_newton, row_store, sample_start
+from streammargin.solvers.cache import rows as row_store
+from streammargin.solvers.columns import prox_newton
+from streammargin.solvers.columns import working_set as column_steps
+from streammargin.solvers.margin import active_set
+from streammargin.solvers.newton import near_margin, newton
+from streammargin.solvers.newton import sample as sample_start
+from streammargin.sources.arrays import ArraySource
 
 CLASSES = 6
 
@@ -154,7 +159,7 @@ def test_a_block_out_of_core_is_smaller_where_each_class_visits_it(monkeypatch, 
 
 def test_rows_in_memory_are_visited_by_as_many_as_make_a_unit(monkeypatch):
     """A visit of all rows for all classes may take long, and is one of some of them at a time."""
-    from streammargin.solvers import dual_ascent
+    from streammargin.solvers.coordinate import dual_ascent
 
     data, looks = classes(), []
     alone = sm.train(data, solver="sdca", passes=3, tol=0.0, should_stop=lambda: looks.append(1))

@@ -10,8 +10,8 @@ from reference.datasets import noisy
 from scipy.optimize import minimize
 
 from examples import first_order as methods
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
 PENALTIES = {"group": make_penalty("group", Given(groups=GROUPS)), "l2": make_penalty("l2", Given())}

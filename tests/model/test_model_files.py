@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 
 import streammargin as sm
-from streammargin.answers.table import KINDS
-from streammargin.data.open import open_source
 from streammargin.errors import DataError, OutputError, UsageError
 from streammargin.model.base import Model
 from streammargin.model.io import export_liblinear, load_model
 from streammargin.model.linear import LinearModel
+from streammargin.points.table import KINDS
+from streammargin.sources.open import open_source
 
 
 @pytest.fixture

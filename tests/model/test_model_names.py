@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
-from streammargin.data.hdf5_names import write_names
-from streammargin.data.open import open_source
 from streammargin.model.columns import match
 from streammargin.model.file import write_model
 from streammargin.model.io import export_liblinear
 from streammargin.model.linear import LinearModel
+from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.open import open_source
 
 NAMES = ["MT-CO1", "GAPDH", "B2M", "ACTB", "a\nb", "é"]
 RANDOM = np.random.default_rng(0)

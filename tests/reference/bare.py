@@ -11,9 +11,9 @@ from reference.datasets import noisy, separable
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.kernels.sdca import sdca_turns
+from streammargin.compiled.sdca import sdca_turns
+from streammargin.losses import is_numeric, make_loss
 from streammargin.solvers.registry import SOLVERS, make_solver
-from streammargin.specs.losses import is_numeric, make_loss
 
 SOLVERS_OF_LOSSES = [name for name in SOLVERS if make_solver(name).requires]
 PENALTIES = {"pdprox": ("l1", "linf", "elasticnet"), "prox-newton": ("l1", "elasticnet")}

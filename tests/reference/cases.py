@@ -12,10 +12,11 @@ from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin import kernels
-from streammargin.data import thinned
-from streammargin.kernels.sdca import sdca_turns
-from streammargin.solvers import column_steps, interior
+from streammargin import compiled as kernels
+from streammargin.compiled.sdca import sdca_turns
+from streammargin.solvers.columns import interior
+from streammargin.solvers.columns import working_set as column_steps
+from streammargin.sources import thinned
 
 UNCOMPILED = {"jit.py", "overloads.py", "samples.py", "warmup.py", "__init__.py"}  # these compile, or warm
 KERNELS = sorted(path for path in Path(kernels.__file__).parent.glob("*.py") if path.name not in UNCOMPILED)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Problem
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
 
 
 def hard_problem(X, y, seed=0, **options):

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from streammargin.data.arrays import ArraySource
+from streammargin.sources.arrays import ArraySource
 
 
 class CountingSource(ArraySource):

@@ -10,8 +10,8 @@ import numpy as np
 from reference.datasets import as_form, noisy
 
 import streammargin as sm
-from streammargin import kernels as folder
-from streammargin.kernels.warmup import warmup
+from streammargin import compiled as folder
+from streammargin.compiled.warmup import warmup
 
 
 def kernels():

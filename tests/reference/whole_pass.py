@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.special import logsumexp
 
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.base import Problem
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
 
 
 def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, weights=None, tol=1e-3, average=None):

@@ -11,7 +11,7 @@ from reference.training import binary
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.solvers import active_set
+from streammargin.solvers.margin import active_set
 
 
 def train(data, tol=1e-9, **options):

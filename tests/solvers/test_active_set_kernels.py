@@ -7,10 +7,10 @@ import pytest
 from reference.datasets import as_form, noisy
 from scipy.optimize import nnls
 
-from streammargin.kernels import active_set as kernel
-from streammargin.kernels.margins import margins_block
-from streammargin.specs.blocks import CSRBlock, DenseBlock
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.compiled import active_set as kernel
+from streammargin.compiled.margins import margins_block
+from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.rows.labels import Labels, numbered_from
 
 
 def block_of(X, form, bias=0.0):

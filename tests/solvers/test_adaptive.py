@@ -15,12 +15,12 @@ from reference.training import NO_SEPARATOR, Binary, binary
 from test_sdca_protocol import problem_of
 
 import streammargin as sm
+from streammargin.compiled import adaptive as kernel
 from streammargin.errors import UsageError
-from streammargin.kernels import adaptive as kernel
-from streammargin.solvers import adaptive
-from streammargin.solvers.adaptive import FULL, Method, _columns
-from streammargin.specs.blocks import CSRBlock, DenseBlock
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.papers import adaptive
+from streammargin.solvers.papers.adaptive import FULL, Method, _columns
 
 FORMS = ["dense", "csr", "csr without columns"]
 

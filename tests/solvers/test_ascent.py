@@ -7,7 +7,7 @@ from reference.optimum import solve
 from reference.training import binary, check_certificate
 
 import streammargin as sm
-from streammargin.solvers.ascent import LOOK, passes_left
+from streammargin.solvers.coordinate.ascent import LOOK, passes_left
 
 SLOW = {"C": 100.0, "bias": 0, "tol": 1e-6, "passes": 5000}
 

@@ -12,13 +12,13 @@ from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary, check_certificate
 
 import streammargin as sm
+from streammargin.compiled import asdca as kernel
 from streammargin.errors import DataError, UsageError
-from streammargin.kernels import asdca as kernel
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
 
 TOL = 1e-5
 WIDTH = 0.5

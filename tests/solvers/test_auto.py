@@ -8,9 +8,9 @@ from reference.datasets import noisy, separable
 from reference.drive import hard_problem
 
 import streammargin as sm
+from streammargin.penalties.elastic import ElasticNet
+from streammargin.penalties.norms import L1, LInf
 from streammargin.solvers.auto import candidates
-from streammargin.specs.penalties.elastic import ElasticNet
-from streammargin.specs.penalties.norms import L1, LInf
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,19 @@ from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
 from streammargin.driver import run as driver
 from streammargin.driver import snapshot
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import DONE
 from streammargin.driver.scaling import Scaling
-from streammargin.solvers import base, descent, dual_ascent, row_store
+from streammargin.rows.blocks import values_of
+from streammargin.solvers import base
 from streammargin.solvers.base import Solver
+from streammargin.solvers.cache import rows as row_store
+from streammargin.solvers.coordinate import dual_ascent
+from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.registry import names
-from streammargin.specs.blocks import values_of
+from streammargin.sources.arrays import ArraySource
 
 SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
 # what makes a solver take another way: (name, data, options)
@@ -103,10 +106,10 @@ def trained(monkeypatch):
         in_memory = ArraySource(rows, y, sample_weight)
         source = in_memory if blocks == 0 else CountingSource(rows, y, bounds, sample_weight)
         if kind == "large":
-            monkeypatch.setattr("streammargin.solvers.active_set.LIMIT", 100)
+            monkeypatch.setattr("streammargin.solvers.margin.active_set.LIMIT", 100)
         if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
-            monkeypatch.setattr("streammargin.solvers.column_steps.EASY", -1)
-            monkeypatch.setattr("streammargin.solvers.interior.OUTER", 0.0)
+            monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
+            monkeypatch.setattr("streammargin.solvers.columns.interior.OUTER", 0.0)
         monkeypatch.setattr("streammargin.training.rows.run", looped)
         result = sm.train(source, solver=name, passes=7, tol=1e-9, seed=4, **{"bias": 1.0, **options})
         result.ran, result.source, result.sweeps = ran[0], source, len(sweeps)

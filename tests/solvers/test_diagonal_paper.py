@@ -8,8 +8,8 @@ from reference.drive import hard_problem, one_pass, started
 from reference.optimum import solve
 from reference.training import binary
 
-from streammargin.solvers import diagonal
-from streammargin.specs.blocks import DenseBlock
+from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.papers import diagonal
 
 SLACK = 1.0 + 1e-9
 

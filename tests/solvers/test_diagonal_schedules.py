@@ -6,7 +6,7 @@ import pytest
 from reference.datasets import separable
 
 import streammargin as sm
-from streammargin.specs.schedules import parse_schedule
+from streammargin.solvers.papers.schedules import parse_schedule
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import streammargin as sm
-from streammargin.solvers.figures import relative_gap, relative_margin_gap
-from streammargin.specs.losses import make_loss
+from streammargin.losses import make_loss
+from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 
 DIGITS = 60
 WIDTH = 0.5  # of the smoothed hinge

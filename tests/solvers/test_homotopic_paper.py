@@ -9,11 +9,11 @@ from reference.diagonal import toy, unsigned
 from reference.drive import hard_problem, one_pass, started
 from reference.homotopic import constants, objective, outer_iterations
 
+from streammargin.compiled import homotopic as kernel
 from streammargin.driver.midway import Midway
-from streammargin.kernels import homotopic as kernel
-from streammargin.solvers import homotopic
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.rows.blocks import DenseBlock
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.papers import homotopic
 
 
 class Printed(homotopic.Method):

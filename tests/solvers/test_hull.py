@@ -7,7 +7,7 @@ from reference.optimum import solve
 from reference.training import binary
 from test_sdca_protocol import problem_of
 
-from streammargin.solvers.hull import hull_bound, hull_layout
+from streammargin.solvers.margin.hull import hull_bound, hull_layout
 from streammargin.solvers.state import new_state
 
 

@@ -7,9 +7,10 @@ from reference.datasets import as_form, noisy
 from scipy.optimize import linprog
 
 import streammargin as sm
-from streammargin.solvers import column_steps, interior
+from streammargin.losses import make_loss
+from streammargin.solvers.columns import interior
+from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.state import State
-from streammargin.specs.losses import make_loss
 
 C = 2.0
 

@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.specs.losses import make_loss
+from streammargin.losses import make_loss
 
 SOLVERS = ("sdca", "asdca")
 

@@ -9,8 +9,8 @@ from reference.datasets import as_form
 
 import streammargin as sm
 from streammargin.driver import plan
-from streammargin.solvers import kept_columns
-from streammargin.solvers.column_steps import Split
+from streammargin.solvers.columns import kept_columns
+from streammargin.solvers.columns.working_set import Split
 from streammargin.solvers.state import State
 
 ROWS, FEATURES, EACH = 2500, 1200, 60

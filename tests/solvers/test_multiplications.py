@@ -7,12 +7,15 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import run as driver
-from streammargin.solvers import base, descent, dual_ascent, row_store
-from streammargin.solvers.descent import LINE_SEARCH, Proximal, solve
+from streammargin.losses import make_loss
+from streammargin.rows.blocks import CSRBlock, DenseBlock
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers import base
+from streammargin.solvers.cache import rows as row_store
+from streammargin.solvers.coordinate import dual_ascent
+from streammargin.solvers.newton import subproblem as descent
+from streammargin.solvers.newton.subproblem import LINE_SEARCH, Proximal, solve
 from streammargin.solvers.state import State
-from streammargin.specs.blocks import CSRBlock, DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.rows import Labels, numbered_from
 
 
 def take_units(monkeypatch, size):

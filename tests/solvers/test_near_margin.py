@@ -11,14 +11,15 @@ from reference.sources import CountingSource
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
+from streammargin.compiled import newton as kernel
 from streammargin.driver import plan
-from streammargin.kernels import newton as kernel
-from streammargin.solvers import near_margin, row_store
-from streammargin.solvers import newton as newton_solver
-from streammargin.solvers.descent import Proximal, solve
-from streammargin.specs.losses import make_loss
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.losses import make_loss
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.cache import rows as row_store
+from streammargin.solvers.newton import near_margin
+from streammargin.solvers.newton import newton as newton_solver
+from streammargin.solvers.newton.subproblem import Proximal, solve
+from streammargin.sources.arrays import ArraySource
 
 
 def overlapping(rows=6000, features=10, seed=1):

@@ -12,7 +12,7 @@ from reference.training import binary, check_certificate
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.solvers import newton
+from streammargin.solvers.newton import newton
 
 TOL = 1e-5
 
@@ -170,7 +170,7 @@ def test_short_passes_are_given_more_of_them(monkeypatch):
     X = rng.standard_normal((400, 40))
     y = np.where(X @ rng.standard_normal(40) + 0.3 * np.sqrt(40) * rng.standard_normal(400) > 0, 1, -1)
     problem = binary(X, y, C=100.0)
-    monkeypatch.setattr("streammargin.solvers.newton.WORK", 1.0)
+    monkeypatch.setattr("streammargin.solvers.newton.newton.WORK", 1.0)
     result = train(X, y, C=100.0, tol=1e-4)
     check_certificate(result, problem, solve(problem, "hinge"), result.model.coef_[0], 1e-4)
     assert result.passes <= 100
@@ -188,7 +188,7 @@ def test_each_read_is_its_own_certificate(loss, most):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, monkeypatch, tmp_path):
-    monkeypatch.setattr("streammargin.solvers.newton.WORK", 1.0)  # one step a pass
+    monkeypatch.setattr("streammargin.solvers.newton.newton.WORK", 1.0)  # one step a pass
     X, y = overlapping(2000, 10)
     y = np.where(X[:, 0] > 1, 2, y)
     whole = train(X, y, loss=loss, C=100.0, bias=1.0)

@@ -18,7 +18,7 @@ from reference.training import binary
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver import plan
-from streammargin.solvers import active_set
+from streammargin.solvers.margin import active_set
 from streammargin.solvers.registry import names
 
 ROWS, FEATURES = 4000, 100

@@ -9,9 +9,10 @@ from reference.datasets import as_form, noisy, separable
 from reference.wide import WideHinge
 
 import streammargin as sm
-from streammargin.solvers import newton, perceptron
-from streammargin.specs.losses import make_loss
-from streammargin.specs.losses.logistic import Logistic
+from streammargin.losses import make_loss
+from streammargin.losses.logistic import Logistic
+from streammargin.solvers.newton import newton
+from streammargin.solvers.streams import perceptron
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])

@@ -10,10 +10,10 @@ from reference.datasets import as_form, noisy
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers import column_steps
-from streammargin.specs.losses import make_loss
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.losses import make_loss
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
+from streammargin.solvers.columns import working_set as column_steps
 
 conic = pytest.importorskip("reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError)
 

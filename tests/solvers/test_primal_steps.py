@@ -8,12 +8,12 @@ from reference import primal as twins
 from reference.datasets import as_form, noisy
 from reference.norms import conjugate, exponent, length, mirror
 
-from streammargin.data.arrays import ArraySource
-from streammargin.kernels import primal as kernel
-from streammargin.kernels import row_norms as norms
-from streammargin.specs.norms import make_norm
-from streammargin.specs.rows import Labels, numbered_from
-from streammargin.specs.steps import MirrorDescent, Pegasos, Perceptron
+from streammargin.compiled import primal as kernel
+from streammargin.compiled import row_norms as norms
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
+from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
 FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]

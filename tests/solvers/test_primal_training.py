@@ -13,14 +13,14 @@ from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary
 
 import streammargin as sm
+from streammargin.compiled import row_norms as norms
+from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
-from streammargin.kernels import row_norms as norms
-from streammargin.kernels.order import permutation
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Problem
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
 
 HARD = ("perceptron", "mirror")
 NORMS = (2, 1.5, 1.2)

@@ -10,9 +10,9 @@ from reference.datasets import as_form
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.specs.losses import make_loss
-from streammargin.specs.penalties import make_penalty
-from streammargin.specs.penalties.base import Given
+from streammargin.losses import make_loss
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Given
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2])
 PENALTIES = {

@@ -8,10 +8,11 @@ from reference.training import binary
 
 import streammargin as sm
 from streammargin.driver import plan
-from streammargin.solvers import dual_ascent, restless
-from streammargin.solvers import row_store as store
+from streammargin.rows.blocks import nbytes
+from streammargin.solvers.cache import rows as store
+from streammargin.solvers.coordinate import active_rows as restless
+from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.state import Kept, State
-from streammargin.specs.blocks import nbytes
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.solvers import row_store as store
-from streammargin.specs.blocks import values_of
+from streammargin.rows.blocks import values_of
+from streammargin.solvers.cache import rows as store
 
 
 def rows_of(block):

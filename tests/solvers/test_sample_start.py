@@ -6,7 +6,8 @@ from reference.datasets import as_form
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.solvers import newton, sample_start
+from streammargin.solvers.newton import newton
+from streammargin.solvers.newton import sample as sample_start
 
 
 def overlapping(rows, features=6, seed=0):

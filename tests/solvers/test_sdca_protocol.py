@@ -9,12 +9,12 @@ from reference.norms import length
 
 import streammargin as sm
 from streammargin.errors import UsageError
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Problem
-from streammargin.solvers.figures import relative_gap, relative_margin_gap
+from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 from streammargin.solvers.registry import SOLVERS, make_solver
-from streammargin.specs.blocks import DenseBlock
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
 
 
 def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):

@@ -13,7 +13,7 @@ from reference.training import binary
 
 import streammargin as sm
 from data_tools.generate import generate
-from streammargin.specs.blocks import BEYOND
+from streammargin.rows.blocks import BEYOND
 
 
 def train(*data, **options):

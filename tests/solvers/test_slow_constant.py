@@ -9,14 +9,14 @@ from reference.conic import solve
 from reference.datasets import as_form
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
-from streammargin.kernels import asdca, sdca
-from streammargin.kernels.sleep import AHEAD
-from streammargin.solvers.slow_constant import damp
-from streammargin.specs.losses import make_loss
-from streammargin.specs.norms import make_norm
-from streammargin.specs.rows import Labels, numbered_from
-from streammargin.specs.visits import all_at_once
+from streammargin.compiled import asdca, sdca
+from streammargin.compiled.sleep import AHEAD
+from streammargin.losses import make_loss
+from streammargin.penalties.mirror_maps import make_norm
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.visits import all_at_once
+from streammargin.solvers.coordinate.slow_constant import damp
+from streammargin.sources.arrays import ArraySource
 
 ROWS, COLUMNS = 700, 40  # more rows than are looked at together, twice
 

@@ -7,10 +7,10 @@ import pytest
 from reference.datasets import as_form
 from reference.whole_pass import log_risk, pseudo_rows, shares, signed
 
-from streammargin.data.arrays import ArraySource
-from streammargin.kernels import whole_pass as kernel
-from streammargin.specs.losses import make_loss
-from streammargin.specs.rows import Labels, numbered_from
+from streammargin.compiled import whole_pass as kernel
+from streammargin.losses import make_loss
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.sources.arrays import ArraySource
 
 ROWS, FEATURES, BIAS = 90, 5, 0.5
 SPLITS = {"whole": (0, 90), "uneven": (0, 1, 8, 9, 70, 90)}

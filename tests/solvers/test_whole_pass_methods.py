@@ -19,9 +19,9 @@ from reference.whole_pass import (
 )
 
 import streammargin as sm
-from streammargin.data.arrays import ArraySource
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.blocks import DenseBlock
+from streammargin.sources.arrays import ArraySource
 
 SOFTMAX = [(s, loss) for s in ("dual-momentum", "normalized-gd", "gd") for loss in ("exponential", "logistic")]
 ALL = [(s, {"loss": loss}) for s, loss in SOFTMAX] + [("batch-perceptron", {"average": a}) for a in (True, False)]

@@ -7,8 +7,8 @@ from reference.sources import CountingSource
 from reference.whole_pass import make_problem, signed
 
 import streammargin as sm
+from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.registry import make_solver
-from streammargin.specs.blocks import DenseBlock
 
 METHODS = ("dual-momentum", "normalized-gd", "gd", "batch-perceptron")
 FIGURES = ("margin_lower", "margin_upper", "mistakes", "primal")

@@ -16,7 +16,7 @@ _chosen: dict[tuple[str, str, float], tuple[float, float]] = {}
 
 
 def _solver(step: float, ratio: float) -> Any:
-    from streammargin.solvers.pdprox import Method
+    from streammargin.solvers.columns.pdprox import Method
 
     class Algorithm1(Method):
         def _begin(self, problem: Any, state: Any) -> None:

@@ -28,7 +28,7 @@ def ours(solver: Any, **more: Any) -> Side:
 
     def solve(data: Any, loss: Any, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
         import streammargin as sm
-        from streammargin.kernels.jit import compile_seconds
+        from streammargin.compiled.jit import compile_seconds
 
         options = {"loss": loss} if isinstance(loss, str) else loss.options
         asked = str(loss), C, tol

@@ -1,0 +1,108 @@
+"""Is a block fit for a kernel? Indices are not checked again inside the loops."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample
+from streammargin.rows.blocks import CSRBlock, values_of
+
+FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
+
+
+# reassociation lets LLVM use wide sums (16 times as fast); x - x is 0 for finite x only, and stays so
+@register_jitable(fastmath={"reassoc"})
+def _differences(values):
+    total = values.dtype.type(0)
+    for k in range(values.size):
+        total += values[k] - values[k]
+    return total
+
+
+@kernel
+def first_not_finite(values):
+    """Position of the first NaN or infinity in a flat array, or -1."""
+    for start in range(0, values.size, 4096):
+        stretch = values[start : start + 4096]
+        if _differences(stretch) != 0:
+            for k in range(stretch.size):
+                if not np.isfinite(stretch[k]):
+                    return start + k
+    return -1
+
+
+@register_jitable
+def _in_order(indices, indptr, width):
+    """Whether the indices of every row rise from one to the next, below width: all at once, without a way out."""
+    first, last = indptr[0], indptr[indptr.size - 1]
+    within = indices[first:last]
+    falls, largest = 0, np.uint32(0)
+    for k in range(within.size - 1):
+        falls += within[k + 1] <= within[k]
+        largest = max(largest, within[k])
+    if within.size > 0:
+        largest = max(largest, within[within.size - 1])
+        if largest >= width:
+            return False
+    # those from the last of a row to the first of the next are none
+    before = first
+    for i in range(1, indptr.size - 1):
+        start = indptr[i]
+        if before < start < last:
+            falls -= indices[start] <= indices[start - 1]
+        before = start
+    return falls == 0
+
+
+@kernel
+def check_sparse(indices, indptr, width):
+    """(code, row, index) of the first row whose indices are out of range, repeated or unsorted."""
+    if _in_order(indices, indptr, width):
+        return FINE, 0, 0
+    unsorted_row = -1
+    for i in range(indptr.size - 1):
+        previous = np.int64(-1)
+        for k in range(indptr[i], indptr[i + 1]):
+            j = np.int64(indices[k])
+            if j >= width:
+                return OUT_OF_RANGE, i, j
+            if j <= previous:
+                if j == previous:
+                    return TWICE, i, j
+                if unsorted_row < 0:
+                    unsorted_row = i
+            previous = j
+    if unsorted_row >= 0:
+        return UNSORTED, unsorted_row, 0
+    return FINE, 0, 0
+
+
+@kernel
+def sort_rows(data, indices, indptr):
+    """Sort each row by index, in place (Shell's method: NumPy's sort costs seconds to compile)."""
+    for i in range(indptr.size - 1):
+        start, stop = indptr[i], indptr[i + 1]
+        step = 1
+        while step < (stop - start) // 3:
+            step = 3 * step + 1
+        while step > 0:
+            for k in range(start + step, stop):
+                index, value = indices[k], data[k]
+                m = k
+                while m >= start + step and indices[m - step] > index:
+                    indices[m] = indices[m - step]
+                    data[m] = data[m - step]
+                    m -= step
+                indices[m] = index
+                data[m] = value
+            step //= 3
+
+
+def warm(sample: Sample) -> None:
+    first_not_finite(values_of(sample.block).reshape(-1))
+    if isinstance(sample.block, CSRBlock):
+        data, indices, indptr = sample.block[:3]
+        check_sparse(indices, indptr, 2)
+        sort_rows(data.copy(), indices.copy(), indptr)

@@ -1,0 +1,490 @@
+"""Steps on chosen columns, whose rows are few enough to keep: coordinate descent, and Newton steps where w is not 0.
+
+Of a problem with frozen centres alpha, at the margins z = A w (Li, Sun and Toh 2018; Yen et al. 2015):
+
+    f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
+    M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
+
+A is a matrix of signed columns: `starts` and `ends` (m,) of each in `rows` and `values`. Group g has the columns
+first[g] .. first[g+1]. What rows answer stands in `margins` z, `duals` a and `slopes` -da/dz (n,); `caps` (n,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.quadratic import scaled_direction
+from streammargin.compiled.samples import Sample
+from streammargin.rows.blocks import Block, DenseBlock, values_of
+
+TRIES = 30  # of a shorter step
+BACK = 0.4  # the part of a Newton step that is tried next
+LEAST = 1e-3  # of the largest curvature that a column may have, where no row of it bends
+
+
+@kernel
+def dense_chosen(X, bias, row, labels, k, place, starts, rows, values):
+    """As `gather` says, with the number of the first row."""
+    d, last = X.shape[1], starts.size - 1
+    for i in range(X.shape[0]):
+        if not labels.cap(k, row + i) > 0.0:
+            continue
+        sign = labels.sign(k, row + i)
+        for j in range(d + 1):
+            value = X[i, j] if j < d else bias
+            if place[j] < last and value != 0.0:
+                at = starts[place[j]]
+                starts[place[j]] = at + 1
+                if rows.size > 0:
+                    rows[at] = row + i
+                    values[at] = sign * value
+
+
+@kernel
+def sparse_chosen(data, indices, indptr, bias, row, labels, k, place, starts, rows, values):
+    """The same of sparse rows: what has no place is written to the last one over and over, as branches cost more."""
+    last = starts.size - 1
+    for i in range(indptr.size - 1):
+        if not labels.cap(k, row + i) > 0.0:
+            continue
+        sign = labels.sign(k, row + i)
+        for e in range(indptr[i], indptr[i + 1]):
+            p = place[indices[e]]
+            at = starts[p]
+            starts[p] = at + (p < last)
+            if rows.size > 0:
+                rows[at] = row + i
+                values[at] = sign * data[e]
+        p = place[place.size - 1]
+        if p < last and bias != 0.0:
+            at = starts[p]
+            starts[p] = at + 1
+            if rows.size > 0:
+                rows[at] = row + i
+                values[at] = sign * bias
+
+
+def gather(
+    block: Block, first: int, labels, k: int, place: np.ndarray, starts: np.ndarray, rows: np.ndarray,
+    values: np.ndarray,
+) -> None:  # fmt: skip
+    """Write what a block with the rows first .. first + m stores, of columns that have a place, behind what is there.
+
+    place (d+1,) int32: 0 .. count - 1, or `count` for none; starts (count+1,): where each goes on, moved there, and
+    last the end. Rows that problem k does not know are left out. With empty rows and values it counts only.
+    """
+    if isinstance(block, DenseBlock):
+        dense_chosen(block.X, block.bias, first, labels, k, place, starts, rows, values)
+    else:
+        sparse_chosen(
+            block.data, block.indices, block.indptr, block.bias, first, labels, k, place, starts, rows, values
+        )
+
+
+@kernel
+def _count(indices, counts):
+    """How often each column occurs, added to counts (d,)."""
+    for e in range(indices.size):
+        counts[indices[e]] += 1
+
+
+def sizes(block: Block) -> np.ndarray:
+    """Values that the rows of a block store in each column (d+1,), the constant one as well."""
+    stored = np.full(block.features() + 1, block.rows())
+    if not isinstance(block, DenseBlock):
+        stored[:-1] = 0
+        _count(block.indices, stored[:-1])
+    return stored
+
+
+def chosen(
+    block: Block, labels, k: int, place: np.ndarray, count: int, stored: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """(starts, ends, rows, values) of the columns of a block of all rows, as `gather` does; stored: their `sizes`.
+
+    Between the end of one and the start of the next is what rows store that problem k does not know, or zeros.
+    """
+    there = place < count
+    starts = np.zeros(count + 1, np.int64)
+    starts[place[there] + 1] = stored[there]
+    starts = np.cumsum(starts)
+    rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values_of(block).dtype)
+    ends = starts.copy()
+    gather(block, 0, labels, k, place, ends, rows, values)
+    return starts[:-1], ends[:-1], rows, values
+
+
+@register_jitable
+def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
+    """The dual of row i and its slope, at its margin; returns M_i."""
+    a = loss.step(alpha[i], margins[i], softness, caps[i])
+    duals[i] = a
+    slopes[i] = loss.slope(a, softness, caps[i])
+    return loss.dual(a, caps[i]) - a * margins[i] - 0.5 * softness * (a - alpha[i]) * (a - alpha[i])
+
+
+@kernel
+def meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes):
+    """Margins of w, and what the rows answer; returns sum_i M_i."""
+    for i in range(margins.size):
+        margins[i] = -targets[i] if targets.size > 0 else 0.0
+    for j in range(w.size):
+        if w[j] != 0.0:
+            for e in range(starts[j], ends[j]):
+                margins[rows[e]] += values[e] * w[j]
+    total = 0.0
+    for i in range(margins.size):
+        if caps[i] > 0.0:
+            total += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    return total
+
+
+@register_jitable
+def length(w, low, high):
+    """||w_g||_2 of the columns low .. high."""
+    total = 0.0
+    for j in range(low, high):
+        total += w[j] * w[j]
+    return np.sqrt(total)
+
+
+@kernel
+def penalty(first, roots, squares, ridge, centre, w):
+    """What f has beside the rows."""
+    total = 0.0
+    for g in range(roots.size):
+        total += roots[g] * length(w, first[g], first[g + 1])
+    for j in range(w.size):
+        total += 0.5 * (squares[j] * w[j] * w[j] + ridge * (w[j] - centre[j]) * (w[j] - centre[j]))
+    return total
+
+
+@register_jitable
+def _bend(low, high, starts, ends, rows, values, slopes, least):
+    """The largest curvature of the columns low .. high, and of each at least this times the sum of its squares."""
+    bend = 0.0
+    for j in range(low, high):
+        curved, square = 0.0, 0.0
+        for e in range(starts[j], ends[j]):
+            x = values[e]
+            curved += x * x * slopes[rows[e]]
+            square += x * x
+        bend = max(bend, curved, least * square)
+    return bend
+
+
+@kernel
+def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge, centre, order, w, duals, slopes):
+    """A proximal step of the quadratic model of f on each group in this order, with a curvature at which it falls.
+
+    The rows answer as the slopes say, which stay. bends (groups,): curvatures that are kept; below 0: not known yet.
+    most: what a slope may be at most. Returns the sum of the violations that were met, and the largest one as a part of
+    its root, of groups that have one.
+    """
+    widest = 0
+    for g in range(roots.size):
+        widest = max(widest, first[g + 1] - first[g])
+    gradient, moved, change = np.empty(widest), np.empty(widest), np.empty(widest)
+    total, worst = 0.0, 0.0
+    for g in order:
+        low, high = first[g], first[g + 1]
+        root, size = roots[g], length(w, low, high)
+        own, violation = 0.0, 0.0
+        for j in range(low, high):
+            pulled = 0.0
+            for e in range(starts[j], ends[j]):
+                pulled += values[e] * duals[rows[e]]
+            gradient[j - low] = squares[j] * w[j] + ridge * (w[j] - centre[j]) - pulled
+            own = max(own, squares[j] + ridge)
+            along = gradient[j - low] + (root * w[j] / size if size > 0.0 else 0.0)
+            violation += along * along
+        violation = np.sqrt(violation)
+        if size == 0.0:
+            violation -= root
+        if not violation > 0.0:
+            continue
+        if bends[g] < 0.0:
+            bends[g] = _bend(low, high, starts, ends, rows, values, slopes, LEAST * most)
+        if bends[g] == 0.0:
+            continue
+        bend = bends[g] + own
+        total += violation
+        if root > 0.0:
+            worst = max(worst, violation / root)
+        change[: high - low] = 0.0
+        for _ in range(TRIES):
+            reached = 0.0
+            for j in range(low, high):
+                moved[j - low] = w[j] - gradient[j - low] / bend
+                reached += moved[j - low] * moved[j - low]
+            factor = max(0.0, 1.0 - root / (bend * np.sqrt(reached))) if reached > 0.0 else 0.0
+            before, after, square = 0.0, 0.0, 0.0
+            for j in range(low, high):
+                step = factor * moved[j - low] - w[j]
+                by = step - change[j - low]
+                change[j - low] = step
+                if by != 0.0:
+                    for e in range(starts[j], ends[j]):
+                        duals[rows[e]] -= slopes[rows[e]] * values[e] * by
+            if high - low == 1:  # the model is a parabola there
+                break
+            for j in range(low, high):
+                step = change[j - low]
+                pulled = 0.0
+                for e in range(starts[j], ends[j]):
+                    pulled += values[e] * duals[rows[e]]
+                new = w[j] + step
+                before += gradient[j - low] * step
+                after += (squares[j] * new + ridge * (new - centre[j]) - pulled) * step
+                square += step * step
+            if after - before <= 1.0001 * bend * square:  # it falls: it is convex along the step
+                break
+            bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
+        for j in range(low, high):
+            w[j] += change[j - low]
+    return total, worst
+
+
+@kernel
+def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, slopes, sweeps):
+    """Move duals to where no column pulls beyond its root, one column after the other, in the metric of the slopes.
+
+    Each step goes `over` times the way to the bound of its column, between 1 and 2, of one that is not penalised just
+    there: relaxed projections, which come to lie within where the rows that bend can. bends (m,): curvatures that are
+    kept; below 0: not known yet.
+    Returns the largest part of its root that a column was met at in the last sweep.
+    """
+    largest = 0.0
+    for _ in range(sweeps):
+        largest = 0.0
+        for j in range(roots.size):
+            pulled = 0.0
+            for e in range(starts[j], ends[j]):
+                pulled += values[e] * duals[rows[e]]
+            if roots[j] > 0.0:
+                largest = max(largest, abs(pulled) / roots[j])
+            if abs(pulled) <= roots[j]:
+                continue
+            if bends[j] < 0.0:
+                bends[j] = _bend(j, j + 1, starts, ends, rows, values, slopes, 0.0)
+            if bends[j] == 0.0:
+                continue
+            share = over if roots[j] > 0.0 else 1.0
+            by = share * np.sign(pulled) * (abs(pulled) - roots[j]) / bends[j]
+            for e in range(starts[j], ends[j]):
+                i = rows[e]
+                duals[i] = loss.feasible(duals[i] - by * slopes[i] * values[e], caps[i])
+    return largest
+
+
+@kernel
+def mean_square(starts, ends, values):
+    """The mean of ||A_j||^2 over the columns."""
+    total = 0.0
+    for j in range(starts.size):
+        for e in range(starts[j], ends[j]):
+            total += values[e] * values[e]
+    return total / max(1, starts.size)
+
+
+@kernel
+def dual_value(loss, targets, caps, duals):
+    """What the rows add to the dual objective."""
+    total = 0.0
+    for i in range(duals.size):
+        if caps[i] > 0.0:
+            total += loss.dual(duals[i], caps[i]) + (duals[i] * targets[i] if targets.size > 0 else 0.0)
+    return total
+
+
+@register_jitable
+def diagonal_matrix(values):
+    """The matrix (m, m) with these values (m,) on its diagonal."""
+    H = np.zeros((values.size, values.size))
+    for q in range(values.size):
+        H[q, q] = values[q]
+    return H
+
+
+@register_jitable
+def add_products(starts, rows, values, n, H):
+    """A^T A is added to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
+    ends = np.zeros(n + 1, np.int64)
+    for e in range(starts[-1]):
+        ends[rows[e] + 1] += 1
+    for i in range(n):
+        ends[i + 1] += ends[i]
+    columns, across = np.empty(starts[-1], np.int32), np.empty(starts[-1])  # row by row
+    for q in range(starts.size - 1):
+        for e in range(starts[q], starts[q + 1]):
+            columns[ends[rows[e]]], across[ends[rows[e]]] = q, values[e]
+            ends[rows[e]] += 1
+    start = 0
+    for i in range(n):
+        for e in range(start, ends[i]):
+            line = H[columns[e]]
+            for f in range(e, ends[i]):
+                line[columns[f]] += across[e] * across[f]
+        start = ends[i]
+
+
+@register_jitable
+def _factored(starts, rows, values, n, group, added, leaning, down):
+    """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
+    H = diagonal_matrix(added)
+    add_products(starts, rows, values, n, H)
+    for q in range(down.size):
+        for r in range(q, down.size):
+            if group[r] != group[q]:
+                break
+            H[q, r] -= leaning[q] * leaning[r]
+    for q in range(down.size):
+        down[q] = -down[q]
+    return scaled_direction(H, down)
+
+
+@register_jitable
+def _by_gradients(starts, rows, values, n, group, added, leaning, down, tolerance, most):
+    """The solution p (m,) of (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down.
+
+    By at most so many conjugate gradients, to this tolerance, relative. A (n, m): starts (m+1,), rows and values; group
+    (m,), in order; leaning_g: the part of leaning (m,) that belongs to group g.
+    """
+    m = down.size
+    diagonal = np.empty(m)
+    for q in range(m):
+        diagonal[q] = added[q] - leaning[q] * leaning[q]
+        for e in range(starts[q], starts[q + 1]):
+            diagonal[q] += values[e] * values[e]
+    p, r, s, product = np.zeros(m), np.empty(m), np.empty(m), np.empty(m)
+    image, inner = np.zeros(n), np.zeros(group[-1] + 1)
+    scaled, enough = 0.0, 0.0
+    for q in range(m):
+        r[q], s[q] = down[q], down[q] / diagonal[q]
+        scaled += r[q] * s[q]
+        enough += tolerance * tolerance * down[q] * down[q]
+    for _ in range(most):
+        image[:] = 0.0
+        inner[:] = 0.0
+        for q in range(m):
+            for e in range(starts[q], starts[q + 1]):
+                image[rows[e]] += values[e] * s[q]
+            inner[group[q]] += leaning[q] * s[q]
+        curved = 0.0
+        for q in range(m):
+            total = added[q] * s[q] - leaning[q] * inner[group[q]]
+            for e in range(starts[q], starts[q + 1]):
+                total += values[e] * image[rows[e]]
+            product[q] = total
+            curved += s[q] * total
+        if not curved > 0.0:
+            break
+        left, ahead = 0.0, 0.0
+        for q in range(m):
+            p[q] += scaled / curved * s[q]
+            r[q] -= scaled / curved * product[q]
+            left += r[q] * r[q]
+            ahead += r[q] * r[q] / diagonal[q]
+        if left <= enough:
+            break
+        for q in range(m):
+            s[q] = r[q] / diagonal[q] + ahead / scaled * s[q]
+        scaled = ahead
+    return p
+
+
+@kernel
+def newton(
+    loss, softness, targets, caps, alpha, starts, ends, rows, values, first, roots, squares, ridge, centre, w, margins,
+    duals, slopes, few, tolerance, most,
+):  # fmt: skip
+    """A Newton step where w is not 0; columns that would change sign become 0.
+
+    Its equations are factored for so few columns, and else solved by at most so many conjugate gradients. Returns the
+    norm of the gradient there, whether f fell, and f.
+    """
+    width = w.size
+    sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
+    face, count, room = np.empty(width, np.int64), 0, 0
+    for g in range(roots.size):
+        sizes[g] = length(w, first[g], first[g + 1])
+        if sizes[g] > 0.0 or roots[g] == 0.0:
+            for j in range(first[g], first[g + 1]):
+                face[count], group[count] = j, g
+                room += ends[j] - starts[j]
+                count += 1
+    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room + 1, np.int32), np.empty(room + 1)
+    down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
+    most_bent, kept = 0.0, 0
+    stiff = np.empty(slopes.size)
+    for i in range(slopes.size):
+        stiff[i] = np.sqrt(slopes[i])
+    for q in range(count):
+        j, g = face[q], group[q]
+        pulled, curved = 0.0, 0.0
+        for e in range(starts[j], ends[j]):
+            i = rows[e]
+            pulled += values[e] * duals[i]
+            bend = stiff[i] * values[e]
+            on[kept], bent[kept] = i, bend  # written in any case, as a branch would often be guessed wrongly
+            curved += bend * bend
+            kept += stiff[i] > 0.0
+        from_[q + 1] = kept
+        pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
+        down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
+        added[q] = squares[j] + ridge
+        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the length of a group bends as well
+            added[q] += pressed
+            leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
+        most_bent = max(most_bent, curved + added[q])
+    slope = length(down, 0, count)
+    value = penalty(first, roots, squares, ridge, centre, w)
+    for i in range(margins.size):
+        if caps[i] > 0.0:
+            value += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    if not slope > 0.0:
+        return 0.0, False, value
+    for q in range(count):
+        added[q] += 1e-9 * most_bent + 1e-300  # where columns are the same
+    system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
+    p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
+    old, share = np.empty(width), 1.0
+    for j in range(width):
+        old[j] = w[j]
+    for _ in range(TRIES):
+        for q in range(count):
+            j, g = face[q], group[q]
+            w[j] = old[j] + share * p[q]
+            if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
+                w[j] = 0.0
+        new = meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
+        new += penalty(first, roots, squares, ridge, centre, w)
+        if new < value:
+            return slope, True, new
+        share *= BACK
+    for j in range(width):
+        w[j] = old[j]
+    meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
+    return slope, False, value
+
+
+def warm(sample: Sample) -> None:
+    d = 2
+    place, stored = np.array([0, 1, 2], np.int32), sizes(sample.block)
+    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, place, d, stored)
+    n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
+    first, w = np.arange(d + 1), np.zeros(d)
+    for loss in sample.losses("slope"):
+        state = (np.zeros(n), np.zeros(n), np.zeros(n))
+        problem = (np.ones(n), np.zeros(n), starts, ends, rows, values)
+        rest = (first, one, one, 0.0, w.copy())
+        meet(loss, 1.0, none, *problem, w, *state)
+        newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
+        pull_in(loss, np.ones(n), starts, ends, rows, values, one, 1.0, -one, *state[1:], 1)
+        dual_value(loss, none, np.ones(n), state[1])
+    mean_square(starts, ends, values)
+    penalty(*rest, w)
+    sweep(1.0, -one, starts, ends, rows, values, *rest, np.arange(d), w, *state[1:])

@@ -1,0 +1,190 @@
+"""Column statistics of a block: for scaling, for the advice to scale, and for samples that leave no column out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample
+from streammargin.rows.blocks import ONE, Block, DenseBlock
+
+
+@kernel
+def dense_squares(X, codes, weights, squares):
+    """squares += s x^2, by column, float64, over the rows that are present."""
+    weighted = weights.size > 0
+    for i in range(X.shape[0]):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        for j in range(X.shape[1]):
+            x = float(X[i, j])
+            squares[j] += s * x * x
+
+
+@kernel
+def sparse_squares(data, indices, indptr, codes, weights, squares):
+    """The same over stored values."""
+    weighted = weights.size > 0
+    for i in range(indptr.size - 1):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        for k in range(indptr[i], indptr[i + 1]):
+            x = float(data[k])
+            squares[indices[k]] += s * x * x
+
+
+def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> None:
+    """The squares of a block whose rows have these codes and weights, by what its rows are stored as."""
+    if isinstance(block, DenseBlock):
+        dense_squares(block.X, codes, weights, squares)
+    else:
+        sparse_squares(block.data, block.indices, block.indptr, codes, weights, squares)
+
+
+@kernel
+def dense_moments(X, codes, weights, largest, mean, spread, mass):
+    """largest = max |x|; mean and spread = sum s (x - mean)^2 by column, of rows of the weight mass[d] (Welford 1962).
+
+    Sums of x and x^2 would cancel where a column is far from 0.
+    """
+    weighted, d = weights.size > 0, X.shape[1]
+    for i in range(X.shape[0]):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        mass[d] += s
+        share = s / mass[d]
+        for j in range(d):
+            x = float(X[i, j])
+            largest[j] = max(largest[j], abs(x))
+            away = x - mean[j]
+            mean[j] += share * away
+            spread[j] += s * away * (x - mean[j])
+
+
+@kernel
+def sparse_moments(data, indices, indptr, codes, weights, largest, mean, spread, mass):
+    """The same over stored values, whose weight is mass[:d]; that of all rows is mass[d], summed up in the same way."""
+    weighted, d = weights.size > 0, mean.size
+    for i in range(indptr.size - 1):
+        s = weights[i] if weighted else 1.0
+        if codes[i] < 0 or not s > 0.0:
+            continue
+        mass[d] += s
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            x = float(data[k])
+            largest[j] = max(largest[j], abs(x))
+            mass[j] += s
+            away = x - mean[j]
+            mean[j] += s / mass[j] * away
+            spread[j] += s * away * (x - mean[j])
+
+
+def add_moments(
+    block: Block, codes: np.ndarray, weights: np.ndarray, largest: np.ndarray, mean: np.ndarray, spread: np.ndarray,
+    mass: np.ndarray,
+) -> None:  # fmt: skip
+    """The moments of a block whose rows have these codes and weights, by what its rows are stored as."""
+    if isinstance(block, DenseBlock):
+        dense_moments(block.X, codes, weights, largest, mean, spread, mass)
+    else:
+        sparse_moments(block.data, block.indices, block.indptr, codes, weights, largest, mean, spread, mass)
+
+
+@kernel
+def dense_ranges(X, codes, weights, start, step, largest):
+    """largest = max |x| by column, over the rows start, start + step, ... that are present."""
+    weighted = weights.size > 0
+    for i in range(start, X.shape[0], step):
+        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
+            continue
+        x = X[i]
+        for j in range(x.size):
+            largest[j] = max(largest[j], abs(x[j]))
+
+
+@kernel
+def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
+    """The same over stored values."""
+    weighted = weights.size > 0
+    for i in range(start, indptr.size - 1, step):
+        if codes[i] < 0 or (weighted and not weights[i] > 0.0):
+            continue
+        k, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        while k < stop:
+            j = indices[k]
+            largest[j] = max(largest[j], abs(data[k]))
+            k += ONE
+
+
+@kernel
+def sparse_shares(data, indices, indptr, weights, squares, out):
+    """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the part of its columns that a row is; squares (d,) is written."""
+    squares[:] = 0.0
+    for i in range(out.size):
+        for k in range(indptr[i], indptr[i + 1]):
+            squares[indices[k]] += weights[i] * (np.float64(data[k]) * np.float64(data[k]))
+    for j in range(squares.size):
+        squares[j] = 1.0 / squares[j] if squares[j] > 0.0 else 0.0
+    for i in range(out.size):
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += squares[indices[k]] * (np.float64(data[k]) * np.float64(data[k]))
+        out[i] = weights[i] * total
+
+
+@kernel
+def extremes(largest):
+    """Where the largest value stands, and the smallest but for zeros; -1 where all are 0."""
+    high, low = 0.0, np.inf
+    for j in range(largest.size):  # the values alone, without a branch: of text half of the columns are 0, at random
+        x = np.float64(largest[j])
+        high = max(high, x)
+        low = min(low, x if x > 0.0 else np.inf)
+    if high == 0.0:
+        return -1, -1
+    large = small = 0
+    while largest[large] != high:
+        large += 1
+    while largest[small] != low:
+        small += 1
+    return large, small
+
+
+@kernel
+def scale_dense(X, center, factor, out):
+    """out (m, d) float64 = (X - center) * factor; X may be `out` itself, or lie in its memory, in the last part of it.
+
+    Values are taken in order, so that each is read before its place is written to.
+    """
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            out[i, j] = (X[i, j] - center[j]) * factor[j]
+
+
+@kernel
+def scale_sparse(data, indices, factor, out):
+    """out (nnz,) float64 = stored values times the factor of their column; `data` as X of `scale_dense`."""
+    for k in range(data.size):
+        out[k] = data[k] * factor[indices[k]]
+
+
+def warm(sample: Sample) -> None:
+    block, (codes, none) = sample.block, (sample.labels.codes, sample.labels.weights)
+    moments = (*np.zeros((3, 2)), np.zeros(3))
+    squares, center = np.zeros((2, 2))
+    add_squares(block, codes, none, squares)
+    add_moments(block, codes, none, *moments)
+    ranges = np.zeros(2, sample.dtype)
+    extremes(ranges)
+    if isinstance(block, DenseBlock):
+        dense_ranges(block.X.copy(), codes, none, 0, 1, ranges)
+        scale_dense(block.X, center, np.ones(2), np.empty((2, 2)))
+    else:
+        sparse_ranges(block.data, block.indices, block.indptr, codes, none, 0, 1, ranges)
+        sparse_shares(block.data, block.indices, block.indptr, np.ones(2), squares, center)
+        scale_sparse(block.data, block.indices, np.ones(2), np.empty(2))

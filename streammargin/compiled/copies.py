@@ -1,0 +1,30 @@
+"""Spans of an array copied one by one: NumPy would number every entry, which takes more than the entries themselves."""
+
+from __future__ import annotations
+
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import ONE, Sample
+from streammargin.rows.blocks import CSRBlock, values_of
+
+
+@kernel
+def copy_spans(values, starts, stops, into):
+    """Writes values[starts_r : stops_r], one after the other, to the beginning of `into`, and returns how many.
+
+    `into` may be the beginning of `values`, where the spans follow each other there.
+    """
+    place = 0
+    for r in range(starts.size):
+        span = values[starts[r] : stops[r]]
+        to = into[place : place + span.size]
+        for k in range(span.size):
+            to[k] = span[k]
+        place += span.size
+    return place
+
+
+def warm(sample: Sample) -> None:
+    values = values_of(sample.block).reshape(-1)
+    copy_spans(values, ONE, ONE, values.copy())
+    if isinstance(sample.block, CSRBlock):
+        copy_spans(sample.block.indices, ONE, ONE, sample.block.indices.copy())

@@ -1,0 +1,42 @@
+"""Sums over the duals alone: no row is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample
+
+
+@kernel(wide_sums=True)
+def total(alpha):
+    """The sum of alpha (n,), in float64: NumPy converts it first."""
+    found = 0.0
+    for row in range(alpha.size):
+        found += np.float64(alpha[row])
+    return found
+
+
+@kernel
+def dual_sums(labels, loss, k, alpha, momentum, share):
+    """(dual, sum of duals) of the sequence alpha + share momentum (n,) of problem k.
+
+    dual leaves out -1/2 ||A^T alpha||_q^2.
+    """
+    dual, total = 0.0, 0.0
+    for row in range(labels.codes.size):
+        cap = labels.cap(k, row)
+        if not cap > 0.0:
+            continue
+        a = loss.feasible(np.float64(alpha[row]) + share * np.float64(momentum[row]), cap)
+        total += a
+        dual += loss.dual(a, cap) + a * labels.target(row)
+    return dual, total
+
+
+def warm(sample: Sample) -> None:
+    for loss, _, dtype in sample.dual_steps():
+        alpha, momentum = np.zeros((2, 2), dtype)
+        dual_sums(sample.labels, loss, 0, alpha, momentum, 0.0)
+        total(alpha)

@@ -1,0 +1,147 @@
+"""Subgradient steps on the regularised hinge loss while the penalty falls (homotopic paper, Algorithm 1)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled.chunks import chunk_add, chunk_look
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import ONE, Sample, counts, weights
+
+# further columns of the figures
+INSIDE, HINGE, FIGURES = 2, 3, 4
+# columns of what a problem carries from step to step: outer iterations that are over, steps of the present one, the
+# sum of the multiples of the rows in v, the same of what is kept (the sum of the iterates, or the best one), and the
+# objective of the best one
+OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = 0, 1, 2, 3, 4, 5
+
+
+@register_jitable
+def rates(outer, s0):
+    """lambda_s, t_s and eta_s of outer iteration s = 0, 1, ... (Algorithm 1 with r = 2, p = 1/2; Corollary 3.2)."""
+    r, p = 2.0, 0.5
+    epsilon = (math.log(s0) - math.log(s0 - 1.0)) / math.log(s0)
+    alpha = min((r - 2.0 * p) / (2.0 * (1.0 + epsilon)), 1.0 - p)
+    C = max(4.0, 0.5 * s0**p * (s0 - 1.0) ** alpha)
+    s = s0 + outer
+    steps = math.ceil(s**r)
+    return s ** (-p), steps, C * (s - 1.0) ** (-alpha) / math.sqrt(steps)
+
+
+@kernel
+def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, figures, wrong):
+    """Adds the rows inside the margin, a_i.w <= 1, times scale, to pull (K, d+1) of the problems in active.
+
+    chunk rows of a chunk; w (K, d+1) frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with
+    a_i.w <= 0, rows inside, sum of the hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
+    """
+    K = w.shape[0]
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    even = np.ones(K)
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        chunk_look(block, numbers, labels, start, size, False, w, even, scores, margins, figures, wrong)
+        for k in range(K):
+            for r in range(size):
+                u = margins[k, r]
+                margins[k, r] = 0.0
+                if u <= 1.0:
+                    figures[k, INSIDE] += 1.0
+                    figures[k, HINGE] += 1.0 - u
+                    margins[k, r] = labels.sign(k, numbers.row(start + r)) * scale
+        chunk_add(block, start, size, active, margins, pull)
+
+
+@register_jitable
+def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
+    """The rows start .. stop inside the margin of v_k (d+1,): their signs into inside (group,), 0 for the others.
+
+    Returns the rows present, the rows inside and the sum of the hinge losses.
+    """
+    present = 0
+    hits = 0
+    hinge = 0.0
+    for i in range(start, stop):
+        inside[i - start] = 0.0
+        row = numbers.row(i)
+        if not labels.cap(k, row) > 0.0:
+            continue
+        present += 1
+        sign = labels.sign(k, row)
+        u = sign * scale * block.exact_dot(i, v_k)
+        if u <= 1.0:
+            inside[i - start] = sign
+            hits += 1
+            hinge += 1.0 - u
+    return present, hits, hinge
+
+
+@kernel
+def stochastic_block(
+    block, numbers, labels, order, group, active, s0, average, scale, v, kept, landed, carried
+):  # fmt: skip
+    """A step for every group of rows of the block, the ends of outer iterations included (section 6.3).
+
+    order    permutation of the groups of `group` consecutive rows
+    average  whether an outer iteration ends with the mean of its iterates, or with the one of the least objective,
+             estimated on the rows of the step that leaves it
+    v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one
+    landed   (K, d+2) where the last outer iteration ended, and its mass in the last column
+    carried  (K, CARRIED)
+    The other parameters are those of `subgradient_block`.
+    """
+    inside = np.empty(group)
+    width = v.shape[1]
+    for position in range(order.size):
+        start = order[position] * group
+        stop = min(start + group, block.rows())
+        for k in active:
+            v_k = v[k]
+            kept_k = kept[k]
+            c = carried[k]
+            present, hits, hinge = look(block, numbers, labels, start, stop, k, v_k, scale, inside)
+            if present == 0:
+                continue
+            penalty, steps, eta = rates(c[OUTER], s0)
+            if not average and c[INNER] > 0.0:
+                objective = hinge / present
+                for j in range(width):
+                    objective += 0.5 * penalty * v_k[j] * v_k[j]
+                if objective < c[LEAST]:
+                    c[LEAST] = objective
+                    c[KEPT_MASS] = c[MASS]
+                    for j in range(width):
+                        kept_k[j] = v_k[j]
+            for j in range(width):
+                v_k[j] *= 1.0 - penalty * eta
+            for i in range(start, stop):
+                if inside[i - start] != 0.0:
+                    block.add(i, inside[i - start] * eta * scale / present, v_k)
+            c[MASS] = (1.0 - penalty * eta) * c[MASS] + eta * hits / present
+            if average:
+                for j in range(width):
+                    kept_k[j] += v_k[j]
+                c[KEPT_MASS] += c[MASS]
+            c[INNER] += 1.0
+            if c[INNER] < steps:
+                continue
+            share = 1.0 / steps if average else 1.0
+            for j in range(width):
+                v_k[j] = landed[k, j] = share * kept_k[j]
+            c[MASS] = landed[k, width] = share * c[KEPT_MASS]
+            kept_k[:] = 0.0
+            c[KEPT_MASS] = 0.0
+            c[LEAST] = np.inf
+            c[INNER] = 0.0
+            c[OUTER] += 1.0
+
+
+def warm(sample: Sample) -> None:
+    subgradient_block(*sample.rows, 2, ONE, weights(), 1.0, weights(), np.zeros((1, FIGURES)), counts())
+    stochastic_block(
+        *sample.rows, ONE, 2, ONE, 10.0, True, 1.0, weights(), weights(), np.zeros((1, 4)), np.zeros((1, CARRIED))
+    )

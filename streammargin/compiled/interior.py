@@ -1,0 +1,69 @@
+"""The equations of an interior point's step, of columns that are kept: made and factored once, and solved twice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled.column_steps import add_products, chosen, diagonal_matrix, sizes
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.quadratic import scaled_descent, scaled_factor
+from streammargin.compiled.samples import Sample
+
+
+@kernel
+def margins(starts, ends, rows, values, w, n):
+    """A w (n,), of the columns (m,) of A that stand in `starts` and `ends`."""
+    found = np.zeros(n)
+    for j in range(w.size):
+        if w[j] != 0.0:
+            for e in range(starts[j], ends[j]):
+                found[rows[e]] += values[e] * w[j]
+    return found
+
+
+@kernel
+def pulls(starts, ends, rows, values, a):
+    """A^T a (m,)."""
+    found = np.zeros(starts.size)
+    for j in range(found.size):
+        for e in range(starts[j], ends[j]):
+            found[j] += values[e] * a[rows[e]]
+    return found
+
+
+@kernel
+def factored(starts, ends, rows, values, stiff, added):
+    """What `solved` takes, of A^T diag(stiff)^2 A + diag(added); stiff (n,), added (m,)."""
+    m, room = added.size, 0
+    for j in range(m):
+        room += ends[j] - starts[j]
+    begins, on, bent = np.zeros(m + 1, np.int64), np.empty(room, np.int32), np.empty(room)
+    kept = 0
+    for j in range(m):
+        for e in range(starts[j], ends[j]):
+            on[kept], bent[kept] = rows[e], stiff[rows[e]] * values[e]
+            kept += 1
+        begins[j + 1] = kept
+    H = diagonal_matrix(added)
+    add_products(begins, on, bent, stiff.size, H)
+    roots = scaled_factor(H)
+    return H, roots
+
+
+@kernel
+def solved(U, roots, b):
+    """The solution (m,) of the system that was factored."""
+    down = np.empty(b.size)
+    for j in range(b.size):
+        down[j] = -b[j]
+    return scaled_descent(U, roots, down)
+
+
+def warm(sample: Sample) -> None:
+    place = np.array([0, 1, 2], np.int32)
+    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, place, 2, sizes(sample.block))
+    n = sample.block.rows()
+    margins(starts, ends, rows, values, np.ones(2), n)
+    pulls(starts, ends, rows, values, np.ones(n))
+    U, roots = factored(starts, ends, rows, values, np.ones(n), np.ones(2))
+    solved(U, roots, np.ones(2))

@@ -1,0 +1,81 @@
+"""Exact margins of one block with the weights frozen, and the rows with the smallest of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample, counts, weights
+
+
+@kernel
+def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, keys, ids, filled):
+    """Adds the block to the figures of K hard-margin problems; the sums are float64.
+
+    block     rows of the data; numbers, labels: of these rows, and of all n
+    joint     whether the K problems are the classes of one, whose margin is x.w_c - max over the others
+    w         (K, d+1) float64
+    smallest  (K,) min_i a_i.w, from inf; mistakes (K,) rows that are predicted wrongly; wrong (1,) rows whose
+              largest score is a wrong class's (K > 1)
+    keys      (2 K, M) and ids (2 K, M): heaps of the M rows with the smallest margins, line 2k for the
+              negative rows of problem k and 2k+1 for its positive ones, the largest margin in front;
+              filled (2 K,): how many of them there are
+    """
+    K = w.shape[0]
+    room = keys.shape[1]
+    scores = np.empty(K)
+    for i in range(block.rows()):
+        row = numbers.row(i)
+        if not labels.weight(row) > 0.0:
+            continue
+        block.prefetch_row(i + 2)
+        best = 0
+        for k in range(K):
+            scores[k] = block.exact_dot(i, w[k])
+            if scores[k] > scores[best]:
+                best = k
+        if K > 1 and not labels.own(best, row):
+            wrong[0] += 1
+        for k in range(K):
+            if not labels.cap(k, row) > 0.0:
+                continue
+            side = 1 if labels.own(k, row) else 0
+            u = scores[k] if side == 1 else -scores[k]
+            if joint:
+                if side == 0:
+                    continue
+                u = np.inf
+                for other in range(K):
+                    if other != k:
+                        u = min(u, scores[k] - scores[other])
+            smallest[k] = min(smallest[k], u)
+            if labels.wrong(k, row, u):
+                mistakes[k] += 1
+            if room == 0:
+                continue
+            heap, names, size = keys[2 * k + side], ids[2 * k + side], filled[2 * k + side]
+            if size < room:  # sift up from the end
+                place = size
+                filled[2 * k + side] = size + 1
+                while place > 0 and heap[(place - 1) >> 1] < u:
+                    heap[place], names[place] = heap[(place - 1) >> 1], names[(place - 1) >> 1]
+                    place = (place - 1) >> 1
+            elif u < heap[0]:  # the front gives way: sift down
+                place = 0
+                while 2 * place + 1 < room:
+                    child = 2 * place + 1
+                    if child + 1 < room and heap[child + 1] > heap[child]:
+                        child += 1
+                    if not heap[child] > u:
+                        break
+                    heap[place], names[place] = heap[child], names[child]
+                    place = child
+            else:
+                continue
+            heap[place], names[place] = u, row
+
+
+def warm(sample: Sample) -> None:
+    keys, ids = np.zeros((2, 1)), np.zeros((2, 1), np.int64)
+    margins_block(*sample.rows, False, weights(), np.ones(1), counts(), counts(), keys, ids, counts(2))

@@ -1,0 +1,423 @@
+"""Semismooth Newton steps on the proximal-point form of the dual (augmented Lagrangian), one visit of the rows each.
+
+For weights w and centres alpha, M_i(w) = max over feasible a of dual_i(a) - a u_i - (a - alpha_i)^2 L_i / 2 with
+u_i = a_i.w and L_i = softness / cap_i, attained at a_i, the proximal step of the loss. Then
+
+    phi(w) = 1/2 ||w||^2 - offset.w + sum_i M_i(w),    gradient w - offset - A^T a,    H = I + A^T diag(slope_i) A,
+
+and H is a matrix of the generalised Hessian. softness = 0 is Newton's method on a smooth loss (Li, Sun and Toh 2018;
+Niu et al. 2019, arXiv 1910.01312; Yan and Li 2019, arXiv 1912.06800).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.row_norms import row_norm
+from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.losses.base import attained
+from streammargin.rows.blocks import TOGETHER, add_outer_products
+
+# columns of the sums, one row per problem; GAP: sum of the losses' gaps; FREE: rows with a slope; SUMMED, PULLED and
+# ROUNDING as in certificate.py; those from CARRY on belong to the first two
+PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
+SUMS = CARRY + 2
+CHUNK = 512  # rows whose share of H is added together
+FLAT = 0.03  # a search ends where the slope is this part of what it was: the next step has a way of its own
+TRIALS = 60  # of a search: halvings of an interval beyond that are rounding
+BEYOND = 1e30  # a margin whose loss is 0, and where no step leads
+
+
+@kernel
+def newton_sums(
+    block, numbers, labels, loss, problems, trials, softness, w, blur, norms, alpha, keep, margins, products, keys,
+    image, H, sums, wrong,
+):  # fmt: skip
+    """Adds what the rows of the block say of the weights w, which are frozen.
+
+    problems  numbers k of the problems looked at; trials: values of C, problem k belongs to k // (K // trials)
+    softness  (K,); w (K, d+1); blur (K,) eps times the norms of w
+    norms     (n,) norms of the rows, 0 until first needed; or (0,): they are not kept
+    alpha     (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
+    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: by how much that changed, or (0, n)
+    keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
+              distance from where the loss bends; of several problems the least
+    image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted
+    sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
+              several classes
+    """
+    rows = block.rows()
+    per_trial = w.shape[0] // trials
+    scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
+    score, size_of = np.empty(CHUNK), np.empty(CHUNK)
+    there, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
+    caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
+    a, slopes = np.empty(CHUNK), np.empty(CHUNK)
+    pulling, free = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
+    few = np.zeros((TOGETHER, w.shape[1]))
+    for start in range(0, rows, CHUNK):
+        stop = min(start + CHUNK, rows)
+        for i in range(start, stop):
+            row = numbers.row(i)
+            size = norms[row] if norms.size > 0 else 0.0
+            if not size > 0.0:
+                size = np.sqrt(block.sum_powers(i, 2.0))  # row_norm, and most of the time all of it
+                if not (size > 0.0 and np.isfinite(size)):
+                    size = row_norm(block, i, 2.0)
+                if norms.size > 0:
+                    norms[row] = size
+            size_of[i - start] = size
+        for k in problems:
+            # scores first, losses of all rows of the chunk at once, and rows added last: none waits for another, and
+            # lists are written in any case and counted where wanted, as a branch would often be guessed wrongly
+            w_k = w[k]
+            for i in range(start, stop):
+                block.prefetch_row(i + 2)
+                score[i - start] = block.exact_dot(i, w_k)
+            m = mistakes = 0
+            for i in range(start, stop):
+                row = numbers.row(i)
+                cap = labels.cap(k, row)
+                u = labels.margin(k, row, score[i - start])
+                there[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
+                if alpha.shape[1] > 0:
+                    centres[m] = alpha[k, row]
+                sizes[m] = size_of[i - start]
+                off[m] = margin_rounding(block.entries(i) + 1, size_of[i - start], blur[k])
+                if cap > 0.0:
+                    m += 1
+                    mistakes += labels.wrong(k, row, u)
+                    if products.shape[0] > 0:
+                        products[k, row] = u - margins[k, row]
+                    if margins.shape[1] > 0:
+                        margins[k, row] = u
+            primal, dual, gap, summed, pulled, slipped = chunk_terms(
+                loss, softness[k], caps[:m], margin[:m], centres[:m], sizes[:m], off[:m], a[:m], slopes[:m]
+            )
+            sums[k, PRIMAL], sums[k, CARRY] = carried_sum(sums[k, PRIMAL], sums[k, CARRY], primal)
+            sums[k, DUAL], sums[k, CARRY + 1] = carried_sum(sums[k, DUAL], sums[k, CARRY + 1], dual)
+            sums[k, GAP] += gap
+            sums[k, MISTAKES] += mistakes
+            sums[k, SUMMED] += summed
+            sums[k, PULLED] += pulled
+            sums[k, ROUNDING] += slipped
+            if keep:
+                for r in range(m):
+                    alpha[k, numbers.row(there[r])] = a[r]
+            if keys.size > 0:
+                for r in range(m):
+                    row = numbers.row(there[r])
+                    away = loss.distance(margin[r])
+                    key = away / (1.0 + away) + (0.0 if slopes[r] > 0.0 else 1.0)
+                    keys[row] = min(keys[row], key) if k != problems[0] else key
+            pulls = count = 0
+            for r in range(m):
+                i, pull, slope = there[r], signs[r] * a[r], slopes[r]
+                pulling[pulls], a[pulls] = i, pull
+                pulls += pull != 0.0
+                free[count], slopes[count] = i, slope
+                count += slope > 0.0
+            sums[k, FREE] += count
+            block.add_rows(pulling[:pulls], a[:pulls], image[k])
+            if H.shape[0] > 0:
+                block.add_gram(free[:count], slopes[:count], few, H[k])
+        if per_trial > 1:
+            count_wrong(block, numbers, labels, start, stop, w, scores, wrong)
+
+
+@kernel(wide_sums=True)
+def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
+    """a_i and their slopes, out, of the rows of a chunk, and its sums PRIMAL, DUAL, GAP, SUMMED, PULLED, ROUNDING.
+
+    sizes: norms of the rows; off: how far rounding may have moved the margins; all (m,).
+    """
+    primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    bend = loss.curvature_bound()
+    if softness == 0.0:  # a loop of its own, without gaps, as there are none, and without a search for the step
+        for r in range(caps.size):
+            cap, u = caps[r], margins[r]
+            new, value, share, slopes[r] = attained(loss, u, cap)
+            primal += value
+            dual += share
+            # alpha itself is rounded, and the share's slope there is u
+            summed += abs(share) + (2.0 + abs(u)) * abs(new)
+            pulled += abs(new) * sizes[r]
+            slipped += off[r] * (new + 0.5 * bend * cap * off[r])
+            a[r] = new
+        return primal, dual, gap, summed, pulled, slipped
+    for r in range(caps.size):
+        cap, u = caps[r], margins[r]
+        L = softness / cap
+        new = loss.step(centres[r], u, L, cap)
+        value = loss.primal(u, cap)
+        share = loss.dual(new, cap)
+        primal += value
+        dual += share
+        summed += abs(share) + 2.0 * abs(new)
+        pulled += abs(new) * sizes[r]
+        slipped += loss_rounding(loss, u, off[r], cap, value)
+        gap += loss.gap(new, u, cap)
+        a[r] = new
+        slopes[r] = loss.slope(new, L, cap)
+    return primal, dual, gap, summed, pulled, slipped
+
+
+@register_jitable
+def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
+    """Adds the rows from start to stop whose class is not the one with the largest score, per value of C."""
+    per_trial = w.shape[0] // wrong.size
+    for k in range(w.shape[0]):
+        for i in range(start, stop):
+            if labels.weight(numbers.row(i)) > 0.0:
+                scores[k, i - start] = block.exact_dot(i, w[k])
+    for i in range(start, stop):
+        row = numbers.row(i)
+        if labels.weight(row) > 0.0:
+            for trial in range(wrong.size):
+                best = trial * per_trial
+                for k in range(best + 1, (trial + 1) * per_trial):
+                    if scores[k, i - start] > scores[best, i - start]:
+                        best = k
+                if not labels.own(best, row):
+                    wrong[trial] += 1
+
+
+@kernel
+def row_caps(labels, k, first, margins, caps):
+    """caps (m,) out: those of the rows from `first`. A row that is absent gets one of 1 and a margin no loss feels."""
+    for i in range(caps.size):
+        caps[i] = labels.cap(k, first + i)
+        if not caps[i] > 0.0:
+            caps[i], margins[i] = 1.0, BEYOND
+
+
+@kernel
+def attain(loss, softness, caps, alpha, margins, a, slopes, sums):
+    """a_i and their slopes, out, at these margins; PRIMAL, DUAL, GAP and FREE of the sums (SUMS,) are written.
+
+    alpha: the centres, or (0,) without softness; else all (n,).
+    """
+    none = np.zeros(CHUNK)
+    sums[:] = 0.0
+    for low in range(0, caps.size, CHUNK):
+        high = min(low + CHUNK, caps.size)
+        off = none[: high - low]
+        primal, dual, gap, _, _, _ = chunk_terms(
+            loss, softness, caps[low:high], margins[low:high], alpha[low:high], off, off, a[low:high], slopes[low:high]
+        )
+        sums[PRIMAL] += primal
+        sums[DUAL] += dual
+        sums[GAP] += gap
+        for i in range(low, high):
+            sums[FREE] += slopes[i] > 0.0
+
+
+@kernel
+def add_image(block, numbers, labels, k, alpha, image):
+    """image (d+1,) += sum_i alpha_i a_i over the rows of the block; alpha (n,)."""
+    rows, pulls = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    for start in range(0, block.rows(), CHUNK):
+        count = 0
+        for i in range(start, min(start + CHUNK, block.rows())):
+            row = numbers.row(i)
+            rows[count], pulls[count] = i, labels.sign(k, row) * alpha[row]
+            count += alpha[row] != 0.0
+        block.add_rows(rows[:count], pulls[:count], image)
+
+
+@kernel
+def add_matrix(block, numbers, slopes, H):
+    """H (d+1, d+1) += sum_i slope_i x_i x_i^T over the rows of the block, its upper triangle only; slopes (n,)."""
+    rows, factors = np.empty(CHUNK, np.int64), np.empty(CHUNK)
+    few = np.zeros((TOGETHER, H.shape[0]))
+    for start in range(0, block.rows(), CHUNK):
+        count = 0
+        for i in range(start, min(start + CHUNK, block.rows())):
+            row = numbers.row(i)
+            rows[count], factors[count] = i, slopes[row]
+            count += slopes[row] > 0.0
+        block.add_gram(rows[:count], factors[:count], few, H)
+
+
+@kernel
+def signed_products(block, numbers, labels, k, direction, products):
+    """products (n,) out: a_i.direction of the rows of the block, 0 of absent ones."""
+    for i in range(block.rows()):
+        row = numbers.row(i)
+        products[row] = 0.0
+        if labels.cap(k, row) > 0.0:
+            block.prefetch_row(i + 2)
+            products[row] = labels.sign(k, row) * block.exact_dot(i, direction)
+
+
+@kernel
+def subtract_image(block, numbers, labels, k, alpha, offset):
+    """offset (d+1,) -= sum_i alpha_i a_i over the rows of the block."""
+    for i in range(block.rows()):
+        row = numbers.row(i)
+        if alpha[row] != 0.0:
+            block.prefetch_row(i + 2)
+            block.add(i, -labels.sign(k, row) * alpha[row], offset)
+
+
+@kernel
+def lowest(labels, loss, k, softness, caps, alpha, margins, products, along, square, slope, limit):
+    """The t in (0, limit) where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
+
+    The M_i are at the margins + t products; centres alpha, margins, products (n,), and caps as row_caps gives them, or
+    (0,), where there is no room. Newton's method from t = 1, kept in the interval that still holds the minimum.
+    """
+    low, high, t = 0.0, limit, min(1.0, 0.5 * limit)
+    cap, margin = np.empty(CHUNK), np.empty(CHUNK)
+    for _ in range(TRIALS):
+        first, second = along + t * square, square
+        for start in range(0, margins.size, CHUNK):
+            stop = min(start + CHUNK, margins.size)
+            there, those = caps[start:stop], margins[start:stop]
+            if caps.size == 0:
+                there, those = cap[: stop - start], margin[: stop - start]
+                for r in range(those.size):  # a slice that is set to another one takes Numba two seconds
+                    those[r] = margins[start + r]
+                row_caps(labels, k, start, those, there)
+            slope_there, bend = chunk_slope(loss, softness, there, those, alpha[start:stop], products[start:stop], t)
+            first += slope_there
+            second += bend
+        if abs(first) <= FLAT * abs(slope):
+            break
+        if first < 0.0:
+            low = t
+        else:
+            high = t
+        t = t - first / second if second > 0.0 else np.inf
+        if not low < t < high:
+            t = 0.5 * (low + high) if high < np.inf else 4.0 * low
+    return t
+
+
+@kernel(wide_sums=True)
+def chunk_slope(loss, softness, caps, margins, centres, along, t):
+    """First and second derivative of sum_i M_i at the margins + t along, over the rows of a chunk; all (m,)."""
+    first, second = 0.0, 0.0
+    if softness == 0.0:
+        for r in range(caps.size):
+            a, _value, _share, bend = attained(loss, margins[r] + t * along[r], caps[r])
+            first -= a * along[r]
+            second += bend * along[r] * along[r]
+        return first, second
+    for r in range(caps.size):
+        L = softness / caps[r]
+        a = loss.step(centres[r], margins[r] + t * along[r], L, caps[r])
+        first -= a * along[r]
+        second += loss.slope(a, L, caps[r]) * along[r] * along[r]
+    return first, second
+
+
+@kernel
+def move_centres(labels, loss, k, softness, alpha, margins):
+    """alpha_i <- a_i of problem k, from the margins; both (n,)."""
+    for i in range(margins.size):
+        cap = labels.cap(k, i)
+        if cap > 0.0:
+            alpha[i] = loss.step(alpha[i], margins[i], softness / cap, cap)
+
+
+@kernel
+def middle_centres(labels, loss, k, part, alpha):
+    """alpha_i (n,) <- the middle of what duals of problem k may be, times `part`."""
+    for i in range(alpha.size):
+        cap = labels.cap(k, i)
+        if cap > 0.0:
+            alpha[i] = 0.5 * part * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
+
+
+@register_jitable
+def factor(H, floor):
+    """The factor U of I + H = U^T U takes the place of H's upper triangle; returns how many pivots had to be mended.
+
+    No pivot is below 1; one that rounding has brought there, or below `floor` times its diagonal entry, is put back.
+    """
+    size = H.shape[0]
+    mended = 0
+    diagonal = np.empty(size)
+    for j in range(size):
+        H[j, j] += 1.0
+        diagonal[j] = H[j, j]
+    for low in range(0, size, TOGETHER):
+        high = min(low + TOGETHER, size)
+        for i in range(low, high):
+            row = H[i, i:]
+            for j in range(low, i):
+                part = H[j, i]
+                above = H[j, i:]
+                for k in range(row.size):
+                    row[k] -= part * above[k]
+            least = max(1.0, floor * diagonal[i])
+            pivot = row[0]
+            if not pivot >= least:
+                mended += 1
+                pivot = least
+            root = np.sqrt(pivot)
+            row[0] = root
+            for k in range(1, row.size):
+                row[k] /= root
+        if high < size:
+            add_outer_products(H[low:high], -1.0, H, high)
+    return mended
+
+
+@register_jitable
+def descent(U, gradient):
+    """-(U^T U)^-1 gradient, of an upper triangle U."""
+    size = U.shape[0]
+    direction = np.empty(size)
+    for i in range(size):  # Numba's own -gradient would import much of Numba with every start
+        direction[i] = -gradient[i]
+    for i in range(size):
+        row = U[i, i:]
+        direction[i] /= row[0]
+        for k in range(1, row.size):
+            direction[i + k] -= direction[i] * row[k]
+    for i in range(size - 1, -1, -1):
+        row = U[i, i:]
+        total = direction[i]
+        for k in range(1, row.size):
+            total -= row[k] * direction[i + k]
+        direction[i] = total / row[0]
+    return direction
+
+
+@kernel
+def newton_direction(H, gradient, floor):
+    """-H^-1 gradient by Cholesky's method, and how many pivots had to be mended; H = I + A^T D A is overwritten.
+
+    H (d+1, d+1): its upper triangle without the I; floor: of `factor`.
+    """
+    mended = factor(H, floor)
+    return descent(H, gradient), mended
+
+
+def warm(sample: Sample) -> None:
+    block, numbers, labels = sample.rows
+    pair = np.zeros((1, 2))
+    for loss in sample.losses("distance"):
+        newton_sums(
+            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), pair, False,
+            pair.copy(), pair[:0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
+            counts(),
+        )  # fmt: skip
+        chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
+        chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)
+        attain(loss, 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
+        lowest(labels, loss, 0, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0, np.inf)
+        move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
+        middle_centres(labels, loss, 0, 1.0, pair[0].copy())
+    row_caps(labels, 0, 0, pair[0].copy(), np.zeros(2))
+    add_image(block, numbers, labels, 0, pair[0], weights()[0])
+    add_matrix(block, numbers, pair[0], np.zeros((3, 3)))
+    signed_products(block, numbers, labels, 0, weights()[0], pair[0])
+    subtract_image(block, numbers, labels, 0, pair[0], weights()[0])
+    newton_direction(np.zeros((3, 3)), np.ones(3), 0.0)

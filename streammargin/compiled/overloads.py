@@ -1,0 +1,161 @@
+"""Makes the methods of the named tuples of losses/, penalties/ and rows/ callable inside kernels, by overload.
+
+Importing this module is what a kernel file must do before it compiles anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, overload, overload_method, register_jitable
+
+from streammargin import losses
+from streammargin.losses import base, exponentials
+from streammargin.penalties import mirror_maps as norms
+from streammargin.rows import blocks, steps
+from streammargin.rows import labels as rows
+
+# what a loop calls becomes part of it, whatever its size: LLVM would not work on several rows at a time otherwise.
+# A method is called through its object, and a count of references would be kept for every array of that: 30 ns a call,
+# which LLVM does not always take out; these take and return numbers, so none of them needs to count
+ALONG = {"forceinline": True, "_nrt": False}
+along = register_jitable(**ALONG)  # for functions of a loop that are given blocks or arrays, too
+
+
+def _prefetcher(level: int) -> Any:
+    """Fetches array[index] into the cache of this level, 1 or 2."""
+
+    @intrinsic
+    def prefetch(typing_context, array, index):
+        def generate(context, builder, signature, arguments):
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            address = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+            i32 = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [address.type, i32, i32, i32])
+            function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+            builder.call(function, [address, i32(0), i32(4 - level), i32(1)])  # read, into this level, data cache
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
+
+    return prefetch
+
+
+_prefetch, _prefetch_outer = _prefetcher(1), _prefetcher(2)
+
+
+@overload(blocks.prefetch)
+def _overload_prefetch(array, index):
+    def run(array, index):
+        _prefetch(array, index)
+
+    return run
+
+
+@overload(blocks.prefetch_outer)
+def _overload_prefetch_outer(array, index):
+    def run(array, index):
+        _prefetch_outer(array, index)
+
+    return run
+
+
+# reassociation lets LLVM use wide sums for dense rows; for CSR it would choose slow gathers
+@overload(blocks.dense_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_dot(x, w):
+    return blocks.dense_dot
+
+
+@overload(blocks.beyond, jit_options=ALONG)
+def _overload_beyond(x, r):
+    return blocks.beyond
+
+
+@overload(blocks.dense_shrunk_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_shrunk_dot(x, theta, r):
+    return blocks.dense_shrunk_dot
+
+
+@overload(blocks.squares, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_squares(x):
+    return blocks.squares
+
+
+@overload(blocks.dense_exact_dot, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_dense_exact_dot(x, w):
+    return blocks.dense_exact_dot
+
+
+@overload(blocks.add_outer_products, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_add_outer_products(rows, t, H, first):
+    return blocks.add_outer_products
+
+
+@overload(blocks.add_multiples, jit_options={"fastmath": {"reassoc", "contract"}})
+def _overload_add_multiples(X, rows, factors, w):
+    return blocks.add_multiples
+
+
+@overload(exponentials.exp_minus, jit_options=ALONG)
+def _overload_exp_minus(x):
+    return exponentials.exp_minus
+
+
+@overload(exponentials.log_one_plus, jit_options=ALONG)
+def _overload_log_one_plus(t):
+    return exponentials.log_one_plus
+
+
+@overload(base.far, jit_options=ALONG)
+def _overload_far(loss, u, most):
+    known = base.has(loss.instance_class, "distance")
+    return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
+
+
+@overload(base.attained, jit_options=ALONG)
+def _overload_attained(loss, u, cap):
+    at_once = base.has(loss.instance_class, "attained")
+    return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
+
+
+_exposed: set[str] = set()
+_known: set[type] = set()
+
+
+def expose(cls: type) -> None:
+    """Make the public methods of a named tuple callable inside kernels, by their order of parameters."""
+    if cls in _known:
+        return
+    _known.add(cls)
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if not name.startswith("_") and name not in _exposed:
+            _exposed.add(name)
+            _overload_method(name, inspect.signature(method))
+
+
+def _overload_method(name: str, signature: inspect.Signature) -> None:
+    """One overload for all named tuples that have a method of this name (and as many parameters)."""
+
+    def choose(*args: Any) -> Any:
+        method = getattr(args[0].instance_class, name, None)
+        return method if inspect.isfunction(method) else None
+
+    choose.__signature__ = signature  # type: ignore[attr-defined]
+    decorate = overload_method(types.BaseNamedTuple, name, strict=False, jit_options=ALONG)  # type: ignore[attr-defined]
+    decorate(choose)
+
+
+def _expose_all() -> None:
+    modules = [blocks, norms, rows, steps]
+    modules += [m for key, m in sorted(sys.modules.items()) if key.startswith(losses.__name__ + ".")]
+    for module in modules:
+        for cls in vars(module).values():
+            if isinstance(cls, type) and hasattr(cls, "_fields") and cls.__module__ == module.__name__:
+                expose(cls)
+
+
+_expose_all()

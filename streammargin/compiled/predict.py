@@ -1,0 +1,34 @@
+"""Scores of a block of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample, weights
+
+
+@kernel
+def decide_block(block, coef, first, out):
+    """out[i, k] = x_(first + i) . coef[k] for the rows of out (m, k); coef (k, d+1), float64."""
+    for i in range(out.shape[0]):
+        block.prefetch_row(first + i + 2)
+        for k in range(coef.shape[0]):
+            out[i, k] = block.dot(first + i, coef[k])
+
+
+@kernel
+def total_loss(loss, margins):
+    """Sum of the loss over margins (m, k) float64."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        for k in range(margins.shape[1]):
+            total += loss.primal(margins[i, k], 1.0)
+    return total
+
+
+def warm(sample: Sample) -> None:
+    decide_block(sample.block, weights(), 0, np.zeros((2, 1)))
+    for loss in sample.losses("primal"):
+        total_loss(loss, np.zeros((2, 1)))

@@ -1,0 +1,119 @@
+"""Primal steps along single rows: perceptron, mirror descent, and subgradients with a falling step, in one loop.
+
+All three add positive multiples of signed rows to theta and look at the rows through w = mirror(theta)
+(lp-norm perceptron paper, eq. (10) and its baselines; Pegasos: Shalev-Shwartz et al. 2007).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import NORMS, ONE, Sample, weights
+from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
+
+# columns carried along for ever: rows seen and the sum of their caps, sum of the multiples added to theta, sum of the
+# weights of the iterates seen, how much of that is in `mean` (p < 2), moves since theta's powers were taken afresh
+STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
+# columns of the running figures of a pass
+LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
+LARGE, SMALL = 1e100, 1e-100  # powers of theta this far from 1 are on their way out of what a float64 can hold
+STEEP = 256.0  # 2^q < LARGE up to here
+LEAST_AGE = 1024  # moves before theta's powers are taken afresh at least: it costs d of them
+
+
+@register_jitable
+def renew(theta, powers, q):
+    """Divide theta by a number near max |theta|, take its powers afresh; (sum |theta|^q, the divisor).
+
+    That is a power of two, which rounds nothing, unless powers of numbers below 2 would overflow.
+    """
+    top = 0.0
+    for j in range(theta.size):
+        top = max(top, abs(theta[j]))
+    factor = 1.0
+    if top > 0.0:
+        factor = top if q > STEEP else 2.0 ** np.floor(np.log2(top))
+    total = 0.0
+    for j in range(theta.size):
+        theta[j] /= factor
+        powers[j] = np.sign(theta[j]) * abs(theta[j]) ** (q - 1.0)
+        total += theta[j] * powers[j]
+    return total, factor
+
+
+@kernel
+def primal_block(
+    block, numbers, labels, norm, rule, base, order, group, problems, theta, powers, power_sum, unit, mean, carried,
+    figures,
+):  # fmt: skip
+    """One visit of every row of the block, for every problem listed.
+
+    block      rows of the data; numbers, labels: of these rows, and of all n
+    rule       what a step adds (rows/steps.py)
+    base       a power of two: the rows are taken as x / base, so that no square of theirs overflows
+    order      permutation of the groups of `group` consecutive rows
+    problems   numbers k of the problems to update
+    theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,)
+    mean       (K, d+1), or (K, 0) for no average: with the iterates' weights g_t and G_t = g_0 + ... + g_{t-1},
+               p = 2: the sum of the moves of theta times G, so that sum g_t w_t = CLOCK theta - mean takes no work of
+               O(d) a move; p < 2: sum g_t w_t itself, but for the current w
+    carried    (K, CARRIED), figures (K, FIGURES): added to
+    """
+    averaging = mean.shape[1] > 0
+    euclidean = norm.q == 2.0
+    for position in range(order.size):
+        start = order[position] * group
+        for i in range(start, min(start + group, block.rows())):
+            row = numbers.row(i)
+            if not labels.weight(row) > 0.0:
+                continue
+            block.prefetch_row(i + 2)
+            for k in problems:
+                cap = labels.cap(k, row)
+                if not cap > 0.0:
+                    continue
+                sign = labels.sign(k, row)
+                share = rule.factor(carried[k, STEPS])
+                scale = unit[k] * norm.scale(power_sum[k])
+                u = sign * share * scale * np.float64(block.dot(i, powers[k])) / base
+                carried[k, STEPS] += 1.0
+                carried[k, CLOCK] += share
+                figures[k, MIN_MARGIN] = min(figures[k, MIN_MARGIN], u)
+                if u <= 0.0:
+                    figures[k, MISTAKES] += 1.0
+                if np.isfinite(cap):
+                    carried[k, CAPS] += cap
+                    figures[k, LOSS] += cap * (1.0 - u) if u < 1.0 else 0.0
+                if not rule.moves(u):
+                    continue
+                step = rule.multiple(u, cap)
+                if averaging:
+                    if euclidean:
+                        block.add(i, sign * step * carried[k, CLOCK] / base, mean[k])
+                    else:
+                        pending = carried[k, CLOCK] - carried[k, COUNTED]
+                        for j in range(mean.shape[1]):
+                            mean[k, j] += pending * scale * powers[k, j]
+                        carried[k, COUNTED] = carried[k, CLOCK]
+                carried[k, TOTAL] += step
+                figures[k, UPDATES] += 1.0
+                power_sum[k] = norm.move(block, i, sign * step / (base * unit[k]), theta[k], powers[k], power_sum[k])
+                if not euclidean:
+                    carried[k, AGE] += 1.0
+                    old = carried[k, AGE] > max(theta.shape[1], LEAST_AGE)  # the running sum drifts
+                    if old or not SMALL < power_sum[k] < LARGE:
+                        power_sum[k], factor = renew(theta[k], powers[k], norm.q)
+                        unit[k] *= factor
+                        carried[k, AGE] = 0.0
+
+
+def warm(sample: Sample) -> None:
+    for norm in NORMS:
+        for rule in (Perceptron(1.0), MirrorDescent(1.0), Pegasos(1.0)):
+            primal_block(
+                *sample.rows, norm, rule, 1.0, ONE, 2, ONE, weights(), weights(), np.zeros(1), np.ones(1),
+                np.zeros((1, 0)), np.zeros((1, CARRIED)), np.zeros((1, FIGURES)),
+            )  # fmt: skip

@@ -1,0 +1,228 @@
+"""A quadratic function and a penalty that falls into blocks of columns, minimised in memory."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.newton import descent, factor
+from streammargin.compiled.samples import Sample
+from streammargin.penalties.base import Pieces
+
+RIDGE = 1e-13  # of a matrix whose diagonal is 1: what makes one without an inverse have one
+SWEEPS = 3  # rounds over the columns that are not 0, before their Newton step
+TRIALS = 12  # halvings of such a step
+
+
+@register_jitable
+def _value(pieces, slope, bent, move, v):
+    """What the move from v adds to slope.move + 1/2 move.bent, and the penalty of v."""
+    total = 0.0
+    for j in range(v.size):
+        total += move[j] * (slope[j] + 0.5 * bent[j])
+    for b in range(pieces.thresholds.size):
+        square = 0.0
+        for j in range(pieces.starts[b], pieces.starts[b + 1]):
+            square += v[j] * v[j]
+        total += pieces.thresholds[b] * math.sqrt(square) + 0.5 * pieces.ridges[b] * square
+    return total
+
+
+@register_jitable
+def _still(pieces, b, v):
+    """Whether all of block b is 0, and kept there by its threshold."""
+    for j in range(pieces.starts[b], pieces.starts[b + 1]):
+        if v[j] != 0.0:
+            return False
+    return pieces.thresholds[b] > 0.0
+
+
+@register_jitable
+def _sweep(H, pieces, bounds, slope, v, awake):
+    """One proximal step of every block, or of those that are not 0; the largest of their slopes, as far as it counts.
+
+    slope (d,), that of the quadratic function at v, is kept up to date.
+    """
+    most = 0.0
+    for b in range(pieces.thresholds.size):
+        low, high = pieces.starts[b], pieces.starts[b + 1]
+        bound = bounds[b]
+        if not bound > 0.0 or (awake and _still(pieces, b, v)):
+            continue
+        square = 0.0
+        for j in range(low, high):
+            square += (v[j] - slope[j] / bound) ** 2
+        factor = 0.0
+        if square > 0.0:
+            factor = max(0.0, 1.0 - pieces.thresholds[b] / (bound * math.sqrt(square)))
+        factor /= 1.0 + pieces.ridges[b] / bound
+        for j in range(low, high):
+            new = factor * (v[j] - slope[j] / bound)
+            change = new - v[j]
+            if change != 0.0:
+                v[j] = new
+                most = max(most, abs(change) * bound)
+                row = H[j]
+                for k in range(v.size):
+                    slope[k] += change * row[k]
+    return most
+
+
+@register_jitable
+def scaled_factor(F):
+    """The factor of F (m, m), scaled so that its diagonal is 1, takes the place of its upper triangle.
+
+    Returns the roots of the diagonal.
+    """
+    m = F.shape[0]
+    roots = np.empty(m)
+    for r in range(m):
+        roots[r] = math.sqrt(F[r, r]) if F[r, r] > 0.0 else 1.0
+    for r in range(m):
+        for c in range(r, m):
+            F[r, c] /= roots[r] * roots[c] * RIDGE
+    factor(F, RIDGE)
+    return roots
+
+
+@register_jitable
+def scaled_descent(U, roots, gradient):
+    """-F^-1 gradient (m,) of an F that was factored."""
+    size = roots.size
+    scaled = np.empty(size)
+    for r in range(size):  # whole arrays at once would take seconds to compile, and 20 MB of scipy.linalg
+        scaled[r] = gradient[r] / (roots[r] * RIDGE)
+    found = descent(U, scaled)
+    for r in range(size):
+        found[r] /= roots[r]
+    return found
+
+
+@register_jitable
+def scaled_direction(F, gradient):
+    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; F is overwritten."""
+    roots = scaled_factor(F)
+    return scaled_descent(F, roots, gradient)
+
+
+@register_jitable
+def _newton_step(H, pieces, bounds, slope, v):
+    """The step (d,) to where the function would be smallest if no column came to 0 or left it, and how many did not."""
+    columns = np.empty(v.size, np.int64)
+    lengths = np.zeros(pieces.thresholds.size)
+    m = 0
+    for b in range(pieces.thresholds.size):
+        if not bounds[b] > 0.0 or _still(pieces, b, v):
+            continue
+        square = 0.0
+        for j in range(pieces.starts[b], pieces.starts[b + 1]):
+            square += v[j] * v[j]
+            columns[m] = j
+            m += 1
+        lengths[b] = math.sqrt(square)
+    step = np.zeros(v.size)
+    if m == 0:
+        return step, m
+    F, down = np.empty((m, m)), np.empty(m)
+    for r in range(m):
+        down[r] = slope[columns[r]]
+        row = H[columns[r]]
+        for c in range(r, m):
+            F[r, c] = row[columns[c]]
+    first = 0
+    for b in range(pieces.thresholds.size):
+        if not bounds[b] > 0.0 or _still(pieces, b, v):
+            continue
+        last = first + pieces.starts[b + 1] - pieces.starts[b]
+        for r in range(first, last):
+            value = v[columns[r]]
+            down[r] += pieces.ridges[b] * value
+            F[r, r] += pieces.ridges[b]
+            if pieces.thresholds[b] > 0.0:
+                pull = pieces.thresholds[b] / lengths[b]
+                down[r] += pull * value
+                if last - first > 1:  # the length bends as well
+                    F[r, r] += pull
+                    for c in range(r, last):
+                        F[r, c] -= pull * (value / lengths[b]) * (v[columns[c]] / lengths[b])
+        first = last
+    found = scaled_direction(F, down)
+    for r in range(m):
+        step[columns[r]] = found[r]
+    return step, m
+
+
+@kernel
+def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
+    """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + sum_b thresholds_b ||v_b|| + ridges_b/2 ||v_b||^2.
+
+    H       (d, d) symmetric, positive semidefinite; a column with 0 on the diagonal stays where it is
+    resting (d,) bool: blocks of columns that are all so stay where they are
+    slope   (d,) at v0, overwritten; v (d,) v0 at first, overwritten
+    part    it ends where no block's slope is above this part of the largest at first, after so many rounds, or when
+            the cubes of the columns of their Newton steps come to this much work
+
+    Rounds of block proximal steps (Tseng 2001), each with a Newton step of the columns that are not 0. Returns the
+    number of rounds.
+    """
+    bounds = np.zeros(pieces.thresholds.size)
+    for b in range(bounds.size):  # Gershgorin's
+        low, high = pieces.starts[b], pieces.starts[b + 1]
+        rests = True
+        for j in range(low, high):
+            rests = rests and resting[j]
+        if rests:
+            continue
+        for j in range(low, high):
+            total = 0.0
+            for k in range(low, high):
+                total += abs(H[j, k])
+            bounds[b] = max(bounds[b], total)
+    enough = 0.0
+    bent, move, there = np.empty(v.size), np.empty(v.size), np.empty(v.size)
+    for number in range(rounds):
+        most = _sweep(H, pieces, bounds, slope, v, False)
+        if number == 0:
+            enough = part * most
+        if most <= enough:
+            return number
+        for _ in range(SWEEPS):
+            _sweep(H, pieces, bounds, slope, v, True)
+        step, moving = _newton_step(H, pieces, bounds, slope, v)
+        bent[:] = 0.0
+        move[:] = 0.0
+        before = _value(pieces, slope, bent, move, v)
+        length = 1.0
+        for _ in range(TRIALS):
+            bent[:] = 0.0
+            for b in range(bounds.size):
+                low, high = pieces.starts[b], pieces.starts[b + 1]
+                for j in range(low, high):
+                    there[j] = v[j] + length * step[j]
+                if high - low == 1 and pieces.thresholds[b] > 0.0 and there[low] * v[low] < 0.0:
+                    there[low] = 0.0  # the function bends where a sign changes
+            for j in range(v.size):
+                move[j] = there[j] - v[j]
+                if move[j] != 0.0:
+                    row = H[j]
+                    for k in range(v.size):
+                        bent[k] += move[j] * row[k]
+            if _value(pieces, slope, bent, move, there) < before:
+                for k in range(v.size):
+                    v[k] = there[k]
+                    slope[k] += bent[k]
+                break
+            length *= 0.5
+        work -= float(moving) ** 3
+        if work <= 0.0:
+            return number + 1
+    return rounds
+
+
+def warm(sample: Sample) -> None:
+    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
+    minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1, 1.0)

@@ -1,0 +1,11 @@
+"""Rows of several blocks take turns within one call (rows/visits.py)."""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+
+@register_jitable
+def in_turn(order, turn, turns):
+    """The part of an order that comes in this one of so many turns."""
+    return order[order.size * turn // turns : order.size * (turn + 1) // turns]

@@ -1,0 +1,49 @@
+"""Operations on vectors of length d + 1 between two passes, each in one read where NumPy takes three or four.
+
+For sparse rows with many features these take as long as a good part of the pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import Sample
+
+
+@kernel(wide_sums=True)
+def square(x):
+    """||x||^2 of x (m,), summed in float64."""
+    total = 0.0
+    for j in range(x.size):
+        total += np.float64(x[j]) * np.float64(x[j])
+    return total
+
+
+@kernel(wide_sums=True)
+def mix(a, x, b, y):
+    """x = a x + b y, in place; x and y (m,) float64, not the same array. Returns ||x||^2 as it is then."""
+    total = 0.0
+    for j in range(x.size):
+        x[j] = a * x[j] + b * y[j]
+        total += x[j] * x[j]
+    return total
+
+
+@kernel(wide_sums=True)
+def towards(x, b, y):
+    """x.s and ||s||^2 of the step s = b y - x; x and y (m,) float64."""
+    along = 0.0
+    total = 0.0
+    for j in range(x.size):
+        step = b * y[j] - x[j]
+        along += x[j] * step
+        total += step * step
+    return along, total
+
+
+def warm(sample: Sample) -> None:
+    for dtype in (np.float32, np.float64):
+        square(np.ones(2, dtype))
+    mix(1.0, np.ones(2), 1.0, np.ones(2))
+    towards(np.ones(2), 1.0, np.ones(2))

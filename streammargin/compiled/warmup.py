@@ -1,0 +1,37 @@
+"""Compiles and caches every kernel for every kind of rows it may meet."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import pkgutil
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from types import ModuleType
+
+from streammargin import compiled as kernels
+from streammargin.compiled.samples import samples
+
+PROCESSES = 2  # the compiler holds a lock, so that threads would wait for each other
+
+
+def warmup(report: Callable[[str], None] = lambda what: None) -> None:
+    """Run every kernel once on two rows of each kind; report is told what is done, after each file of kernels."""
+    names = [found.name for found in pkgutil.iter_modules(kernels.__path__)]
+    names = [name for name in names if hasattr(_file(name), "warm")]
+    kinds = [sample.kind for sample in samples()]
+    spawned = multiprocessing.get_context("spawn")  # a copy of a process with threads may wait for their locks
+    with ProcessPoolExecutor(PROCESSES, mp_context=spawned) as workers:
+        jobs = {workers.submit(_warm, name, kind): (name, kind) for name in names for kind in range(len(kinds))}
+        for number, job in enumerate(as_completed(jobs), 1):
+            job.result()
+            name, kind = jobs[job]
+            report(f"{number} of {len(jobs)}: {name} for {kinds[kind]} rows")
+
+
+def _file(name: str) -> ModuleType:
+    return importlib.import_module(f"{kernels.__name__}.{name}")
+
+
+def _warm(name: str, kind: int) -> None:
+    _file(name).warm(list(samples())[kind])

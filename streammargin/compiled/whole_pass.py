@@ -1,0 +1,146 @@
+"""Passes with the weights frozen: what a gradient step needs and what certifies the weights, from one read.
+
+Dual acceleration paper, Algorithm 1 and sections 5.1, 5.2; for `perceptron_block`: Cotter, Shalev-Shwartz and
+Srebro 2012.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba.extending import register_jitable
+
+from streammargin.compiled.chunks import MISTAKES, ROOT, SMALLEST, chunk_add, chunk_look  # noqa: F401
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.samples import ONE, Sample, counts, weights
+
+# further columns of the figures; the classes of one joint margin share those of the first row
+LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
+# the level may lie this far below the largest score: exp(200) is far from overflow, and sums are rescaled seldom
+ROOM = 200.0
+
+
+def new_figures(problems: int) -> np.ndarray:
+    """Figures (problems, FIGURES) before a pass."""
+    figures = np.zeros((problems, FIGURES))
+    figures[:, SMALLEST] = math.inf
+    figures[:, LEVEL] = -math.inf
+    return figures
+
+
+@register_jitable
+def top_score(figures, group, joint):
+    """The largest score -a_i.w so far, of all classes of a joint margin."""
+    if not joint:
+        return -figures[group, SMALLEST]
+    smallest = np.inf
+    for k in range(figures.shape[0]):
+        smallest = min(smallest, figures[k, SMALLEST])
+    return -smallest
+
+
+@register_jitable
+def chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures):
+    """Puts the coefficients of the rows in A^T q, times exp(-LEVEL), in the place of the margins."""
+    for k in active:
+        group = 0 if joint else k
+        level = figures[group, LEVEL]
+        floor = loss.level(top_score(figures, group, joint)) - reach
+        total = 0.0
+        value = 0.0
+        for r in range(size):
+            score = -margins[k, r]
+            margins[k, r] = 0.0
+            if score > -np.inf and loss.level(score) >= floor:
+                share = loss.share(score, level)
+                total += share
+                value += loss.value(score, level)
+                if joint:
+                    margins[k, r] = -ROOT * share
+                else:
+                    margins[k, r] = labels.sign(k, numbers.row(start + r)) * share
+        figures[group, TOTAL] += total
+        figures[group, VALUE] += value
+    if joint:
+        for r in range(size):
+            code = labels.codes[numbers.row(start + r)]
+            if code >= 0:
+                own = 0.0
+                for k in active:
+                    own -= margins[k, r]
+                margins[code, r] = own
+
+
+@kernel
+def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, reach, pull, figures, wrong):
+    """Adds the rows of the block to the gradient and to the figures of the pass.
+
+    chunk    rows of a chunk
+    joint    whether the problems are the classes of one margin
+    active   problems (int64) whose gradient is wanted (all of a joint margin's); the figures are those of all K
+    w        (K, d+1) weights; scale (K,): the largest scale_k x.w_k must be the own class's, or the row is `wrong`
+    reach    a row whose level lies this far below the largest is worth nothing to rounding, and is skipped
+    pull     (K, d+1), added to: sum_i share_i a_i, times exp(-LEVEL); shares that are skipped lack in TOTAL too,
+             so that pull / TOTAL is A^T q for a q of the simplex
+    figures  (K, FIGURES); wrong (1,)
+    """
+    K = w.shape[0]
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong)
+        for group in active[:1] if joint else active:
+            level = loss.level(top_score(figures, group, joint))
+            if level > figures[group, LEVEL] + ROOM:
+                factor = math.exp(figures[group, LEVEL] - level)
+                figures[group, LEVEL] = level
+                figures[group, TOTAL] *= factor
+                figures[group, VALUE] *= factor
+                for k in range(K):
+                    if joint or k == group:
+                        for j in range(pull.shape[1]):
+                            pull[k, j] *= factor
+        chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures)
+        chunk_add(block, start, size, active, margins, pull)
+
+
+@kernel
+def perceptron_block(
+    block, numbers, labels, chunk, active, w, average, scale, nearest, figures, averaged, wrong
+):  # fmt: skip
+    """Finds the row of the smallest margin under w, and adds to the figures of w and of the average.
+
+    nearest  (K, d+1) the signed row a_i of the smallest a_i.w_k so far, that margin being figures[k, SMALLEST]
+    average  (K, d+1) weights with figures `averaged`; (0, d+1) where they are not asked for
+    scale    of the average where there is one, else of w, and so is `wrong`; the rest as in `softmax_block`
+    """
+    K = w.shape[0]
+    scores = np.empty((K, chunk))
+    margins = np.empty((K, chunk))
+    rows = np.full(K, -1)
+    shown = wrong[: 0 if average.shape[0] > 0 else 1]  # of w only where it is w that is shown
+    for start in range(0, block.rows(), chunk):
+        size = min(chunk, block.rows() - start)
+        before = figures[:, SMALLEST].copy()
+        chunk_look(block, numbers, labels, start, size, False, w, scale, scores, margins, figures, shown)
+        for k in active:
+            if figures[k, SMALLEST] < before[k]:
+                rows[k] = start + np.argmin(margins[k, :size])
+        if average.shape[0] > 0:
+            chunk_look(block, numbers, labels, start, size, False, average, scale, scores, margins, averaged, wrong)
+    for k in active:
+        if rows[k] >= 0:
+            nearest[k] = 0.0
+            block.add(rows[k], labels.sign(k, numbers.row(rows[k])), nearest[k])
+
+
+def warm(sample: Sample) -> None:
+    for loss in sample.losses("share"):
+        softmax_block(
+            *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), new_figures(1), counts()
+        )
+    perceptron_block(
+        *sample.rows, 2, ONE, weights(), weights(), np.ones(1), weights(), new_figures(1), new_figures(1), counts()
+    )

@@ -1,0 +1,59 @@
+"""The hinge of a classifier that may reject rows: those on the wrong side cost more (Bartlett and Wegkamp 2008)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from streammargin.losses.base import Maker
+
+
+class GeneralizedHinge(NamedTuple):
+    """phi(u) = max(0, 1 - u, 1 - a u), a > 1: the conjugate of -min(alpha, 1) on [0, a] (unit scale)."""
+
+    a: float
+
+    def has_hard_margin(self):
+        return False
+
+    def feasible(self, alpha, cap):
+        return min(max(alpha, 0.0), self.a * cap)
+
+    def slack(self, u):
+        return u
+
+    def missed(self, u):
+        return u <= 0.0
+
+    def step(self, alpha, u, L, cap):
+        if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 every one from there on is as good
+            return 0.0 if u > 1.0 else cap if u >= 0.0 else self.a * cap
+        # the middle one of the maxima on either side of the bend at cap, and the bend
+        moved = min(max(cap, alpha - u / L), alpha + (1.0 - u) / L)
+        return self.feasible(moved, cap)
+
+    def slope(self, alpha, L, cap):
+        return 1.0 / L if not self.settled(alpha, cap) else 0.0
+
+    def distance(self, u):
+        return min(abs(u), abs(1.0 - u))
+
+    def curvature_bound(self):
+        return math.inf
+
+    def primal(self, u, cap):
+        if u >= 1.0:
+            return 0.0
+        return cap * (1.0 - (u if u >= 0.0 else self.a * u))
+
+    def dual(self, alpha, cap):
+        return min(alpha, cap)
+
+    def settled(self, alpha, cap):
+        return alpha <= 0.0 or alpha == cap or alpha >= self.a * cap
+
+    def gap(self, alpha, u, cap):
+        return self.primal(u, cap) - (alpha * (1.0 - u) if alpha <= cap else cap - alpha * u)
+
+
+LOSSES = {"generalized_hinge": Maker(lambda given: GeneralizedHinge(given.slope), ("slope",))}

@@ -1,0 +1,81 @@
+"""The hinge, its square and its smoothed form: one family of two numbers (g, U).
+
+phi is the conjugate of alpha - g alpha^2 / 2 on [0, U] (unit scale), so that
+(g, U) = (0, 1), (1/2, inf), (width, 1) give (1-u)_+, (1-u)_+^2 and the smoothed hinge
+(SDCA: lp-norm perceptron paper, appendix C; Shalev-Shwartz and Zhang 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from streammargin.losses.base import Maker
+
+
+class Hinge(NamedTuple):
+    """phi(u) = max over 0 <= alpha <= U of alpha (1 - u) - g alpha^2 / 2."""
+
+    g: float
+    U: float
+
+    def has_hard_margin(self):
+        return True
+
+    def feasible(self, alpha, cap):
+        return min(max(alpha, 0.0), self.U * cap)
+
+    def slack(self, u):
+        return u
+
+    def missed(self, u):
+        return u <= 0.0
+
+    def step(self, alpha, u, L, cap):
+        curvature = L + self.g / cap
+        if curvature <= 0.0:  # a row of norm 0: its dual is linear
+            return self.U * cap if cap < math.inf else alpha
+        moved = alpha + (1.0 - u - self.g * alpha / cap) / curvature
+        return min(max(moved, 0.0), self.U * cap)
+
+    def slope(self, alpha, L, cap):
+        if alpha <= 0.0 or alpha >= self.U * cap:
+            return 0.0
+        return 1.0 / (L + self.g / cap)
+
+    def distance(self, u):
+        if u >= 1.0:
+            return u - 1.0
+        return max(0.0, 1.0 - self.g * self.U - u) if math.isfinite(self.U) else 0.0
+
+    def curvature_bound(self):
+        return 1.0 / self.g if self.g > 0.0 else math.inf
+
+    def primal(self, u, cap):
+        r = 1.0 - u
+        if r <= 0.0:
+            return 0.0
+        if self.g == 0.0:
+            return cap * r
+        best = min(r / self.g, self.U)
+        return cap * best * (r - 0.5 * self.g * best)
+
+    def dual(self, alpha, cap):
+        return alpha - 0.5 * self.g * alpha * (alpha / cap)
+
+    def settled(self, alpha, cap):
+        return alpha <= 0.0 or alpha >= self.U * cap
+
+    def gap(self, alpha, u, cap):
+        r = 1.0 - u
+        if self.g == 0.0:
+            return (cap * r if r > 0.0 else 0.0) - alpha * r
+        best = min(max(r / self.g, 0.0), self.U)
+        return cap * best * (r - 0.5 * self.g * best) - alpha * (r - 0.5 * self.g * (alpha / cap))
+
+
+LOSSES = {
+    "hinge": Maker(lambda given: Hinge(0.0, 1.0)),
+    "squared_hinge": Maker(lambda given: Hinge(0.5, math.inf)),
+    "smooth_hinge": Maker(lambda given: Hinge(given.width, 1.0), ("width",)),
+}

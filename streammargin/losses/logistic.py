@@ -1,0 +1,128 @@
+"""Logistic loss phi(u) = log(1 + exp(-u)).
+
+-phi*(-alpha) = -alpha ln alpha - (1 - alpha) ln(1 - alpha) on [0, 1] (unit scale); the step is a
+safeguarded Newton search for the maximiser of the one-dimensional dual, kept inside (0, 1)
+(lp-norm perceptron paper, appendix C; Yu, Huang and Lin 2011). Shares as in the dual acceleration paper, section 5.1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from streammargin.losses.base import Maker
+from streammargin.losses.exponentials import exp_minus, log_one_plus
+
+
+class Logistic(NamedTuple):
+    """phi(u) = log(1 + exp(-u))."""
+
+    tolerance: float  # relative size of the last Newton move
+
+    def has_hard_margin(self):
+        return False
+
+    def feasible(self, alpha, cap):
+        return min(max(alpha, 0.0), cap)
+
+    def slack(self, u):
+        return u
+
+    def missed(self, u):
+        return u <= 0.0
+
+    def step(self, alpha, u, L, cap):
+        # maximise over a in (0, 1), in z = logit(a):  z + u + cap L (a - alpha/cap) = 0, increasing in z
+        kappa = cap * L
+        old = alpha / cap
+        low = -u - kappa * (1.0 - old)
+        high = -u + kappa * old
+        # the left side bends at z = 0 only: on the root's side of it Newton's method cannot cycle
+        if u + kappa * (0.5 - old) > 0.0:
+            high = min(high, 0.0)
+        else:
+            low = max(low, 0.0)
+        z = math.log(old / (1.0 - old)) if 0.0 < old < 1.0 else -u
+        z = min(max(z, low), high)
+        for _ in range(50 if kappa > 0.0 else 0):  # at 0, z = -u is the root
+            a = 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
+            value = z + u + kappa * (a - old)
+            new = min(max(z - value / (1.0 + kappa * a * (1.0 - a)), low), high)
+            done = abs(new - z) <= self.tolerance * (1.0 + abs(z))
+            z = new
+            if done:
+                break
+        return cap / (1.0 + math.exp(-z)) if z >= 0.0 else cap * (math.exp(z) / (1.0 + math.exp(z)))
+
+    def distance(self, u):
+        return 0.0
+
+    def slope(self, alpha, L, cap):
+        bend = alpha * (1.0 - alpha / cap)
+        return bend / (1.0 + L * bend)
+
+    def primal(self, u, cap):
+        return cap * (math.log1p(math.exp(-u)) if u >= 0.0 else math.log1p(math.exp(u)) - u)
+
+    def dual(self, alpha, cap):
+        a = alpha / cap
+        b = (cap - alpha) / cap
+        entropy = 0.0
+        # the logarithm of the one near 1 from the other: log(1 - a) is 0 for the small duals of large rows, and the
+        # bound that is summed from them would lie above the optimum
+        if a > 0.0:
+            entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))
+        if b > 0.0:
+            entropy -= b * (math.log(b) if b < 0.5 else math.log1p(-a))
+        return cap * entropy
+
+    def attained(self, u, cap):
+        # the dual's share is phi(u) + alpha u, written so that nothing cancels
+        size = abs(u)
+        t = exp_minus(size)
+        value = log_one_plus(t)
+        inverse = 1.0 / (1.0 + t)
+        least = t * inverse  # of alpha and 1 - alpha
+        share = value + (size * least if t > 0.0 else 0.0)
+        if u >= 0.0:
+            return cap * least, cap * value, cap * share, cap * least * inverse
+        return cap * inverse, cap * (value - u), cap * share, cap * least * inverse
+
+    def settled(self, alpha, cap):
+        return False
+
+    def gap(self, alpha, u, cap):
+        return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
+
+    def level(self, score):
+        return min(score, 0.0)
+
+    def share(self, score, level):
+        if score > 0.0:
+            return math.exp(-level) / (1.0 + math.exp(-score))
+        shifted = math.exp(score - level)
+        return shifted / (1.0 + shifted * math.exp(level))
+
+    def value(self, score, level):
+        if score > 0.0:
+            return (score + math.log1p(math.exp(-score))) * math.exp(-level)
+        shifted = math.exp(score - level)
+        x = shifted * math.exp(level)
+        # log(1 + x) / x, by its series where that is exact: the logarithm costs as much as a short row
+        return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
+
+    def divisor(self, total, value, level):
+        risk = value * math.exp(level)
+        return value * (-math.expm1(-risk) / risk) if risk > 0.0 else value
+
+    def steepness(self, rows):
+        return rows
+
+    def curvature_bound(self):
+        return 0.25
+
+    def curvature_at_start(self):
+        return 0.25
+
+
+LOSSES = {"logistic": Maker(lambda given: Logistic(1e-12))}

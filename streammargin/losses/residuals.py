@@ -1,0 +1,90 @@
+"""Losses of numbers, of the residual u = x.w - y: one family of four numbers (low, high, epsilon, g).
+
+phi is the conjugate of epsilon |alpha| + g alpha^2 / 2 on [low, high] (unit scale), so that (-inf, inf, 0, 1),
+(-1, 1, 0, 0), (-1, 1, epsilon, 0) and (tau - 1, tau, 0, 0) give half the squared error, the absolute error, that
+beyond epsilon (Vapnik 1995), and the quantile tau (Koenker and Bassett 1978). At C = inf only |u| <= epsilon counts:
+the feasibility sets of the lp-norm perceptron paper, section 2.3 and appendix B.1, where the least w is to be found.
+
+The duals are signed. The share alpha y of the dual objective belongs to the target, which is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from streammargin.losses.base import Maker
+
+
+class Residual(NamedTuple):
+    """phi(u) = max over low <= alpha <= high of -alpha u - epsilon |alpha| - g alpha^2 / 2."""
+
+    low: float
+    high: float
+    epsilon: float
+    g: float
+
+    def of_numbers(self):
+        return True
+
+    def level(self):
+        return self.high / (self.high - self.low) if self.g == 0.0 else None
+
+    def has_hard_margin(self):
+        return True
+
+    def feasible(self, alpha, cap):
+        return min(max(alpha, self.low * cap), self.high * cap)
+
+    def slack(self, u):
+        return -max(abs(u) - self.epsilon, 0.0)
+
+    def missed(self, u):
+        return abs(u) > self.epsilon
+
+    def step(self, alpha, u, L, cap):
+        curvature = L + self.g / cap
+        if curvature <= 0.0:  # its dual is linear; at C = inf a row of norm 0 is met or is not, whatever its dual
+            if not cap < math.inf:
+                return alpha
+            if abs(u) <= self.epsilon:
+                return 0.0
+            return self.high * cap if u < 0.0 else self.low * cap
+        moved = alpha - (u + self.g * alpha / cap) / curvature
+        shrunk = max(abs(moved) - self.epsilon / curvature, 0.0)
+        return min(shrunk, self.high * cap) if moved > 0.0 else max(-shrunk, self.low * cap)
+
+    def slope(self, alpha, L, cap):
+        if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.epsilon > 0.0):
+            return 0.0
+        return 1.0 / (L + self.g / cap)
+
+    def curvature_bound(self):
+        return 1.0 / self.g if self.g > 0.0 else math.inf
+
+    def primal(self, u, cap):
+        beyond = abs(u) - self.epsilon
+        if beyond <= 0.0:
+            return 0.0
+        best = self.high if u < 0.0 else -self.low
+        if self.g > 0.0:
+            best = min(best, beyond / self.g)
+        return cap * (best * (beyond - 0.5 * self.g * best))
+
+    def dual(self, alpha, cap):
+        return -self.epsilon * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
+
+    def settled(self, alpha, cap):
+        return alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.epsilon > 0.0)
+
+    def gap(self, alpha, u, cap):
+        return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
+
+
+LOSSES = {
+    "squared_error": Maker(lambda given: Residual(-math.inf, math.inf, 0.0, 1.0)),
+    "absolute_error": Maker(lambda given: Residual(-1.0, 1.0, 0.0, 0.0)),
+    "epsilon_insensitive": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",)),
+    "quantile": Maker(lambda given: Residual(given.quantile - 1.0, given.quantile, 0.0, 0.0), ("quantile",)),
+    "interpolate": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",), hard=True),
+}

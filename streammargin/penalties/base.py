@@ -1,0 +1,146 @@
+"""What a penalty must answer, and what the two kinds of them have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+TINY = 1e-300
+
+
+class Given(NamedTuple):
+    """What penalties are made of: the exponent p, the share of a norm beside a square, an integer a column."""
+
+    norm: float = 2.0
+    l1_ratio: float | None = None
+    groups: np.ndarray | None = None
+
+
+class Maker(NamedTuple):
+    """How a penalty is made, and the names of what it takes."""
+
+    make: Callable[[Any], Penalty]
+    takes: tuple[str, ...] = ()
+
+
+class Pieces(NamedTuple):
+    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + ridges_b / 2 ||w_b||_2^2.
+
+    Block b are the columns from starts[b] to starts[b + 1], all (B,) but starts (B+1,).
+    """
+
+    starts: np.ndarray
+    thresholds: np.ndarray
+    ridges: np.ndarray
+
+
+class Penalty(ABC):
+    """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
+
+    `prox` is missing where there is no closed form; `mirror` and `norm` where R is not strongly convex. Bounds of the
+    conjugate: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def value(self, w: np.ndarray) -> float:
+        """R(w)."""
+
+    @abstractmethod
+    def gauge(self, theta: np.ndarray) -> float:
+        """What R*(theta) is a function of: the dual norm, or the length that it is half the square of."""
+
+    @abstractmethod
+    def conjugate(self, theta: np.ndarray) -> float:
+        """R*(theta) = sup over w of theta.w - R(w); inf where theta is not feasible."""
+
+    @abstractmethod
+    def bound(self, gain: float, gauge: float, rounding: float) -> float:
+        """s gain - R*(s theta) for a factor 0 <= s <= 1 that makes it large, where theta has this gauge.
+
+        Duals s alpha of losses >= 0 have at least s times the dual objective of alpha. rounding: of the square of the
+        gauge, relative; the bound holds for all that it leaves open.
+        """
+
+    def part(self, gauge: float, rounding: float) -> float:
+        """The factor s of `bound`."""
+        return 1.0
+
+    def wakes(self, theta: np.ndarray) -> float:
+        """The largest factor s with R*(s theta) = 0: up to it no weight leaves 0. 0 where there is none."""
+        return 0.0
+
+    def stretch(self, size: int) -> float:
+        """How much longer than ||e||_2 the change of the gauge by a change e (size,) may be."""
+        return 1.0
+
+    @property
+    def norm(self) -> Any:
+        """The penalty as kernels take it (penalties/mirror_maps.py); None where coordinate ascent cannot serve it."""
+        return None
+
+    def powers(self, theta: np.ndarray) -> np.ndarray:
+        """What `norm` keeps beside theta (m,), as many numbers, where it keeps anything."""
+        raise NotImplementedError
+
+    def mirror(self, theta: np.ndarray) -> np.ndarray:
+        """The w where theta.w - R(w) is largest, float64; where `norm` is given."""
+        raise NotImplementedError
+
+    @property
+    def proximal(self) -> bool:
+        """Whether there is a `prox`."""
+        return True
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        """The largest steps (m,) that `prox` can take of all no larger than these; default: one for all columns."""
+        return np.full(steps.shape, steps.min(initial=math.inf))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        """The penalty of `size` weights block by block, once they are in this order (size,); None where it is none."""
+        return None
+
+    @abstractmethod
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j), a new array; steps (m,) > 0 as of `even`."""
+
+
+class Norm(Penalty):
+    """A norm: R* is 0 on the unit ball of the dual norm, and inf outside of it."""
+
+    def conjugate(self, theta: np.ndarray) -> float:
+        return 0.0 if self.gauge(theta) <= 1.0 else math.inf
+
+    def bound(self, gain: float, gauge: float, rounding: float) -> float:
+        return max(0.0, gain * self.part(gauge, rounding))
+
+    def part(self, gauge: float, rounding: float) -> float:
+        return 1.0 / max(1.0, gauge * (1.0 + rounding))
+
+    def wakes(self, theta: np.ndarray) -> float:
+        return 1.0 / max(self.gauge(theta), TINY)
+
+
+class Square(Penalty):
+    """R* is half a square, finite everywhere."""
+
+    def conjugate(self, theta: np.ndarray) -> float:
+        return 0.5 * self.gauge(theta) ** 2
+
+    def bound(self, gain: float, gauge: float, rounding: float) -> float:
+        return gain - 0.5 * gauge * gauge * (1.0 + rounding)
+
+
+def single(size: int, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
+    """`pieces` of a penalty that is a sum over columns."""
+    return np.arange(size), Pieces(np.arange(size + 1), np.full(size, threshold), np.full(size, ridge))
+
+
+def shrink(v: np.ndarray, by: float | np.ndarray) -> np.ndarray:
+    """sign(v) (|v| - by)_+."""
+    return np.sign(v) * np.maximum(np.abs(v) - by, 0.0)

@@ -1,0 +1,185 @@
+"""Penalties of columns that belong together: whole groups vanish, or each group keeps few of its own.
+
+Group lasso (Yuan and Lin 2006) and exclusive lasso (Pdprox paper, section 4.4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from streammargin.penalties.base import Given, Maker, Norm, Penalty, Pieces, Square
+from streammargin.penalties.mirror_maps import Grouped as KernelGroups
+from streammargin.penalties.mirror_maps import lp_norm
+
+
+class Groups:
+    """The groups of m columns: of (m,) int64, from 0 to count - 1, in whatever order they stand."""
+
+    def __init__(self, groups: Any) -> None:
+        _, self.of = np.unique(groups, return_inverse=True)
+        self.sizes = np.bincount(self.of)
+        self.roots = np.sqrt(self.sizes)
+
+    def __repr__(self) -> str:
+        digest = hashlib.blake2b(self.of.astype(np.int64).tobytes(), digest_size=8)
+        return f"Groups({self.count} of {self.of.size} columns, {digest.hexdigest()})"
+
+    @property
+    def count(self) -> int:
+        """Groups that have a column."""
+        return self.sizes.size
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """The sum of `values` (m,) over each group, float64."""
+        return np.bincount(self.of, values, self.count)
+
+    def lengths(self, v: np.ndarray) -> np.ndarray:
+        """||v_g||_2 of each group, without overflow of the squares."""
+        top = float(np.abs(v).max(initial=0.0))
+        return top * np.sqrt(self.sums((v / top) ** 2)) if 0.0 < top < math.inf else np.full(self.count, top)
+
+    def shrunk(self, v: np.ndarray, by: float | np.ndarray) -> np.ndarray:
+        """Each v_g, shorter by `by` (of each group) times the root of its size, but no shorter than 0."""
+        lengths = self.lengths(v)
+        factors = np.zeros(self.count)
+        np.divide(by * self.roots, lengths, out=factors, where=lengths > 0.0)
+        return v * np.maximum(1.0 - factors, 0.0)[self.of]
+
+    def smallest(self, values: np.ndarray) -> np.ndarray:
+        """The smallest of `values` (m,) in each group."""
+        least = np.full(self.count, math.inf)
+        np.minimum.at(least, self.of, values)
+        return least
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each group starts among columns that are sorted by group, and the end of all."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    def downwards(self, sizes: np.ndarray) -> np.ndarray:
+        """The columns (m,) sorted by group, and by falling `sizes` within one."""
+        return np.lexsort((-sizes, self.of))
+
+    def pieces(self, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
+        """`Penalty.pieces` of this threshold, times the root of a group's size, and this ridge."""
+        return np.argsort(self.of, kind="stable"), Pieces(
+            self.starts, threshold * self.roots, np.full(self.count, ridge)
+        )
+
+
+class Grouped(Penalty):
+    """Columns of one group take one step."""
+
+    groups: Groups
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return self.groups.smallest(steps)[self.groups.of]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLasso(Grouped, Norm):
+    """R(w) = sum over groups of sqrt(d_g) ||w_g||_2."""
+
+    groups: Groups
+    name: ClassVar[str] = "group"
+
+    def value(self, w: np.ndarray) -> float:
+        return float(self.groups.roots @ self.groups.lengths(w))
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return float((self.groups.lengths(theta) / self.groups.roots).max(initial=0.0))
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        return self.groups.shrunk(v, self.groups.smallest(steps))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return self.groups.pieces(1.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupNet(Grouped, Square):
+    """R(w) = r sum over groups of sqrt(d_g) ||w_g||_2 + (1 - r)/2 ||w||_2^2, 0 <= r < 1."""
+
+    groups: Groups
+    r: float
+    name: ClassVar[str] = "group"
+
+    def value(self, w: np.ndarray) -> float:
+        lengths = self.groups.lengths(w)
+        return self.r * float(self.groups.roots @ lengths) + 0.5 * (1.0 - self.r) * lp_norm(lengths, 2.0) ** 2
+
+    def gauge(self, theta: np.ndarray) -> float:
+        beyond = np.maximum(self.groups.lengths(theta) - self.r * self.groups.roots, 0.0)
+        return lp_norm(beyond, 2.0) / math.sqrt(1.0 - self.r)
+
+    def wakes(self, theta: np.ndarray) -> float:
+        return self.r * GroupLasso(self.groups).wakes(theta)
+
+    def stretch(self, size: int) -> float:
+        return 1.0 / math.sqrt(1.0 - self.r)
+
+    @cached_property
+    def norm(self) -> Any:
+        return KernelGroups(self.groups.of.astype(np.int32), self.groups.roots, self.r, 1.0 - self.r)
+
+    def powers(self, theta: np.ndarray) -> np.ndarray:
+        squares = np.zeros(theta.size)
+        squares[: self.groups.count] = self.groups.lengths(theta) ** 2
+        return squares
+
+    def mirror(self, theta: np.ndarray) -> np.ndarray:
+        return self.groups.shrunk(theta.astype(np.float64), self.r) / (1.0 - self.r)
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        return self.groups.shrunk(v, self.groups.smallest(steps) * self.r) / (1.0 + steps * (1.0 - self.r))
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return self.groups.pieces(self.r, 1.0 - self.r)
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusive(Grouped, Square):
+    """R(w) = 1/2 sum over groups of ||w_g||_1^2, R*(theta) = 1/2 sum of ||theta_g||_inf^2."""
+
+    groups: Groups
+    name: ClassVar[str] = "exclusive"
+
+    def value(self, w: np.ndarray) -> float:
+        return 0.5 * lp_norm(self.groups.sums(np.abs(w)), 2.0) ** 2
+
+    def gauge(self, theta: np.ndarray) -> float:
+        largest = np.zeros(self.groups.count)
+        np.maximum.at(largest, self.groups.of, np.abs(theta))
+        return lp_norm(largest, 2.0)
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        # |w_j| = (|v_j| - steps_j s)_+, s = ||w_g||_1: the largest that the k largest |v_j| / steps_j of a group give,
+        # the sum of these |v_j| over 1 + that of their steps
+        sizes, groups = np.abs(v), self.groups
+        order = groups.downwards(sizes / steps)
+        of = groups.of[order]
+        summed, stepped = (np.concatenate([[0.0], np.cumsum(part[order])]) for part in (sizes, steps))
+        first = groups.starts[of]
+        s = np.zeros(groups.count)
+        np.maximum.at(s, of, (summed[1:] - summed[first]) / (1.0 + stepped[1:] - stepped[first]))
+        return np.sign(v) * np.maximum(sizes - steps * s[groups.of], 0.0)
+
+
+def _group(given: Given) -> Penalty:
+    groups, r = Groups(given.groups), given.l1_ratio
+    return GroupLasso(groups) if r is None or r == 1.0 else GroupNet(groups, r)
+
+
+PENALTIES = {
+    "group": Maker(_group, ("l1_ratio", "groups")),
+    "exclusive": Maker(lambda given: Exclusive(Groups(given.groups)), ("groups",)),
+}

@@ -1,0 +1,88 @@
+"""Norms of the weights (Pdprox paper, section 4.4): l1 leaves few weights, l2norm all or none, linf few sizes.
+
+Their prox is what projecting on the ball of the dual norm leaves (Moreau's decomposition).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.penalties.base import Maker, Norm, Pieces, shrink, single
+from streammargin.penalties.mirror_maps import lp_norm
+
+
+@dataclass(frozen=True)
+class L1(Norm):
+    """R(w) = sum |w_j|."""
+
+    name: ClassVar[str] = "l1"
+
+    def value(self, w: np.ndarray) -> float:
+        return float(np.abs(w).sum())
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return float(np.abs(theta).max(initial=0.0))
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        return shrink(v, steps)
+
+    def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
+        return single(size, 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class L2Norm(Norm):
+    """R(w) = ||w||_2, not squared."""
+
+    name: ClassVar[str] = "l2norm"
+
+    def value(self, w: np.ndarray) -> float:
+        return lp_norm(w, 2.0)
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return lp_norm(theta, 2.0)
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        size = lp_norm(v, 2.0)
+        return v * max(0.0, 1.0 - steps[0] / size) if size > 0.0 else v.copy()
+
+
+@dataclass(frozen=True)
+class LInf(Norm):
+    """R(w) = max |w_j|."""
+
+    name: ClassVar[str] = "linf"
+
+    def value(self, w: np.ndarray) -> float:
+        return float(np.abs(w).max(initial=0.0))
+
+    def gauge(self, theta: np.ndarray) -> float:
+        return float(np.abs(theta).sum())
+
+    def stretch(self, size: int) -> float:
+        return float(np.sqrt(size))
+
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
+    def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        # all sizes are cut off at one height h, where sum (|v_j| - h)_+ / steps_j = 1: the largest that k of them give
+        sizes = np.abs(v)
+        order = np.argsort(-sizes)
+        shares = 1.0 / steps[order]
+        heights = (np.cumsum(shares * sizes[order]) - 1.0) / np.cumsum(shares)
+        height = heights.max(initial=0.0)
+        return np.clip(v, -height, height)
+
+
+PENALTIES = {
+    "l1": Maker(lambda given: L1()),
+    "l2norm": Maker(lambda given: L2Norm()),
+    "linf": Maker(lambda given: LInf()),
+}

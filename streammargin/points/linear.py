@@ -1,0 +1,61 @@
+"""The linear answer: x . w + b."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.blocks import Block
+
+
+class LinearAnswer:
+    """Weights w (K, d+1) float64; the last one belongs to a constant column of value `bias`, 0 for none."""
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
+
+    def __init__(self, w: np.ndarray, bias: float) -> None:
+        self.w, self.bias = w, bias
+
+    @classmethod
+    def restored(cls, arrays: Sequence[np.ndarray]) -> LinearAnswer:
+        coef, intercept = arrays
+        if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in arrays):
+            raise ValueError(
+                f"its weights are of type {coef.dtype} and {intercept.dtype}, not real numbers of at most 64 bits"
+            )
+        if coef.ndim != 2 or coef.size == 0 or intercept.shape != coef.shape[:1]:
+            raise ValueError(
+                f"its weights have the shapes {coef.shape} and {intercept.shape}, not (rows, columns) and (rows,)"
+            )
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError("its weights are not all finite")
+        return cls(np.column_stack([coef, intercept]).astype(np.float64, copy=False), 1.0)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.w)
+
+    @property
+    def features(self) -> int:
+        return self.w.shape[1] - 1
+
+    def score(self, block: Block, first: int, scores: np.ndarray) -> None:
+        from streammargin.compiled.predict import decide_block
+
+        decide_block(block._replace(bias=self.bias), self.w, first, scores)
+
+    def length(self, p: float) -> float:
+        """||w||_p of output 0 without the weight of the constant."""
+        return lp_norm(self.w[0, :-1], p)
+
+    def for_columns(self, order: np.ndarray, features: int) -> LinearAnswer:
+        w = np.zeros((self.outputs, features + 1))
+        there = np.flatnonzero(order >= 0)
+        w[:, order[there]], w[:, -1] = self.w[:, there], self.w[:, -1]
+        return LinearAnswer(w, self.bias)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"coef": np.ascontiguousarray(self.w[:, :-1]), "intercept": self.w[:, -1] * self.bias}

@@ -1,0 +1,1 @@
+"""Rows and columns that stay in memory between two reads."""

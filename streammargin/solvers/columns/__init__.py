@@ -1,0 +1,1 @@
+"""Penalties that keep few columns: primal-dual steps, second-order steps, and working sets of columns."""

@@ -1,0 +1,197 @@
+"""Interior points of a loss and a penalty that are linear but for their kinks: where steps on columns become hard.
+
+Mehrotra's method (1992) of the linear program
+
+    min over w of sum_j roots_j |w_j| + sum_i max over 0 <= x <= span_i of (low_i + x) (height_i - (A w)_i),
+
+with the duals low + x of the rows. Its equations are those of the columns that matter, by what the duals of all rows
+pull at them: the others are 0, and come back when they are pulled. They are factored, and so have to be few; but some
+twenty of them suffice, where an augmented Lagrangian takes hundreds. It sets out from weights and duals that are
+halfway there: from w = 0 all columns matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import interior as kernel
+from streammargin.losses.base import has
+from streammargin.solvers.newton.subproblem import matrix_work
+from streammargin.solvers.state import State
+
+NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
+AWAY = 10.0  # times mu: weights whose columns matter in any case, as they are not on their way to 0
+OFTEN = 2  # times that a column comes in before it stays: some would come and go for ever
+CENTRED = 0.01  # of the mean product of a weight or margin with its dual, as the objective has it: the first mu
+INSIDE = 1e-4  # how far in from their ends the first duals are: at an end no step would be left
+APART = 0.1  # of a root: the first slacks of columns at least, for the same reason
+BOUNDARY = 0.95  # of the way to where something would be 0
+STEPS = 50  # at most: twenty mostly suffice
+OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
+REACHED = 0.1  # of the tolerance: the gap at which it ends, as rounding to zeros takes some of it
+KEPT = 0.9  # of the tolerance: the gap that may be left of weights without what goes to 0
+SETTLED = 100.0  # times mu: smaller weights go to 0
+ROW_VECTORS, COLUMN_VECTORS = 30, 24  # of length n and d+1, meanwhile
+
+Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
+
+
+class Point(NamedTuple):
+    """Weights are up - down, margins height + over - under; a product of each with its dual is mu on the central path.
+
+    up, down, left, right are of columns (m,), over, under, x, y of rows (n,).
+    """
+
+    up: np.ndarray
+    down: np.ndarray
+    over: np.ndarray
+    under: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+
+    def products(self) -> list[np.ndarray]:
+        return [one * dual for one, dual in zip(self[:4], self[4:], strict=True)]
+
+    def moved(self, way: Point, lengths: tuple[float, float]) -> Point:
+        """Along a way; lengths: of the weights and margins, and of their duals."""
+        return Point(*(one + lengths[i > 3] * by for i, (one, by) in enumerate(zip(self, way, strict=True))))
+
+    def room(self, way: Point, share: float) -> tuple[float, float]:
+        """Lengths of this share of the way to where something would be 0, at most 1."""
+        fall = [float(np.max(-by / one, initial=0.0)) for one, by in zip(self, way, strict=True)]
+        return share / max(share, *fall[:4]), share / max(share, *fall[4:])
+
+
+def dear(columns: int, entries: int, rows: int) -> bool:
+    """Whether the sum over the rows, of columns that store so many values, takes longer than factoring so many."""
+    return OUTER * entries**2 / rows > columns**3 / 3.0
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sum(a * b))  # BLAS would give it to several threads, whose number would decide its last bits
+
+
+def _mean(products: list[np.ndarray]) -> float:
+    return sum(float(np.sum(one)) for one in products) / sum(one.size for one in products)
+
+
+def _objective(roots: np.ndarray, w: np.ndarray, low: np.ndarray, span: np.ndarray, off: np.ndarray) -> float:
+    return _dot(roots, np.abs(w)) + _dot(low, off) + _dot(span, np.maximum(off, 0.0))
+
+
+def _step(
+    matrix: Matrix, at: Point, off: np.ndarray, slack: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, Point]:
+    """By how much the weight moves that is not penalised ((0,) where there is none), and the next point.
+
+    off: height - A w; slack: what left and right are to be, of the columns that are penalised, and the pull at the
+    last one.
+    """
+    m, n = at.up.size, at.x.size
+    lacks, left, right = off + at.over - at.under, slack[0] - at.left, slack[1] - at.right
+    bend = 1.0 / (at.over / at.x + at.under / at.y)
+    ease = 1.0 / (at.up / at.left + at.down / at.right)
+    U, roots = kernel.factored(*matrix, np.sqrt(bend), np.append(ease, np.zeros(slack[2].size)))
+
+    def way(up: np.ndarray, down: np.ndarray, over: np.ndarray, under: np.ndarray) -> tuple[np.ndarray, Point]:
+        """By how much the weight that is not penalised moves, and all others, so that the products change so."""
+        eased = ease * ((up - at.up * left) / at.left - (down - at.down * right) / at.right)
+        lack = lacks + over / at.x - under / at.y
+        w = kernel.solved(U, roots, kernel.pulls(*matrix, bend * lack) + np.append(eased, slack[2]))
+        x = bend * (lack - kernel.margins(*matrix, w, n))
+        pull = ease * w[:m] - eased  # A^T x says the same but for rounding, and less so of up - down
+        return w[m:], Point(
+            (up - at.up * (left - pull)) / at.left, (down - at.down * (right + pull)) / at.right,
+            (over - at.over * x) / at.x, (under + at.under * x) / at.y, left - pull, right + pull, x, -x,
+        )  # fmt: skip
+
+    products = at.products()
+    _, ahead = way(*(-one for one in products))
+    mu = _mean(products)
+    aim = mu * (_mean(at.moved(ahead, at.room(ahead, 1.0)).products()) / mu) ** 3
+    shift, ahead = way(*(aim - one - a * b for one, a, b in zip(products, ahead[:4], ahead[4:], strict=True)))
+    lengths = at.room(ahead, BOUNDARY)
+    return lengths[0] * shift, at.moved(ahead, lengths)
+
+
+def linear(loss: Any) -> tuple[float, float, float] | None:
+    """(low, high, height): what the duals of a row of weight 1 lie between, and the slope of its dual objective, if
+    that is the same in all of them.
+    """
+    if not has(loss, "feasible"):
+        return None
+    low, high = loss.feasible(-math.inf, 1.0), loss.feasible(math.inf, 1.0)
+    if not 0.0 < high - low < math.inf:
+        return None
+    ends, middle = (loss.dual(low, 1.0), loss.dual(high, 1.0)), loss.dual(0.5 * (low + high), 1.0)
+    if abs(middle - 0.5 * sum(ends)) > 1e-12 * (abs(middle) + high - low):  # it is concave
+        return None
+    return low, high, (ends[1] - ends[0]) / (high - low)
+
+
+@np.errstate(all="ignore")
+def approach(
+    rows: tuple[float, float, float], caps: np.ndarray, targets: np.ndarray, matrix: Matrix, roots: np.ndarray,
+    w: np.ndarray, alpha: np.ndarray, tol: float, few: int, state: State,
+) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+    """Weights (m,) and duals (n,) whose relative gap is about tol, from others; None where more than `few` columns
+    matter, or their sum takes longer than it would to factor so many, or it does not end.
+
+    rows: of `linear`; caps (n,), 0 for rows that do not count; targets (n,) or (0,); matrix: all columns; roots (m,),
+    of which the last one may be 0.
+    """
+    n, m, there = caps.size, int(np.count_nonzero(roots)), caps > 0.0
+    low, high = rows[0] * caps, rows[1] * caps
+    span = np.where(there, high - low, 1.0)  # of a row that does not count: alone on its path
+    height = np.where(there, rows[2] + (targets if targets.size else 0.0), 0.0)
+    x = np.clip(alpha - low, INSIDE * span, (1.0 - INSIDE) * span)
+    off = height - kernel.margins(*matrix, w, n)
+    mu = CENTRED * _objective(roots, w, low, span, off) / (2 * (m + n))
+    y, over, under = span - x, mu / x + np.maximum(-off, 0.0), mu / (span - x) + np.maximum(off, 0.0)
+    near, came = np.zeros(m, bool), np.zeros(m, np.int64)
+    up, down = np.maximum(w[:m], 0.0), np.maximum(-w[:m], 0.0)
+    w, left, right = w.copy(), roots[:m].copy(), roots[:m].copy()
+    gap, found, entries = math.inf, None, int((matrix[1] - matrix[0]).sum())
+    for _ in range(STEPS):
+        alpha = np.clip(low + x, low, high)  # both ends are 0 of a row that does not count
+        pulled = kernel.pulls(*matrix, alpha)
+        size = np.abs(pulled[:m])
+        last, near = near, (size > NEAR * roots[:m]) | (np.abs(up - down) > AWAY * mu) | (came > OFTEN)
+        new = near & ~last
+        came += new
+        left[new] = np.maximum(roots[:m] - pulled[:m], APART * roots[:m])[new]
+        right[new] = np.maximum(roots[:m] + pulled[:m], APART * roots[:m])[new]
+        up[new] += mu / left[new]
+        down[new] += mu / right[new]
+        up[~near] = down[~near] = 0.0
+        w[:m] = np.where(near, up - down, 0.0)
+        off = height - kernel.margins(*matrix, w, n)
+        value = _objective(roots, w, low, span, off)
+        bound = min(1.0, float(np.min(roots[:m] / np.maximum(size, 1e-300), initial=1.0))) * _dot(alpha, height)
+        before, gap = gap, (value - bound) / value if value > 0.0 else 0.0
+        if gap <= REACHED * tol:
+            settled = np.where((np.abs(w) > SETTLED * mu) | (roots == 0.0), w, 0.0)
+            value = _objective(roots, settled, low, span, height - kernel.margins(*matrix, settled, n))
+            return settled if value - bound <= KEPT * tol * value else w, alpha
+        if not math.isfinite(gap) or (found is not None and gap >= before):  # no nearer, for rounding
+            return found
+        if gap <= KEPT * tol:
+            found = w.copy(), alpha
+        chosen = np.append(np.flatnonzero(near), np.arange(m, roots.size))
+        part = (matrix[0][chosen], matrix[1][chosen], *matrix[2:])
+        if chosen.size > few or dear(few, int((part[1] - part[0]).sum()), n):
+            return found
+        own = int((part[1] - part[0]).sum())
+        state.multiplications += 2.0 * entries + 4.0 * own + matrix_work(chosen.size, n, own / n)
+        point = Point(up[near], down[near], over, under, left[near], right[near], x, y)
+        pulls = roots[:m][near] - pulled[:m][near], roots[:m][near] + pulled[:m][near], pulled[m:]
+        shift, point = _step(part, point, off, pulls)
+        up[near], down[near], over, under, left[near], right[near], x, y = point
+        w[m:] += shift
+        mu = _mean(point.products())
+    return found

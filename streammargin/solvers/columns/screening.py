@@ -1,0 +1,38 @@
+"""Columns whose weights are 0 in every solution: gap-safe spheres (Ndiaye et al. 2017, JMLR 18)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.solvers.base import Problem
+from streammargin.solvers.proof.objectives.base import Sums
+from streammargin.solvers.proof.rounding import norm_rounding
+
+BLURRED = 1e-6  # relative, and more than that of sums over rows
+
+
+def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, bend: np.ndarray) -> np.ndarray:
+    """Which columns (d+1,) have the weight 0 in every solution, as far as a dual point proves it.
+
+    theta (d+1,): A^T alpha of feasible duals, whose sums are given; gap: between the objective of some weights and the
+    bound of these duals. bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss, or more; inf
+    where it has none.
+
+    Where no loss bends more than that, the dual falls by at least half the square of the distance from its maximum, in
+    the metric of the bends: A^T alpha of block b is within sqrt(2 gap bend_b) of the optimal one, and a block that
+    stays below its threshold even so is 0.
+    """
+    zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
+    ordered = problem.objective.pieces(theta.size)
+    if ordered is None or not gap < math.inf:
+        return zeros
+    blur = sums.blur * penalty.stretch(theta.size)
+    part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
+    order, pieces = ordered
+    bend = np.add.reduceat(bend[order], pieces.starts[:-1]) * (1.0 + BLURRED)
+    lengths = part * np.sqrt(np.add.reduceat(theta[order] ** 2, pieces.starts[:-1]))
+    still = lengths + np.sqrt(2.0 * max(gap, 0.0) * bend) + blur < pieces.thresholds
+    zeros[order] = np.repeat(still, np.diff(pieces.starts))
+    return zeros

@@ -1,0 +1,1 @@
+"""Dual coordinate ascent: one row at a time."""

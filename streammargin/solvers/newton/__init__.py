@@ -1,0 +1,1 @@
+"""Second-order steps for the norm p = 2."""

@@ -1,0 +1,128 @@
+"""Diagonal descent on the dual of the hinge (diagonal descent paper, Algorithms 1 and 2, eq. (4.1)-(4.7))."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.compiled import diagonal as kernel
+from streammargin.compiled import row_norms as norms
+from streammargin.compiled.vectors import mix, square
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.papers.hinge_pass import HingePass
+from streammargin.solvers.papers.schedules import Schedule, parse_schedule
+from streammargin.solvers.papers.whole_pass import chunk_rows
+from streammargin.solvers.state import Array, Layout
+
+# no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
+SHORTEST = 1e-8
+# below this share of ||A^T beta|| a change of it is rounding, and tells nothing of the curvature
+NOISE = 1e-10
+
+
+class Method(HingePass):
+    """State: duals beta (K, n) in units of R^-2, with inertia also the ones before; A^T of both.
+
+    Step size. The paper asks for 1/gamma >= ||A A^T||, but its proofs (Lemmas 5.1 to 5.3, Propositions 5.1, 5.2)
+    use of it only the descent inequality of the step d = beta_new - z that is taken, and as the dual is quadratic
+    that one says 1/gamma >= ||A^T d||^2 / ||d||^2. This quotient is known after every pass for nothing. A larger
+    one raises 1/gamma to `safety` times the quotient; otherwise 1/gamma falls by the share `fall`, as the curvature
+    among the few rows that matter in the end is far below ||A A^T|| (measured: 3 to 5 times fewer passes). Every
+    such failure makes the fall slower by `hindsight`, so that by pass T there are no more than O(log T) of them;
+    after each, all goes on from finite duals, which is a start that the paper allows.
+
+    Penalty. The schedule is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of
+    C = 1/lambda_t. Default: lambda_t = R^2 / 2^t, the soonest of the paper's decays or equal to it on every data
+    set tried (and as safe: the box is not what keeps the iteration stable).
+
+    On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <=
+    sqrt(2 sum beta): the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
+    """
+
+    name = "diagonal"
+    summary = "diagonal descent: projected gradient on all duals, in a box that grows"
+    options = ("schedule",)
+    columns = kernel.FIGURES
+    inertial: ClassVar[bool] = False
+    alpha: ClassVar[float] = 3.0  # inertia t/(t + alpha)
+    restarts: ClassVar[bool] = True  # t starts again when the inertia leads uphill
+    safety: ClassVar[float] = 1.2
+    fall: ClassVar[float] = 0.1
+    hindsight: ClassVar[float] = 0.8
+
+    def check(self, problem: Problem) -> None:
+        super().check(problem)
+        if problem.options.get("schedule") is not None:
+            parse_schedule(problem.options["schedule"])
+
+    def layout(self, problem: Problem) -> Layout:
+        K, n = problem.count, problem.rows
+        return super().layout(problem) | {
+            "beta": Array((K, n)),
+            "before": Array((K, n if self.inertial else 0)),
+            "theta": Array((K, problem.features + 1)),
+            "curvature": Array((K,)),  # 1/gamma; 0 until a step was taken
+            "fall": Array((K,), fill=self.fall),
+            "steps": Array((K,), fill=1.0),  # t, since the last restart
+        }
+
+    def box(self, problem: Problem, state: State) -> float:
+        """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
+        t, R = state.numbers["pass"], self.largest_norm(state)
+        if problem.options.get("schedule") is None:
+            return Schedule(1.0, "2^t").inverse(t)
+        return R * (R * parse_schedule(problem.options["schedule"]).inverse(t))
+
+    def momentum(self, state: State) -> np.ndarray:
+        """The inertia (K,) of this pass."""
+        t = state.arrays["steps"]
+        return np.where(t > 1.0, t / (t + self.alpha), 0.0) if self.inertial else np.zeros(len(t))
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        a = state.arrays
+        self.saw(problem, state, active, block)
+        # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
+        known = np.where(a["curvature"] > 0.0, a["curvature"], self._safe(state))
+        kernel.diagonal_block(
+            block, numbered_from(first), problem.labels, chunk_rows(block), active, a["w"], self.momentum(state),
+            1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state), a["beta"], a["before"], a["pull"],
+            a["figures"], a["wrong"],
+        )  # fmt: skip
+
+    def _safe(self, state: State) -> float:
+        return max(1.0, float(state.arrays["row_norms"][norms.ROWS]))
+
+    def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
+        a = state.arrays
+        R = self.largest_norm(state)
+        upper = np.full(problem.count, math.inf)
+        for k in active:
+            figures, w, pull, theta = a["figures"][k], a["w"][k], a["pull"][k], a["theta"][k]
+            length = lp_norm(pull, 2.0, square(pull))
+            if figures[kernel.MASS] > 0.0:
+                upper[k] = R * (length / figures[kernel.MASS])
+            change = lp_norm(w, 2.0, mix(R, w, -1.0, pull))
+            if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
+                self._adapt(state, k, change**2 / figures[kernel.STEP])
+            uphill = self.restarts and figures[kernel.TURN] > 0.0
+            a["steps"][k] = 1.0 if uphill else a["steps"][k] + 1.0
+            momentum = float(self.momentum(state)[k])
+            mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
+            w[:], theta[:] = theta, pull
+        return upper
+
+    def _adapt(self, state: State, k: int, quotient: float) -> None:
+        """1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
+        a = state.arrays
+        if quotient > a["curvature"][k]:
+            if a["curvature"][k] > 0.0:
+                a["fall"][k] *= self.hindsight
+            a["curvature"][k] = self.safety * quotient
+        else:
+            slower = a["curvature"][k] * (1.0 - a["fall"][k])
+            a["curvature"][k] = max(slower, self.safety * quotient, SHORTEST * self._safe(state))

@@ -1,0 +1,1 @@
+"""What proves how good an answer is: exact sums, bounds, and the best of them."""

@@ -1,0 +1,109 @@
+"""The hard margin, C = inf: what counts is the smallest margin over the length of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.solvers.proof.figures import Figures, relative_margin_gap
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.proof.rounding import norm_rounding
+
+
+@dataclass(frozen=True)
+class HardMargin(Objective):
+    """max over w of min_i a_i.w / ||w||_p, proven by the margin gap.
+
+    The minimum of 1/2 ||w||_p^2 subject to a_i.w >= 1 is 1/2 over the square of that; the length of every point of the
+    hull of the rows, ||A^T alpha||_q / sum alpha, bounds it.
+    """
+
+    penalty: LpSquare
+    infeasible: ClassVar[bool] = True
+
+    @property
+    def shares(self) -> int:
+        """Problems that the objective is shared by."""
+        return 1
+
+    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
+        size = lp_norm(w, self.penalty.p)
+        slack = min(sums.slack, sums.surely)
+        slack -= norm_rounding(w.size) * abs(slack)  # that of the length
+        return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
+
+    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
+        length = self.penalty.gauge(theta) * (1.0 + norm_rounding(theta.size)) + sums.blur
+        return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
+
+    def dual(self, upper: float) -> float:
+        # two divisions: the square of the bound may be 0 or inf where this is neither
+        return 0.5 / upper / upper / self.shares if upper > 0.0 else math.inf
+
+    def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
+        return self.together or new.lower > old.lower or not math.isfinite(old.lower)
+
+    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+        lower = best.lower
+        return Figures(
+            w, 0.5 / lower / lower / self.shares if lower > 0.0 else math.inf, dual, None, lower, upper,
+            relative_margin_gap(lower, upper), best.mistakes,
+        )  # fmt: skip
+
+    def reached(self, figures: Figures, tol: float) -> bool:
+        return figures.margin_gap is not None and figures.margin_gap <= tol
+
+    def estimate(self, running: Running) -> float:
+        size, total = running.size, running.alpha
+        if not math.isfinite(total + size):
+            raise DataError(
+                "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
+                "perhaps not separable; multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
+            )
+        lower = running.slack / size if size > 0.0 else -math.inf
+        return 1.0 - lower * total / size if size > 0.0 else math.inf
+
+
+@dataclass(frozen=True)
+class JointMargin(HardMargin):
+    """One margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: K lines of weights are one vector.
+
+    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own; the primal and the dual of the whole are summed up from
+    the classes' shares.
+    """
+
+    classes: int
+    unit: ClassVar[float] = math.sqrt(2.0)
+
+    @property
+    def shares(self) -> int:
+        return self.classes
+
+    def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
+        return [(0, slice(None))] if active.size else []
+
+    def terms(self, rows: float) -> float:
+        return rows * (self.classes - 1)
+
+    @property
+    def spread(self) -> float:
+        return self.classes / 2.0  # the largest eigenvalue of sum_k (e_own - e_k) (e_own - e_k)^T / 2
+
+    def lengths(self, sizes: np.ndarray) -> np.ndarray:
+        return np.full(sizes.shape, lp_norm(sizes, 2.0))
+
+    def margins(self, smallest: np.ndarray) -> np.ndarray:
+        return np.full(smallest.shape, smallest.min())
+
+    def mistakes(self, seen: np.ndarray) -> np.ndarray:
+        return np.full(seen.shape, seen.sum())  # each class saw its own rows
+
+    def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        rest = np.where(own, -math.inf, scores).max(axis=1)
+        return math.sqrt(0.5) * (np.where(own, scores, -math.inf).max(axis=1) - rest)[None]

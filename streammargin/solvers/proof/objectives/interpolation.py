@@ -1,0 +1,61 @@
+"""The minimum-norm interpolator: targets to meet, and the shortest weights that meet them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from streammargin.errors import out_of_range
+from streammargin.solvers.proof.figures import Figures, relative_gap
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+
+
+@dataclass(frozen=True)
+class Interpolation(Objective):
+    """min 1/2 ||w||_p^2 subject to |x_i.w - y_i| <= epsilon, proven by the largest violation and the norm.
+
+    largest: the largest |y_i|, which violations are measured by.
+    """
+
+    largest: float
+
+    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
+        found = self.weighed(w, 0.0, 0.0, sums.mistakes)
+        if not math.isfinite(found.primal):
+            raise out_of_range()
+        return found._replace(lower=sums.slack)
+
+    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
+        return self.dual_of(theta, sums), math.inf
+
+    def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
+        return self._amiss(new, dual) <= self._amiss(old, dual)
+
+    def _amiss(self, weights: Candidate, dual: float) -> float:
+        """How far weights are from meeting the targets and from the best bound, each relative; inf for none yet."""
+        primal = weights.primal
+        if not math.isfinite(primal):
+            return math.inf
+        return max(-weights.lower, 0.0) / max(self.largest, 1e-300) + abs(primal - dual) / max(primal, dual, 1e-300)
+
+    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+        residual = max(0.0, -best.lower)
+        # only a point that meets all targets has a primal value, and a gap; that it does meet them was found by margins
+        # that rounding moves, by which the dual may lie above it
+        gap = relative_gap(best.primal, min(dual, best.primal), best.rounding) if residual == 0.0 else None
+        return Figures(
+            w, best.primal, dual, gap, margin_lower=None, margin_upper=None, margin_gap=None, mistakes=best.mistakes,
+            residual=residual,
+        )  # fmt: skip
+
+    def reached(self, figures: Figures, tol: float) -> bool:
+        """Violations within tol of the largest target, and a norm within tol of the bound below it."""
+        near = abs(figures.primal - figures.dual) <= tol * max(figures.primal, figures.dual) < math.inf
+        return near and figures.residual is not None and figures.residual <= tol * self.largest
+
+    def estimate(self, running: Running) -> float:
+        primal = 0.5 * running.size * running.size
+        apart = abs(primal - running.dual) / max(primal, abs(running.dual), 1e-300)
+        return max(apart, -running.slack / max(self.largest, 1e-300))

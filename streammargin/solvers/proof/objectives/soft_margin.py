@@ -1,0 +1,35 @@
+"""The soft margin: a finite C, so that every w has an objective and every feasible alpha a bound of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.solvers.proof.figures import Figures, relative_gap
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+
+
+class SoftMargin(Objective):
+    """1/2 ||w||_p^2 + sum_i cap_i phi(u_i), proven by the duality gap."""
+
+    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
+        return self.weighed(w, sums.losses, sums.rounding, sums.mistakes)
+
+    def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
+        return self.dual_of(theta, sums), math.inf
+
+    def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
+        return self.together or new.primal < old.primal
+
+    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+        return Figures(
+            w, best.primal, dual, relative_gap(best.primal, dual, best.rounding), margin_lower=None, margin_upper=None,
+            margin_gap=None, mistakes=best.mistakes,
+        )  # fmt: skip
+
+    def reached(self, figures: Figures, tol: float) -> bool:
+        return figures.gap is not None and figures.gap <= tol
+
+    def estimate(self, running: Running) -> float:
+        return running.gap / max(abs(running.dual + running.gap), abs(running.dual), 1e-300)

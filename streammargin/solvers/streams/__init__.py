@@ -1,0 +1,1 @@
+"""Steps along single rows, for batches that pass by once too."""

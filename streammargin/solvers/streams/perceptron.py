@@ -1,0 +1,40 @@
+"""The lp-norm perceptron (Grove, Littlestone and Schuurmans 2001; the baseline of the lp-norm perceptron paper)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import primal as kernel
+from streammargin.rows.blocks import Block
+from streammargin.rows.steps import Perceptron
+from streammargin.solvers.base import Problem, State
+from streammargin.solvers.papers.hard_primal import PLAIN, HardPrimal
+from streammargin.solvers.proof.figures import Figures
+
+
+class Method(HardPrimal):
+    """theta += a_i on a mistake, a_i.w <= 0. At most R_q^2 / ((p-1) g*^2) mistakes on rows of margin g*."""
+
+    name = "perceptron"
+    summary = "lp-norm perceptron"
+
+    def rule(self, problem: Problem, state: State) -> Perceptron:
+        return Perceptron(1.0)
+
+    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+        if state.numbers["pass"] == 1:
+            self.measure(problem, state, block, first)
+        super().run_block(problem, state, active, block, first)
+
+    def length(self, state: State) -> float:
+        # theta is a sum of rows; only of extreme ones its length, which is of no account, would make scores overflow
+        base = self.base(state)
+        return base if PLAIN[0] < base < PLAIN[1] else 1.0 / base
+
+    def estimate(self, problem: Problem, state: State, k: int) -> float:
+        # the margin may be any while there are no mistakes: that is all a perceptron wants
+        return super().estimate(problem, state, k) if state.arrays["figures"][k, kernel.MISTAKES] > 0.0 else 0.0
+
+    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+        """No mistakes: the rows are separated."""
+        return figures.margin_lower is not None and figures.margin_lower > 0.0

@@ -1,0 +1,304 @@
+"""Arrays in memory: NumPy, memory-mapped, SciPy CSR; used in place wherever their layout allows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError, UsageError
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.sources.base import Buffer, Source
+from streammargin.sources.names import frame_names, listed
+from streammargin.wording import one_line
+
+
+def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
+    """float32 or float64: the type of the values of blocks made of this stored type.
+
+    Raises DataError for a type that is not a real number.
+    """
+    if stored.kind not in "biuf":
+        raise DataError(f"{name} holds values of type {stored}; rows must be real numbers")
+    exact = (stored.kind == "f" and stored.itemsize <= 4) or (stored.kind in "biu" and stored.itemsize <= 2)
+    return np.dtype(np.float32 if exact else np.float64)
+
+
+def first_fall(indptr: np.ndarray) -> int:
+    """The first row whose end lies before its start, or -1. Neighbours are compared: their difference may wrap."""
+    falls = indptr[1:] < indptr[:-1]
+    return int(falls.argmax()) if falls.any() else -1
+
+
+def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name: str) -> None:
+    """DataError for a 64-bit column index out of range, which narrowing might wrap into it.
+
+    raw: the indices of rows start, start + 1, ... whose ends are in indptr, from 0.
+    """
+    if raw.dtype.itemsize <= 4 or not raw.size or (int(raw.min()) >= 0 and int(raw.max()) < width):
+        return
+    bad = int(np.flatnonzero((raw < 0) | (raw >= width))[0])
+    row = start + int(np.searchsorted(indptr, bad, side="right")) - 1
+    raise DataError(
+        f"{name}: row {row} has the column index {raw[bad]}, outside 0..{width - 1}; "
+        "write the data again, with the right shape"
+    )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """DataError for a masked array that hides values, which names the first such row."""
+    if np.ma.is_masked(values):
+        row = int(np.argwhere(np.ma.getmaskarray(values))[0][0]) if np.ndim(values) else 0
+        raise DataError(f"{name}: row {row} is masked; fill its values, or drop the row")
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """What the user gave as an array. Raises DataError for lists of unlike lengths, and for masked values."""
+    refuse_masked(values, name)
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is no array ({one_line(str(error))}); give one of numbers") from error
+
+
+def bare(X: Any, name: str = "X") -> Any:
+    """Rows as they are, of an AnnData object its X, other sparse matrices as CSR.
+
+    Raises DataError for masked values, for a broken matrix, and for what is no array.
+    """
+    if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData, whose rows are AnnData objects, and so on without end
+        X = X.X
+    if hasattr(X, "shape") and not hasattr(X, "tocsr") and not hasattr(X, "__array__"):
+        raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
+    refuse_masked(X, name)
+    return _as_csr(X, name) if hasattr(X, "tocsr") and X.format != "csr" and X.ndim == 2 else X
+
+
+def as_rows(X: Any, name: str = "X") -> Any:
+    """Rows as an array or a SciPy sparse matrix.
+
+    Raises DataError for what is neither, and for a frame with columns that are neither numbers nor booleans, by name.
+    """
+    X = bare(X, name)
+    if hasattr(X, "tocsr"):
+        return X
+    return _frame_values(X, name) if hasattr(X, "columns") and hasattr(X, "dtypes") else as_array(X, name)
+
+
+def _frame_values(frame: Any, name: str) -> np.ndarray:
+    """The values (n, d) of a frame of pandas or polars."""
+    columns, types = list(frame.columns), list(frame.dtypes)
+    other = [column for column, kind in zip(columns, types, strict=True) if _kind(kind) not in "biuf"]
+    if other:
+        raise DataError(
+            f"{name}: the columns {listed(repr(str(column)) for column in other)} hold neither numbers nor booleans; "
+            "drop them, or make numbers of them"
+        )
+    if all(isinstance(kind, np.dtype) for kind in types) and len({_kind(kind) == "b" for kind in types}) < 2:
+        return np.asarray(frame)
+    try:
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas, where NumPy would make objects
+    except TypeError:
+        return np.asarray(frame.to_numpy(), np.float64)
+
+
+def _kind(dtype: Any) -> str:
+    """NumPy's letter of a type of pandas; of polars f for any number, b for booleans, O for others."""
+    if hasattr(dtype, "kind"):
+        return str(dtype.kind)
+    return "b" if str(dtype) == "Boolean" else "f" if dtype.is_numeric() else "O"
+
+
+def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
+    """Sample weights given by the user as float64, shape (rows,); DataError for anything else."""
+    given = as_array(values, "sample_weight")
+    try:
+        if given.dtype.kind == "c":
+            raise TypeError("they are complex")
+        weights = np.asarray(given, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"the sample weights of {name} are not numbers ({error}); give one number for each row"
+        ) from error
+    if weights.shape != (rows,):
+        raise DataError(f"sample_weight has shape {weights.shape} but {name} has {rows} rows; give one for each row")
+    return np.ascontiguousarray(weights)
+
+
+def writable_view(array: np.ndarray) -> np.ndarray:
+    """The same memory, flagged writable: kernels never write rows, but read-only arrays would compile them anew."""
+    if array.flags.writeable or array.size == 0:
+        return array if array.flags.writeable else array.copy()
+    import ctypes
+
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory._owner = array  # type: ignore[attr-defined]  # keeps the rows alive
+    return np.frombuffer(memory, dtype=array.dtype).reshape(array.shape)  # type: ignore[call-overload]
+
+
+class ArraySource(Source):
+    """Rows X: array (n, d), any order, a frame, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
+
+    Raises DataError for shapes that disagree and for broken indptr; values and column indices are
+    checked when they are first used, as those of a file are. The arrays are never written.
+    """
+
+    def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
+        self.name = name
+        self._names = frame_names(X, name)
+        X = as_rows(X, name)
+        self.sparse = hasattr(X, "tocsr")
+        if getattr(X, "ndim", 2) != 2:
+            raise DataError(f"{name} has {X.ndim} dimension(s); rows must be a 2-dimensional array, one row each")
+        self.rows, self.features = (int(size) for size in X.shape)
+        if self.rows == 0 or self.features == 0:
+            raise DataError(f"{name} has {self.rows} rows and {self.features} columns; rows need both")
+        self.dtype = value_dtype(X.dtype, name)
+        self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
+        self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
+        self._y = None if y is None else as_array(y, "y")
+        if self._y is not None and self._y.shape != (self.rows,):
+            raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
+        self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
+
+    def _dense(self, X: np.ndarray) -> DenseBlock:
+        X = np.ascontiguousarray(X, dtype=self.dtype)
+        return DenseBlock(writable_view(np.asarray(X)), 0.0)
+
+    def _sparse(self, X: Any) -> CSRBlock:
+        if self.features >= 2**31:
+            raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
+        indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
+        fall = first_fall(indptr)
+        if fall >= 0:
+            raise DataError(f"{self.name}: indptr falls at row {fall}; build the matrix again")
+        if len(indptr) != self.rows + 1 or indptr[0] != 0 or indptr[-1] > min(len(X.indices), len(X.data)):
+            raise DataError(
+                f"{self.name}: indptr must have {self.rows + 1} entries, from 0 to at most "
+                f"{min(len(X.indices), len(X.data))} stored values; build the matrix again"
+            )
+        data = np.ascontiguousarray(X.data[: indptr[-1]], self.dtype)
+        raw = X.indices[: indptr[-1]]
+        check_wide(raw, indptr, 0, self.features, self.name)
+        indices = np.ascontiguousarray(raw, np.int32)
+        return CSRBlock(writable_view(data), writable_view(indices).view(np.uint32), indptr, self.features, 0.0)
+
+    def whole(self) -> Block | None:
+        return self._block
+
+    def _nnz_bytes(self) -> int:
+        return self.dtype.itemsize + 4
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        if isinstance(self._block, CSRBlock):
+            return bounds_by_nnz(self._block.indptr, self._nnz_bytes(), 8, max_bytes * 15 // 16)
+        rows = max(1, max_bytes // (self.features * self.dtype.itemsize))
+        return np.append(np.arange(0, self.rows, rows, dtype=np.int64), self.rows)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        rows = int(np.diff(bounds).max())
+        if isinstance(self._block, CSRBlock):
+            return int(np.diff(self._block.indptr[bounds]).max()) * self._nnz_bytes() + 8 * (rows + 1)
+        return rows * self.features * self.dtype.itemsize
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        rows = int(np.diff(bounds).max())
+        if isinstance(self._block, CSRBlock):
+            nnz = int(np.diff(self._block.indptr[bounds]).max())
+            return Buffer(np.empty(nnz, self.dtype), np.empty(nnz, np.uint32), np.empty(rows + 1, np.int64))
+        return Buffer(np.empty((rows, self.features), self.dtype))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        whole = self._block
+        if isinstance(whole, DenseBlock):
+            out = buffer.data[: stop - start]
+            np.copyto(out, whole.X[start:stop])
+            return DenseBlock(out, 0.0)
+        low, high = int(whole.indptr[start]), int(whole.indptr[stop])
+        assert buffer.indices is not None and buffer.indptr is not None
+        data, indices = buffer.data[: high - low], buffer.indices[: high - low]
+        indptr = buffer.indptr[: stop - start + 1]
+        np.copyto(data, whole.data[low:high])
+        np.copyto(indices, whole.indices[low:high])
+        np.subtract(whole.indptr[start : stop + 1], low, out=indptr)
+        return CSRBlock(data, indices, indptr, self.features, 0.0)
+
+    def has_labels(self) -> bool:
+        return self._y is not None
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        if self._y is None:
+            raise DataError(f"{self.name} comes without labels; give them as y")
+        for start in range(0, self.rows, chunk):
+            yield self._y[start : start + chunk]
+
+    def sample_weight(self) -> np.ndarray | None:
+        return self._weight
+
+    def names_bytes(self) -> int:
+        return 0 if self._names is None else self._names.nbytes  # the texts are the frame's own
+
+    def feature_names(self) -> np.ndarray | None:
+        return self._names
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr((self.rows, self.features, self.nnz, str(self.dtype))).encode())
+        block = self._block
+        rows = [block.X.reshape(-1)] if isinstance(block, DenseBlock) else [block.data, block.indices, block.indptr]
+        for values in (*rows, self._y, self._weight):
+            digest.update(sample(values))
+        return digest.hexdigest()[:16]
+
+
+def _as_csr(X: Any, name: str) -> Any:
+    """SciPy's conversion, which believes what a matrix says of itself; DataError where that is not so."""
+    try:
+        if hasattr(X, "indptr"):
+            if first_fall(X.indptr) >= 0:
+                raise ValueError("indptr falls")
+            X.check_format(full_check=True)
+        elif X.format == "coo":
+            for size, places in zip(X.shape, (X.row, X.col), strict=True):
+                if len(places) != len(X.data) or (places.size and not 0 <= places.min() <= places.max() < size):
+                    raise ValueError("there are row or column numbers out of range")
+        elif X.format == "lil" and (not len(X.rows) == len(X.data) == X.shape[0] or any(map(_unlike, X.rows, X.data))):
+            raise ValueError("there are rows with more or fewer values than columns")
+    except ValueError as error:
+        raise DataError(f"{name} is a broken {X.format} matrix ({error}); build it again") from error
+    return X.tocsr()
+
+
+def _unlike(one: list, other: list) -> bool:
+    return len(one) != len(other)
+
+
+def sample(values: np.ndarray | None) -> bytes:
+    """At most some 2048 entries of an array (n,), as bytes, for a fingerprint: of short trainings it takes a part."""
+    if values is None:
+        return b""
+    some = values[:: max(1, len(values) // 1024)]
+    return repr(some.tolist()).encode() if some.dtype.hasobject else some.tobytes()
+
+
+def bounds_by_nnz(indptr: np.ndarray, nnz_bytes: int, row_bytes: int, max_bytes: int) -> np.ndarray:
+    """Row bounds so that every block of nnz values and m rows takes at most max_bytes (one row at the least).
+
+    A block takes nnz * nnz_bytes + (m + 1) * row_bytes.
+    """
+    cost = indptr * nnz_bytes + row_bytes * np.arange(1, indptr.size + 1)
+    bounds = [0]
+    rows = indptr.size - 1
+    while bounds[-1] < rows:
+        limit = cost[bounds[-1]] + max_bytes - row_bytes
+        stop = int(np.searchsorted(cost, limit, side="right")) - 1
+        bounds.append(min(rows, max(stop, bounds[-1] + 1)))
+    return np.array(bounds, np.int64)
+
+
+def check_pair(data: Any) -> tuple[Any, Any]:
+    """(X, y) of a pair, or UsageError."""
+    if len(data) != 2:
+        raise UsageError(f"arrays are given as the pair (X, y), not as {len(data)} values")
+    return data[0], data[1]

@@ -1,0 +1,77 @@
+"""Which columns belong together: an integer for each, from an array, a dataset beside the rows, or a file."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.sources.arrays import as_array
+from streammargin.sources.base import Source
+
+NOUN = ("groups of columns", "groups")
+
+
+def column_groups(groups: Any, source: Source) -> np.ndarray:
+    """The group of each column of the source, (d,) int64, >= 0.
+
+    groups: an array (d,), or the name of a dataset in the source's file, FILE:NAME, FILE.npy, or a text file with an
+    integer a line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
+    """
+    values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
+    _check_shape(values.shape, source)
+    if values.dtype.kind not in "biuf":
+        raise UsageError(f"`groups` must be integers >= 0, and {values.flat[0]!r} is none")
+    wrong = ~(np.isfinite(values) & (values >= 0) & (values == np.trunc(values)) & (values < 1 << 62))
+    if wrong.any():
+        column = int(np.argmax(wrong))
+        raise UsageError(f"`groups` must be integers >= 0, and that of column {column} is {values[column]}")
+    return values.astype(np.int64)
+
+
+def _check_shape(shape: tuple[int, ...], source: Source) -> None:
+    if shape != (source.features,):
+        raise UsageError(
+            f"`groups` has the shape {shape}, but {source.name} has {source.features} columns; give an integer for each"
+        )
+
+
+def _read_text(name: str, source: Source) -> np.ndarray:
+    """The numbers of a text, and one more line at most than there are columns."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a text without numbers, which is said here
+            values = np.loadtxt(name, ndmin=1, max_rows=source.features + 1)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{name} is no text of groups ({error}); write an integer a line") from error
+    if len(values) > source.features:
+        raise UsageError(f"{name} has more lines than {source.name} has columns, {source.features}; write one for each")
+    return values
+
+
+def _read(groups: Any, source: Source) -> np.ndarray:
+    name = os.fspath(groups)
+    if os.path.isfile(name) and not name.endswith(".npy"):
+        return _read_text(name, source)
+    files = source.files()
+    if not files and not name.endswith(".npy"):
+        raise InputMissingError(f"there is no file {name} of groups; give `groups` as an array or the name of a file")
+    import h5py
+
+    from streammargin.sources.hdf5.labels import open_column
+
+    home = h5py.File(files[0], "r") if files else None
+    other = None
+    try:
+        column, other = open_column(name, home or {}, files[0] if files else source.name, NOUN)
+        _check_shape((column.length,), source)  # before anything as long as it says is read
+        return np.concatenate([*column.chunks(1 << 16), np.empty(0, np.int64)])
+    except StreamMarginError:
+        raise
+    finally:
+        for file in (other, home):
+            if file is not None:
+                file.close()

@@ -1,0 +1,1 @@
+"""HDF5 files: dense and sparse rows, anndata, 10x, compressed chunks."""

@@ -1,0 +1,187 @@
+"""What the dense and the sparse HDF5 source share: file, labels, weights, fingerprint."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError, StreamMarginError
+from streammargin.sources.arrays import as_array, as_weights, sample
+from streammargin.sources.base import Source
+from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, open_column
+from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
+from streammargin.sources.hdf5.nodes import decoding, look_up
+from streammargin.sources.hdf5.storage import has_link
+
+_NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
+
+
+class HDF5Source(Source):
+    """An HDF5 file with labels; subclasses know how the rows are stored, under the name x."""
+
+    x: str
+
+    def __init__(self, file: h5py.File, path: str, y: Any, sample_weight: Any) -> None:
+        self.file, self.path, self.name = file, path, path
+        self._y: Any = y if _is_name(y) else as_array(y, "y")
+        self._weight = sample_weight
+        self._others: list[Any] = []
+        self._files = [path]  # that hold the rows
+        self._seen: dict[str, tuple[int, ...] | None] = {}
+
+    def _check_shape(self) -> None:
+        if self.rows == 0 or self.features == 0:
+            raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; rows need both")
+
+    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Any:
+        with decoding(self.path):
+            column, other = open_column(name, self.file, self.path, what)
+        if other is not None:
+            self._others.append(other)
+        if column.length != self.rows:
+            raise DataError(
+                f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
+            )
+        return column
+
+    def check_labels(self) -> None:
+        """Raise DataError now rather than in the middle of things when labels are missing or of another length."""
+        if _is_name(self._y):
+            self._column(self._y or "y")
+        elif np.shape(self._y) != (self.rows,):
+            raise DataError(f"y has shape {np.shape(self._y)} but {self.path} has {self.rows} rows; they must agree")
+
+    def has_labels(self) -> bool:
+        with decoding(self.path):
+            return self._y is not None or has_link(self.file, "y")
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        if _is_name(self._y):
+            yield from self._column(self._y or "y").chunks(chunk)
+            return
+        self.check_labels()
+        for start in range(0, self.rows, chunk):
+            yield np.asarray(self._y[start : start + chunk])
+
+    def label_place(self, row: int) -> tuple[str, int]:
+        files = self._column(self._y or "y").files if _is_name(self._y) else []
+        return files[0] if files else self.path, row
+
+    def column_bytes(self) -> int:
+        named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
+        return max((self._column(name, what).held_bytes for name, what in named), default=0)
+
+    def weight_bytes(self) -> int:
+        return 8 * self.rows if any(what is WEIGHTS for _, _, what in self._columns()) else 0
+
+    def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
+        """(what was given, the name it has else, what it is) of labels and weights, where there are any."""
+        yield self._y, "y", LABELS
+        if self._weight is not None or has_link(self.file, "sample_weight"):  # most files have none
+            yield self._weight, "sample_weight", WEIGHTS
+
+    def sample_weight(self) -> np.ndarray | None:
+        given = self._weight
+        if given is None:
+            if look_up(self.file, "sample_weight", self.path) is None:
+                return None
+            given = "sample_weight"
+        if isinstance(given, str):
+            column = self._column(given, WEIGHTS)
+            weights = np.empty(self.rows)
+            start = 0
+            for part in column.chunks(1 << 16):
+                weights[start : start + len(part)] = as_weights(part, len(part), column.name)
+                start += len(part)
+            return weights
+        return as_weights(given, self.rows, self.path)
+
+    def names_bytes(self) -> int:
+        return names_bytes(names_column(self.file, self.x, self.path))
+
+    def feature_names(self) -> np.ndarray | None:
+        column = names_column(self.file, self.x, self.path)
+        return None if column is None else read_names(column, self.features)
+
+    def files(self) -> list[str]:
+        found = list(self._files)
+        with contextlib.suppress(StreamMarginError):  # as below
+            column = names_column(self.file, self.x, self.path)
+            found.extend([] if column is None else column.files)
+        for given, default, what in self._columns():
+            if _is_name(given):
+                # what is missing is said when it is needed
+                with contextlib.suppress(StreamMarginError), decoding(self.path):
+                    column, other = open_column(given or default, self.file, self.path, what)
+                    found.extend(column.files)
+                    if other is not None:
+                        other.close()
+        return found
+
+    def remember(self) -> None:
+        """Note how the files are now, for `check_unchanged`."""
+        self._seen = {path: _status(path) for path in self.files()}
+
+    def check_unchanged(self) -> None:
+        for path, before in self._seen.items():
+            if _status(path) != before:
+                raise DataError(f"{path} was changed during the run; start again, and do not write to it meanwhile")
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr((self.rows, self.features, self.nnz)).encode())
+        for path in self.files():
+            _add_file(digest, path)
+        for given in (self._y, self._weight):
+            if given is not None and not isinstance(given, str):
+                digest.update(sample(np.asarray(given)))
+        return digest.hexdigest()[:16]
+
+    def close(self) -> None:
+        for other in self._others:
+            other.close()
+        self._others.clear()
+        self.file.close()
+
+
+def _is_name(given: Any) -> bool:
+    """Whether a column lies in a file, under this name or the usual one."""
+    return given is None or isinstance(given, str)
+
+
+def _status(path: str) -> tuple[int, ...] | None:
+    """Size, time and inode of a file; None where it is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
+
+
+def _add_file(digest: Any, path: str) -> None:
+    """Size, time and samples of a file."""
+    status = os.stat(path)
+    digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
+    with open(path, "rb") as file:
+        for k in range(16):
+            file.seek(status.st_size * k // 16)
+            digest.update(file.read(4096))
+
+
+def storage_layout(dataset: h5py.Dataset, direct: bool) -> dict[str, Any]:
+    """How a dataset is stored, as plain values."""
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    packed = [f[3].decode(errors="replace") or str(f[0]) for f in filters if f[0] not in _NO_COMPRESSION]
+    return {
+        "dtype": str(dataset.dtype),
+        "storage": "contiguous" if dataset.chunks is None else "chunked",
+        "chunks": None if dataset.chunks is None else list(dataset.chunks),
+        "compression": {"deflate": "gzip"}.get(packed[0], packed[0]) if packed else None,
+        "read": "direct" if direct else "copied",
+    }

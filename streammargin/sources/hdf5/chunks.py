@@ -1,0 +1,208 @@
+"""Chunks of a dataset, packed or not: where they lie is asked of HDF5 once, and they are read by preadv.
+
+HDF5 itself holds kilobytes of every chunk that a read meets, and believes any length that a chunk unpacks to.
+"""
+
+from __future__ import annotations
+
+import bz2
+import functools
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.sources.hdf5.filters import Unpacker
+
+Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the file
+_BZIP2 = 307  # whose plugin does not come back from some damaged chunks
+_KNOWN: list[list[int]] = [[], *(
+    [*before, code] for code in (h5py.h5z.FILTER_DEFLATE, _BZIP2) for before in ([], [h5py.h5z.FILTER_SHUFFLE])
+)]  # fmt: skip
+_PLACE_BYTES = 16  # held of each chunk: where it lies and how long it is
+_INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # what HDF5 makes of the index of chunks: of each, and at most
+_ADDED = 1 << 16  # what filters may add to a small chunk
+
+
+class Chunks:
+    """The chunks of a 1- or 2-dimensional dataset; what was never written is its fill value.
+
+    stored: the type of its values, or bytes of the same length. alike: the file has them so; else HDF5 converts what
+    was unpacked. keep: hold the chunk that was unpacked last, for those who read less than one at a time. Reading
+    raises OSError for chunks that are damaged, DataError for those that lie where none can be.
+    """
+
+    def __init__(
+        self, dataset: h5py.Dataset, stored: np.dtype, name: str, alike: bool = True, keep: bool = False
+    ) -> None:
+        self.dataset, self.stored, self.name = dataset, stored, name
+        self.shape = (*dataset.shape, 1)[:2]
+        self.chunk = (*dataset.chunks, 1)[:2]
+        self.across = -(-self.shape[1] // self.chunk[1])
+        self.count = -(-self.shape[0] // self.chunk[0]) * self.across
+        values = self.chunk[0] * self.chunk[1]
+        item = stored.itemsize if alike else dataset.id.get_type().get_size()
+        self.chunk_bytes = values * item  # as the file has them, before they are packed
+        self._largest = max(self.chunk_bytes, values * stored.itemsize)
+        plist = dataset.id.get_create_plist()
+        self.filters = [int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters())]
+        # chunks that hold whole rows as they are need no copy
+        self.straight = alike and not self.filters and self.chunk[1] == self.shape[1]
+        self._keep = keep
+        self._kept: tuple[int, np.ndarray] | None = None
+        self._places: np.ndarray | None = None
+        self._left_out: dict[int, int] = {}  # filters that a chunk was not packed by
+        self._unpack = None if alike and self.filters in _KNOWN else Unpacker(dataset, stored)
+
+    @property
+    def faithful(self) -> bool:
+        """Whether the filters can be undone here."""
+        return self._unpack is None or self._unpack.faithful
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of what is held: the places of all chunks, those that pass through memory, and the one that is kept."""
+        copies = 0 if self.straight else 3 + self._keep  # packed, unpacked and in order
+        index = min(self.count * _INDEX_BYTES, _MOST_INDEX)
+        return self.count * _PLACE_BYTES + index + copies * self._largest
+
+    def places(self) -> np.ndarray:
+        """(offset in the file, bytes) of each chunk, row by row; -1 where it was never written.
+
+        Raises DataError for one that lies where none can be: HDF5 would give its values to other rows.
+        """
+        if self._places is None:
+            self._places = np.full((self.count, 2), -1, np.int64)
+            self._before = 0 if _user_block_counts() else self.dataset.file.userblock_size
+            self.dataset.id.chunk_iter(self._note)
+            offsets = np.sort(self._places[:, 0])
+            if np.any((offsets[1:] == offsets[:-1]) & (offsets[1:] >= 0)):  # two of them in one place
+                raise _misplaced(self.name)
+        return self._places
+
+    def _note(self, info: Any) -> None:
+        row, column = (*info.chunk_offset, 0)[:2]
+        (rows, columns), (high, wide) = self.chunk, self.shape
+        if row % rows or column % columns or row >= high or column >= wide:
+            raise _misplaced(self.name)
+        # no packing doubles a chunk; what is larger would be room for nothing
+        if info.size > 2 * self.chunk_bytes + _ADDED if self.filters else info.size != self.chunk_bytes:
+            raise _misplaced(self.name)
+        number = row // rows * self.across + column // columns
+        assert self._places is not None
+        if self._places[number, 0] >= 0:  # two for one place
+            raise _misplaced(self.name)
+        self._places[number] = info.byte_offset + self._before, info.size
+        if info.filter_mask:
+            self._left_out[number] = info.filter_mask
+
+    def pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """(file offset, bytes) of these rows of straight chunks, neighbours in the file joined; offset -1: no chunk."""
+        pieces: list[tuple[int, int]] = []
+        places = self.places()
+        rows, item = self.chunk[0], self.shape[1] * self.stored.itemsize
+        for number in range(start // rows, -(-stop // rows)):
+            low, high = max(start, number * rows), min(stop, (number + 1) * rows)
+            place = int(places[number, 0])
+            offset = place + (low - number * rows) * item if place >= 0 else -1
+            size = (high - low) * item
+            if pieces and offset >= 0 and pieces[-1][0] >= 0 and sum(pieces[-1]) == offset:
+                pieces[-1] = (pieces[-1][0], pieces[-1][1] + size)
+            else:
+                pieces.append((offset, size))
+        return pieces
+
+    def fill(self, start: int, stop: int, target: np.ndarray, pread: Pread) -> None:
+        """target (stop - start,) or (stop - start, d), of the stored type, from these entries."""
+        out = target.reshape(stop - start, self.shape[1])
+        if self.straight:
+            self._fill_straight(start, stop, out, pread)
+            return
+        rows, columns = self.chunk
+        for line in range(start // rows, -(-stop // rows)):
+            low, high = max(start, line * rows), min(stop, (line + 1) * rows)
+            for place in range(self.across):
+                values = self._values(line * self.across + place, pread)
+                part = out[low - start : high - start, place * columns : (place + 1) * columns]
+                part[...] = values[low - line * rows : high - line * rows, : part.shape[1]]
+
+    def _fill_straight(self, start: int, stop: int, out: np.ndarray, pread: Pread) -> None:
+        view = out.reshape(-1).view(np.uint8)
+        done = 0
+        for offset, size in self.pieces(start, stop):
+            part = view[done : done + size]
+            if offset >= 0:
+                pread(memoryview(part), offset)  # type: ignore[arg-type]
+            else:
+                part.view(self.stored)[...] = self._fill_value()
+            done += size
+
+    def _fill_value(self) -> Any:
+        if self.stored.kind == "V":
+            raise DataError(f"{self.name} was not written to its end; write the file again")
+        return self.dataset.fillvalue
+
+    def _values(self, number: int, pread: Pread) -> np.ndarray:
+        if self._kept is not None and self._kept[0] == number:
+            return self._kept[1]
+        self._kept = None
+        offset, size = self.places()[number].tolist()
+        if offset < 0:
+            return np.full(self.chunk, self._fill_value(), self.stored)
+        raw = bytearray(size)
+        pread(memoryview(raw), offset)
+        values = self._unpacked(raw, self._left_out.get(number, 0))
+        if self._keep:
+            self._kept = number, values
+        return values
+
+    def _unpacked(self, raw: Any, left_out: int) -> np.ndarray:
+        if self._unpack is not None:
+            return self._unpack(raw, left_out).reshape(self.chunk)
+        for position in reversed(range(len(self.filters))):
+            if left_out >> position & 1:
+                continue
+            if self.filters[position] != h5py.h5z.FILTER_SHUFFLE:
+                raw = _unpacked(raw, self.chunk_bytes, self.filters[position] == _BZIP2)
+            elif len(raw) == self.chunk_bytes:
+                raw = np.frombuffer(raw, np.uint8).reshape(self.stored.itemsize, -1).T.tobytes()
+        if len(raw) != self.chunk_bytes:
+            raise _damaged(f"{len(raw)} bytes")
+        return np.frombuffer(raw, self.stored).reshape(self.chunk)
+
+    def close(self) -> None:
+        if self._unpack is not None:
+            self._unpack.close()
+
+
+@functools.cache
+def _user_block_counts() -> bool:
+    """Whether this HDF5 counts the offsets of chunks from the start of the file, as it says, or from its user block."""
+    block = 1 << 16
+    with h5py.File("user block", "w", driver="core", backing_store=False, userblock_size=block) as file:
+        dataset = file.create_dataset("X", data=np.zeros(1), chunks=(1,))
+        return bool(dataset.id.get_chunk_info(0).byte_offset >= block)
+
+
+def _misplaced(name: str) -> DataError:
+    where, _, part = name.rpartition(": ")
+    return DataError(f"{where}: a chunk of {part} lies where none can be; copy or convert the file again")
+
+
+def _unpacked(raw: bytearray, whole: int, bzip2: bool) -> bytes:
+    unpacker = bz2.BZ2Decompressor() if bzip2 else zlib.decompressobj()
+    try:
+        found = unpacker.decompress(raw, whole + 1)
+    except (zlib.error, OSError) as error:
+        raise _damaged(f"nothing ({error})") from error
+    if not unpacker.eof:
+        raise _damaged("another length")
+    return found
+
+
+def _damaged(what: str) -> OSError:
+    """The error of a chunk that unpacks to this; without the number that one of the disk has."""
+    return OSError(f"a compressed chunk unpacks to {what}")

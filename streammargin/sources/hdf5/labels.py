@@ -1,0 +1,250 @@
+"""Labels and weights beside the rows: datasets of an HDF5 file, columns of anndata's obs, or .npy files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.files import check_input, short_reason
+from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
+from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
+from streammargin.sources.hdf5.storage import opened
+from streammargin.sources.hdf5.table import Field, Read
+from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.npy import NpyArray
+
+OBS = "obs"  # anndata's table of what is known of each row
+MOST = 20  # names in a message
+CATEGORIES = 16 << 20  # bytes at most of the names of classes, of which there may be 32,767 that rows have
+LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
+
+
+class Column:
+    """A column of n values, read in pieces: a dataset or array, or anndata's groups of a categorical column
+    (codes, categories) and of a nullable one (values, mask).
+
+    files: those that its values lie in.
+    """
+
+    def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None) -> None:
+        self.name = name
+        self.files = list(files)
+        self.categories = None if categories is None else _all(categories, name)
+        self.mask: h5py.Dataset | None = None
+        parts = set(node) if isinstance(node, h5py.Group) else set()
+        if {"codes", "categories"} <= parts:
+            self.categories = _all(self._part(node, "categories"), name)
+            node = self._part(node, "codes")
+        elif {"values", "mask"} <= parts:
+            self.mask = self._part(node, "mask")
+            node = self._part(node, "values")
+        elif isinstance(node, h5py.Dataset):
+            link = attribute(node, "categories")  # anndata before 0.7
+            if isinstance(link, h5py.Reference):
+                place = h5py.h5r.get_name(link, node.file.id) or b""
+                self.categories = _all(look_up(node.file, place.decode(), name, self.files), name)
+        if isinstance(node, h5py.Group):
+            raise DataError(
+                f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`; it has "
+                f"{children(node)}"
+            )
+        if node is None or node.shape is None or node.ndim != 1:
+            shape = None if node is None else node.shape
+            raise DataError(f"{name} has the shape {shape}; store it as one column, of shape (rows,)")
+        if isinstance(node, h5py.Dataset):
+            fields = stored_dtype(node, name).names
+            if fields is not None:
+                table = node.name.lstrip("/")
+                raise DataError(f"{name} is a table of {', '.join(fields)}; name one column with `y={table}/NAME`")
+            check_stored(node, name)
+        self.data = node
+        self.length = int(node.shape[0])
+        if isinstance(node, Field) and node.dtype.hasobject:
+            raise DataError(f"{name} is a text of variable length in a table; write it as a dataset of its own")
+        if self.categories is not None and self.data.dtype.kind not in "iu":
+            raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
+        if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):
+            raise DataError(f"{name}: its mask fits no column of {self.length} values; write the column again")
+
+    def _part(self, group: h5py.Group, part: str) -> Any:
+        return look_up(group, part, self.name, self.files)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that reading it holds."""
+        total = 0
+        for node in (self.data, self.mask):
+            if isinstance(node, h5py.Dataset):
+                with contextlib.closing(_reader(node, self.name)) as reader:
+                    total += reader.held_bytes
+        return total
+
+    def text_bytes(self) -> int:
+        """Bytes of its texts, counted before they are read; of categories, which are held, once each."""
+        if self.categories is not None:
+            return sum(len(str(category).encode()) for category in self.categories.tolist())
+        if isinstance(self.data, h5py.Dataset):
+            with contextlib.closing(_reader(self.data, self.name)) as reader:
+                if isinstance(reader, TextReader):
+                    return reader.text_bytes()
+        return self.length * self.data.dtype.itemsize
+
+    def chunks(self, size: int) -> Iterator[np.ndarray]:
+        """The values in order, at most `size` at a time; text as str."""
+        with contextlib.ExitStack() as stack:
+            read = _reading(self.data, self.name, stack)
+            masked = None if self.mask is None else _reading(self.mask, self.name, stack)
+            yield from self._chunks(size, read, masked)
+
+    def _chunks(self, size: int, read: Read, masked: Read | None) -> Iterator[np.ndarray]:
+        for start in range(0, self.length, size):
+            stop = min(self.length, start + size)
+            try:
+                part = read(start, stop)
+                missing = None if masked is None else masked(start, stop)
+            except (OSError, RuntimeError, ValueError, TypeError) as error:
+                if isinstance(error, StreamMarginError):
+                    raise
+                reason = short_reason(error)
+                raise DataError(f"{self.name} cannot be read ({reason}); the file may be damaged") from error
+            if self.categories is not None:
+                missing = (part < 0) | (part >= len(self.categories))
+            if missing is not None and np.any(missing):
+                row = start + int(np.flatnonzero(missing)[0])
+                raise DataError(f"{self.name}: row {row} has no value; drop the row or give it one")
+            if self.categories is not None:
+                part = self.categories[part]
+            part = np.asarray(part)
+            if part.dtype.metadata:  # the names of an enumeration, over which NumPy stumbles
+                part = part.view(np.dtype(part.dtype.str))
+            yield part
+
+
+def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:
+    path = node.file.filename
+    info = h5py.check_string_dtype(node.dtype)
+    if info is not None and info.length is None:
+        with decoding(path):
+            return TextReader(node, path, name)
+    if node.dtype.hasobject:
+        raise DataError(f"{name} has lists or references for values; labels and weights are one number or text a row")
+    return RowReader(node, node.dtype, path, keep=True)
+
+
+def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
+    """How entries start..stop of a column are read; text as str. The stack closes what is opened for it."""
+    if isinstance(node, Field):
+        return node.reading(name, stack)
+    if not isinstance(node, h5py.Dataset):
+        return lambda start, stop: node[start:stop]
+    reader = _reader(node, name)
+    stack.callback(reader.close)
+    if isinstance(reader, TextReader):
+        return reader.read
+
+    def read(start: int, stop: int) -> np.ndarray:
+        values = np.empty(stop - start, reader.dtype)
+        reader.read(start, stop, values)
+        # NumPy's bytes are stored as ASCII, whatever they hold
+        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+    return read
+
+
+def _all(node: Any, name: str) -> np.ndarray:
+    """All values of a short column. DataError for one that says that it is long."""
+    column = Column(node, name, ())
+    if column.length * column.data.dtype.itemsize > CATEGORIES:
+        raise DataError(f"{name} has {column.length} categories, too many for labels; leave out those that no row has")
+    parts = list(column.chunks(1 << 16))
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:
+    """The column called NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
+
+    files: those that are read on the way there.
+    """
+    for full in (name, f"{OBS}/{name}"):
+        read = list(files)
+        node = look_up(home, full, path, read)
+        if node is not None:
+            return Column(node, f"{path}: {full}", read)
+        table, _, field = full.rpartition("/")
+        node = look_up(home, table, path, read) if table else None
+        if isinstance(node, h5py.Dataset) and field in (node.dtype.names or ()):
+            categories = look_up(home, f"uns/{field}_categories", path, read)
+            return Column(Field(node, field), f"{path}: {full}", read, categories)
+    return None
+
+
+def _choice(home: h5py.Group, noun: str, path: str) -> str:
+    """What there is to name, for messages: all names, and those of what could be such a column."""
+    with decoding(path):
+        labels = LABELS[1] if noun == WEIGHTS[0] else None  # hardly what weighs a row
+        names = [name for name in home if name != labels and _is_column(home, name, path)]
+        obs = look_up(home, OBS, path)
+        if isinstance(obs, h5py.Group):
+            index = attribute(obs, "_index")
+            names += [f"{OBS}/{name}" for name in obs if name != index and _is_column(obs, name, path)]
+        elif isinstance(obs, h5py.Dataset):
+            names += [f"{OBS}/{field}" for field in obs.dtype.names or ()]
+    more = ", ..." if len(names) > MOST else ""
+    return f"it has {children(home)}" + (f"; {noun} could be {', '.join(sorted(names)[:MOST])}{more}" if names else "")
+
+
+def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
+    """Whether it looks like a value for each row; nothing is read of it."""
+    node = None
+    if isinstance(name, str):  # bytes: not UTF-8
+        with contextlib.suppress(StreamMarginError):  # a link that leads nowhere
+            node = look_up(home, name, path)
+    if isinstance(node, h5py.Group):
+        return {"codes", "categories"} <= set(node) or {"values", "mask"} <= set(node)
+    return isinstance(node, h5py.Dataset) and node.shape is not None and node.ndim == 1 and node.dtype.names is None
+
+
+def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
+    """The column called NAME in the file of the rows, or FILE:NAME, or FILE.npy; and what to close after it.
+
+    what: LABELS or WEIGHTS, for messages. Raises InputMissingError for a missing file, DataError for a missing dataset.
+    """
+    column = _within(home, name, path)
+    if column is not None:
+        return column, None
+    noun, option = what
+    if name.endswith(".npy"):
+        check_input(name)
+        return Column(NpyArray(name, noun), name, [name]), None
+    file_name, colon, inner = name.rpartition(":")
+    if colon:
+        check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
+        try:
+            other = opened(file_name)
+        except PermissionError as error:
+            raise InputMissingError(f"{file_name} cannot be read ({os.strerror(errno.EACCES)})") from error
+        except (OSError, RuntimeError, KeyError) as error:
+            raise DataError(
+                f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
+            ) from error
+        try:
+            column = _within(other, inner, file_name, [file_name]) if inner else None
+            if column is None:
+                raise DataError(
+                    f"{file_name} has no dataset {inner}; {_choice(other, noun, file_name)}; name one as FILE:NAME"
+                )
+            return column, other
+        except BaseException:
+            other.close()
+            raise
+    raise DataError(
+        f"{path} has no dataset {name} of {noun}; {_choice(home, noun, path)}; "
+        f"name one with `{option}=NAME` or `{option}=FILE:NAME`"
+    )

@@ -1,0 +1,137 @@
+"""Where the bytes of HDF5 objects lie: other files are looked at before HDF5 opens them.
+
+HDF5 waits for a pipe for ever, reads a virtual dataset that is its own source until the stack is full, and puts fill
+values where a source is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError, InputMissingError
+from streammargin.files import check_input
+from streammargin.sources.hdf5.heap import check_virtual
+
+_METADATA = 1 << 20  # bytes of the index of chunks that HDF5 holds; in memory they are seven times as many
+_DEPTH = 16  # links that lead to links
+
+
+def opened(path: str) -> h5py.File:
+    """An HDF5 file for reading, of which HDF5 itself holds little: of no chunk its values, of few where they lie.
+
+    Raises OSError, RuntimeError, KeyError or ValueError for what is none.
+    """
+    file = h5py.File(path, "r", rdcc_nbytes=0)
+    config = file.id.get_mdc_config()
+    config.min_size = config.max_size = config.initial_size = _METADATA
+    config.set_initial_size = True
+    config.incr_mode = config.flash_incr_mode = config.decr_mode = 0
+    file.id.set_mdc_config(config)
+    return file
+
+
+def has_link(group: h5py.Group, name: str) -> bool:
+    """Whether a group has something of this name, wherever it leads to."""
+    return group.id.links.exists(name.encode())
+
+
+def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str]:
+    """The other files on the way to an object; none of them is opened but regular files.
+
+    The way ends where the object is missing, or where links lead in a circle. Raises InputMissingError for a pipe,
+    ValueError where HDF5 might not come back from an object.
+    """
+    found: list[str] = []
+    node = home.file["/"] if name.startswith("/") else home
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    for k, part in enumerate(parts):
+        if depth > _DEPTH or not isinstance(node, h5py.Group) or not has_link(node, part):
+            break
+        info = node.id.links.get_info(part.encode())
+        kind = info.type
+        if kind == h5py.h5l.TYPE_HARD:
+            check_virtual(node.file, info.u)
+            node = node[part]
+            continue
+        value = node.id.links.get_val(part.encode())
+        target = "/".join([os.fsdecode(value[1] if isinstance(value, tuple) else value), *parts[k + 1 :]])
+        if kind == h5py.h5l.TYPE_SOFT:
+            return followed(node, target, path, depth + 1)
+        where = beside(os.fsdecode(value[0]), node.file.filename)
+        if where is not None:
+            _check_regular(where, f"{path}: {name} is a link to another file")
+            with h5py.File(where, "r") as other:
+                found = [where, *followed(other, target, where, depth + 1)]
+        break
+    return found
+
+
+def storage_files(dataset: h5py.Dataset) -> list[str]:
+    """The files that hold the values of a dataset, beside its own.
+
+    Raises DataError where a source of a virtual dataset or a file of raw values is missing, virtual itself or too
+    small, and InputMissingError where it is a pipe.
+    """
+    name = f"{dataset.file.filename}: {dataset.name.lstrip('/')}"
+    plist = dataset.id.get_create_plist()
+    found: list[str] = []
+    for k in range(plist.get_external_count()):
+        raw, offset, size = plist.get_external(k)
+        where = os.fsdecode(raw)
+        _check_regular(where, f"{name} has its values in another file")
+        if size == h5py.h5f.UNLIMITED:
+            size = dataset.id.get_storage_size()
+        if offset + size > os.path.getsize(where):
+            raise DataError(f"{where} is too short for the raw values of {name}; fetch it again")
+        found.append(where)
+    if dataset.is_virtual:
+        found.extend(_sources(dataset, name))
+    return found
+
+
+def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
+    """The files of the sources of a virtual dataset, which must fill it."""
+    filled = 0
+    for part in dataset.virtual_sources():
+        own = dataset.file.filename
+        where = own if part.file_name == "." else beside(part.file_name, own)
+        if where is None:
+            raise DataError(f"{name} is virtual, and its source {part.file_name} is missing; put it where it was")
+        _check_regular(where, f"{name} is virtual")
+        with h5py.File(where, "r") as file:
+            followed(file, part.dset_name, where)
+            source = file.get(part.dset_name)
+            if not isinstance(source, h5py.Dataset):
+                raise DataError(f"{name} is virtual, and its source {where} has no dataset {part.dset_name}")
+            if source.is_virtual or source.id.get_create_plist().get_external_count():
+                raise DataError(f"{name} is virtual, and its source in {where} as well; copy the rows into one dataset")
+            chosen = part.src_space
+            every = chosen.get_select_type() == h5py.h5s.SEL_ALL
+            fits = source.dtype == dataset.dtype and (every or source.ndim == chosen.get_simple_extent_ndims())
+            if fits and not every:
+                fits = bool(np.all(np.array(chosen.get_select_bounds()[1]) < source.shape))
+            size = int(part.vspace.get_select_npoints())
+            if not fits or size != (source.size if every else int(chosen.get_select_npoints())):
+                raise DataError(f"{name} is virtual, and its source in {where} has another type or shape; mend it")
+            filled += size
+        yield where
+    if filled != dataset.size:
+        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; mend it")
+
+
+def beside(name: str, home: str) -> str | None:
+    """Where HDF5 finds a file that another one names: as it is, or in the other's directory. None: nowhere."""
+    folder = os.path.dirname(home)
+    places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))
+    return next((place for place in places if os.path.lexists(place)), None)
+
+
+def _check_regular(where: str, whose: str) -> None:
+    try:
+        check_input(where)
+    except InputMissingError as error:
+        raise InputMissingError(f"{whose}: {error}") from error

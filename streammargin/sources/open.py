@@ -1,0 +1,181 @@
+"""From whatever the user names to a Source, or to the knowledge that it is a stream of batches."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Protocol
+
+from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
+from streammargin.files import check_input
+from streammargin.sources.base import Source
+from streammargin.sources.kinds import LONGEST, kind_of
+
+# the formats of files, tried in this order; imported when a file is opened
+FORMATS = ["streammargin.sources.hdf5.file"]
+
+
+class Format(Protocol):
+    """What the module of a file format has."""
+
+    def sniff(self, path: str, start: bytes) -> bool:
+        """Whether a file, of which `start` are the first bytes, has this format."""
+
+    def open_file(self, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+        """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
+
+
+def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight: Any = None) -> Source:
+    """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
+
+    x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays y (n,) and
+    sample_weight (n,). Raises InputMissingError, DataError or UsageError.
+    """
+    if isinstance(data, Source):
+        given = [name for name, value in (("x", x), ("y", y), ("sample_weight", sample_weight)) if value is not None]
+        if given:
+            raise UsageError(f"a Source has its own `{given[0]}`; name it in open_source instead")
+        return data
+    if is_path(data):
+        return _open_file(os.fspath(data), x, y, sample_weight)
+    if is_shards(data):
+        return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
+    if is_stream(data):
+        raise UsageError(
+            "a stream of batches passes by once, and only train learns from it; here give a path, (X, y) or a Source"
+        )
+    from streammargin.sources.arrays import ArraySource, check_pair
+
+    if isinstance(data, tuple):
+        X, labels = check_pair(data)
+        return ArraySource(X, labels if y is None else y, sample_weight)
+    if hasattr(data, "shape"):
+        return ArraySource(data, y, sample_weight)
+    raise UsageError(
+        "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
+        f"{type(data).__name__}"
+    )
+
+
+def files_read(
+    data: Any, rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
+    files: Sequence[str] = (),
+) -> list[str]:  # fmt: skip
+    """The files that a run over `data` reads, those that links lead to included; the rest as `read_by` has it.
+
+    rows: further files of rows. x: as for open_source. columns: names of what is read beside the rows. files: others.
+    What cannot be opened is left out: the run will say so.
+    """
+    paths = [*_paths(data), *rows]
+    found = [*paths, *files]
+    for path in paths:
+        for name in (None, *columns):  # each is found as labels are
+            with contextlib.suppress(StreamMarginError), opened(path, x=x, y=name) as source:
+                found.extend(source.files())
+    return list(dict.fromkeys(found))
+
+
+def _paths(data: Any) -> list[str]:
+    """The files of rows that are named; those of a source that is open already; none of arrays."""
+    if isinstance(data, Source):
+        return data.files()
+    parts = [data] if is_path(data) else data if isinstance(data, (list, tuple)) else []
+    return [os.fspath(part) for part in parts if is_path(part)]
+
+
+@contextlib.contextmanager
+def opened(data: Any, **names: Any) -> Iterator[Source]:
+    """`open_source`, closed afterwards unless the caller opened it."""
+    source = open_source(data, **names)
+    try:
+        yield source
+    finally:
+        if source is not data:
+            source.close()
+
+
+def is_stream(data: Any) -> bool:
+    """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
+
+    A tuple is the pair (X, y), a list of paths are shards. Raises UsageError where it cannot be told.
+    """
+    if isinstance(data, (Source, str, bytes, os.PathLike, Mapping, Set)) or hasattr(data, "shape"):
+        return False
+    if isinstance(data, tuple):
+        if data and all(_is_batch(part) for part in data):
+            raise UsageError("a tuple is the pair (X, y), but this one holds batches; give them as a list")
+        return False
+    if not isinstance(data, Sequence):
+        return hasattr(data, "__iter__")
+    batches = [_is_batch(part) for part in data]
+    if any(batches) and not all(batches):
+        raise UsageError(
+            f"item {batches.index(False)} of the list is no batch, but others are; each must be (X, y) or "
+            "(X, y, sample_weight)"
+        )
+    if len(data) > 1 and not any(batches) and _dimensions(data[0]) == 2:
+        raise UsageError("a list holds paths or batches (X, y), but this one holds arrays; give (X, y) as a tuple")
+    return any(batches)
+
+
+def is_path(data: Any) -> bool:
+    """Whether this is text or os.PathLike."""
+    return isinstance(data, (str, os.PathLike))
+
+
+def is_shards(data: Any) -> bool:
+    """Whether this is a list of paths."""
+    return isinstance(data, Sequence) and not hasattr(data, "shape") and bool(data) and all(map(is_path, data))
+
+
+def _is_batch(part: Any) -> bool:
+    """Whether this is rows, two-dimensional, with labels and perhaps weights."""
+    return isinstance(part, (tuple, list)) and len(part) in (2, 3) and _dimensions(part[0]) == 2
+
+
+def _dimensions(array: Any) -> int:
+    shape = getattr(array, "shape", ())
+    return len(shape) if isinstance(shape, tuple) else 0
+
+
+def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None and not isinstance(value, str):
+            raise UsageError(f"with several files, `{name}` must name a dataset inside each of them")
+    if len(paths) == 1:
+        return _open_file(paths[0], x, y, sample_weight)
+    from streammargin.sources.shards import ShardedSource
+
+    opened: list[Source] = []
+    try:
+        for path in paths:
+            opened.append(_open_file(path, x, y, sample_weight))
+        return ShardedSource(opened)
+    except BaseException:
+        for source in opened:
+            source.close()
+        raise
+
+
+def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+    check_input(path)
+    try:
+        with open(path, "rb") as file:
+            start = file.read(LONGEST)
+    except OSError as error:
+        raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
+    if not start:
+        raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
+    for name in FORMATS:
+        module: Format = importlib.import_module(name)
+        if module.sniff(path, start):
+            return module.open_file(path, x, y, sample_weight)
+    kind = kind_of(start)
+    if kind is not None:
+        raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
+    raise DataError(
+        f"{path} is not an HDF5 file; if it is svmlight text or CSV, "
+        f"convert it with: streammargin-data convert {path} OUT.h5"
+    )

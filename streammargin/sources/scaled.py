@@ -1,0 +1,63 @@
+"""A source whose columns are scaled as they are read; the data themselves are never rewritten."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.sources.base import Buffer, Source
+from streammargin.sources.view import View
+
+
+class ScaledSource(View):
+    """Columns (x - center) * factor of another source, float64; center must be 0 for sparse rows.
+
+    center, factor: (d,) float64, not looked at before rows are read. Blocks are always copies in a buffer, also for
+    arrays in memory. Scaled values are not rounded to float32: the weights that are saved are for the rows as stored,
+    and so must be what is proven of them.
+    """
+
+    dtype = np.dtype(np.float64)  # known before there is such a source
+
+    def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
+        super().__init__(source)
+        self.dtype, self.center, self.factor = ScaledSource.dtype, center, factor
+        # bytes of a value and what stands beside it: as scaled, and as the source reads it
+        beside = 4 * source.sparse
+        self._wide, self._narrow = 8 + beside, source.dtype.itemsize + beside
+
+    def whole(self) -> Block | None:
+        return None
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        return self.source.bounds(max_bytes * self._narrow // self._wide)
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        return -(-self.source.buffer_bytes(bounds) * self._wide // self._narrow)
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        buffer = self.source.allocate(bounds)
+        return buffer if self._wide == self._narrow else buffer._replace(data=np.empty(buffer.data.shape))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        from streammargin.compiled.columns import scale_dense, scale_sparse
+
+        whole = buffer.data
+        if self._wide > self._narrow:  # float32 is read into the last half, and widened from the front
+            halves = whole.reshape(-1).view(self.source.dtype)
+            buffer = buffer._replace(data=halves[whole.size :].reshape(whole.shape))
+        block = self.source.read(start, stop, buffer)
+        if isinstance(block, DenseBlock):
+            X = _room(whole, block.X)
+            scale_dense(block.X, self.center, self.factor, X)
+            return block._replace(X=X)
+        if block.indices.size and int(block.indices.max()) >= self.features:
+            return block  # the reader refuses it
+        data = _room(whole, block.data)
+        scale_sparse(block.data, block.indices, self.factor, data)
+        return block._replace(data=data)
+
+
+def _room(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Where the scaled values go: in the buffer, or, of shards that were put together, in an array of their own."""
+    return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)

@@ -1,0 +1,170 @@
+"""Several sources as one: shards of a data set, rows numbered through."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.sources.base import Buffer, Source
+from streammargin.sources.names import check_same
+
+
+class ShardedSource(Source):
+    """The rows of several sources in their order; a block never crosses from one into the next.
+
+    Raises DataError when widths or layouts disagree, and where the names of columns are asked for, when these do.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        first = sources[0]
+        for other in sources[1:]:
+            if other.features != first.features:
+                raise DataError(
+                    f"{other.name} has {other.features} columns but {first.name} has {first.features}; "
+                    "convert the shards with streammargin-data convert and the same --features"
+                )
+            if other.sparse != first.sparse or other.dtype != first.dtype:
+                kinds = [f"{'sparse' if s.sparse else 'dense'} {s.dtype}" for s in (other, first)]
+                raise DataError(
+                    f"{other.name} is {kinds[0]} but {first.name} is {kinds[1]}; convert the shards to one kind"
+                )
+        self.sources = list(sources)
+        self.name = f"{first.name} and {len(sources) - 1} more" if len(sources) > 1 else first.name
+        self.starts = np.cumsum([0] + [s.rows for s in sources])
+        self.rows, self.nnz = int(self.starts[-1]), sum(s.nnz for s in sources)
+        self.features, self.dtype, self.sparse = first.features, first.dtype, first.sparse
+
+    def bounds(self, max_bytes: int) -> np.ndarray:
+        bounds = self._bounds(max_bytes)
+        needed = 0 if self._whole(bounds) else self.buffer_bytes(bounds)
+        # where shards of many rows and of many values share a buffer, it takes more than any of them does
+        return bounds if needed <= max_bytes else self._bounds(max(1, max_bytes * max_bytes // needed))
+
+    def _bounds(self, max_bytes: int) -> np.ndarray:
+        parts = [s.bounds(max_bytes)[1:] + start for s, start in zip(self.sources, self.starts, strict=False)]
+        return np.concatenate([[0], *parts]).astype(np.int64)
+
+    def _shard(self, row: int) -> tuple[Source, int]:
+        """The source that holds a row, and its number there."""
+        shard = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.sources[shard], row - int(self.starts[shard])
+
+    def place(self, row: int) -> tuple[str, int]:
+        source, there = self._shard(row)
+        return source.place(there)
+
+    def label_place(self, row: int) -> tuple[str, int]:
+        source, there = self._shard(row)
+        return source.label_place(there)
+
+    def _pieces(self, bounds: np.ndarray) -> Iterator[tuple[Source, np.ndarray]]:
+        """Each shard with the bounds of its own part of every block, numbered from its own row 0."""
+        for source, low, high in zip(self.sources, self.starts, self.starts[1:], strict=False):
+            inner = bounds[(bounds > low) & (bounds < high)] - low
+            yield source, np.concatenate([[0], inner, [high - low]]).astype(np.int64)
+
+    def _whole(self, bounds: np.ndarray) -> bool:
+        return len(bounds) == 2 and len(self.sources) > 1
+
+    def buffer_bytes(self, bounds: np.ndarray) -> int:
+        sizes = [source.buffer_bytes(own) for source, own in self._pieces(bounds)]
+        if self._whole(bounds):  # the shards are put together in a buffer of their own
+            return 2 * sum(sizes)
+        # one buffer serves all shards; what each read takes beside it (row ends, say) is its own
+        held = [source.allocate(own).nbytes for source, own in self._pieces(bounds)]
+        beside = max(size - part for size, part in zip(sizes, held, strict=True))
+        return self.allocate(bounds).nbytes + beside
+
+    def held_bytes(self) -> int:
+        return sum(source.held_bytes() for source in self.sources)
+
+    def allocate(self, bounds: np.ndarray) -> Buffer:
+        if self._whole(bounds):
+            return Buffer(np.empty(0, self.dtype))
+        return reduce(Buffer.larger, (source.allocate(own) for source, own in self._pieces(bounds)))
+
+    def announce(self, start: int, stop: int) -> None:
+        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
+        low = int(self.starts[shard])
+        self.sources[shard].announce(start - low, min(stop, int(self.starts[shard + 1])) - low)
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        shard = int(np.searchsorted(self.starts, start, side="right")) - 1
+        if stop > self.starts[shard + 1]:
+            return self._join(start, stop)
+        low = int(self.starts[shard])
+        return self.sources[shard].read(start - low, stop - low, buffer)
+
+    def _join(self, start: int, stop: int) -> Block:
+        blocks = []
+        for source, first in zip(self.sources, self.starts.tolist(), strict=False):
+            low, high = max(0, start - first), min(source.rows, stop - first)
+            if low < high:
+                bounds = np.unique(np.array([0, low, high, source.rows], np.int64))
+                blocks.append(source.read(low, high, source.allocate(bounds)))
+        if isinstance(blocks[0], DenseBlock):
+            return DenseBlock(np.concatenate([b.X for b in blocks if isinstance(b, DenseBlock)]), 0.0)
+        sparse = [b for b in blocks if isinstance(b, CSRBlock)]
+        ends = np.cumsum([0] + [b.data.size for b in sparse])
+        indptr = np.concatenate([[0]] + [b.indptr[1:] + end for b, end in zip(sparse, ends, strict=False)])
+        return CSRBlock(
+            np.concatenate([b.data for b in sparse]),
+            np.concatenate([b.indices for b in sparse]),
+            indptr.astype(np.int64),
+            self.features,
+            0.0,
+        )
+
+    def has_labels(self) -> bool:
+        return all(shard.has_labels() for shard in self.sources)
+
+    def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
+        for source in self.sources:
+            yield from source.labels(chunk)
+
+    def column_bytes(self) -> int:
+        return max(source.column_bytes() for source in self.sources)
+
+    def weight_bytes(self) -> int:
+        return sum(source.weight_bytes() for source in self.sources)
+
+    def sample_weight(self) -> np.ndarray | None:
+        weights = [source.sample_weight() for source in self.sources]
+        if all(w is None for w in weights):
+            return None
+        return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
+
+    def names_bytes(self) -> int:
+        # those of the first, and of one other that is compared with it
+        first, *others = (source.names_bytes() for source in self.sources)
+        return first + max(others, default=0)
+
+    def feature_names(self) -> np.ndarray | None:
+        first = self.sources[0]
+        names = first.feature_names()
+        for other in self.sources[1:]:
+            check_same(names, other.feature_names(), first.name, other.name)
+        return names
+
+    def files(self) -> list[str]:
+        return [path for source in self.sources for path in source.files()]
+
+    def check_unchanged(self) -> None:
+        for source in self.sources:
+            source.check_unchanged()
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256("".join(s.fingerprint() for s in self.sources).encode()).hexdigest()[:16]
+
+    def layout(self) -> dict[str, Any]:
+        return {**self.sources[0].layout(), "shards": len(self.sources)}
+
+    def close(self) -> None:
+        for source in self.sources:
+            source.close()

@@ -1,0 +1,122 @@
+"""Rows that must be, whenever they are read, what they were when they were read first."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.rows.blocks import Block
+from streammargin.sources.base import Buffer, Source
+from streammargin.sources.view import View
+
+PIECE = 32 << 20  # bytes of arrays in memory that are looked at together
+
+
+class WatchedSource(View):
+    """Another source, with a sum of hashes for every stretch of rows; each read of a stretch is compared with it.
+
+    ends (B + 1,) int64: of the stretches, from 0; all blocks that the source is read in end at some of them.
+    sums (B,) int64, mod 2^64, and seen (B,) bool: which of them are known. The order of the reads does not matter.
+    files_then: device, inode, size and times in nanoseconds of each file when this was made; none for arrays.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.files_then = [_status(path) for path in source.files()]
+        self._before: tuple[np.ndarray, ...] | None = None  # ends, sums and seen of another process
+        self._set(np.array([0, self.rows], np.int64))
+
+    def _set(self, ends: np.ndarray) -> None:
+        self.ends = ends
+        self.sums, self.seen = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, bool)
+
+    def cut(self, bounds: np.ndarray) -> None:
+        """Blocks will end at these bounds too; what is known is forgotten."""
+        self._set(np.union1d(self.ends, bounds))
+
+    def read(self, start: int, stop: int, buffer: Buffer) -> Block:
+        block = self.source.read(start, stop, buffer)
+        self._compare(start, block)
+        return block
+
+    def look(self) -> None:
+        """Look at arrays in memory, which nobody reads."""
+        whole = self.whole()
+        if whole is not None:
+            self.cut(self.source.bounds(PIECE))
+            self._compare(0, whole)
+
+    def _compare(self, start: int, block: Block) -> None:
+        from streammargin.compiled.row_hashes import row_hashes
+
+        low = int(np.searchsorted(self.ends, start))
+        high = int(np.searchsorted(self.ends, start + block.rows(), side="right")) - 1
+        for piece in range(low, high):
+            first, stop = self.ends[piece : piece + 2].tolist()
+            found = row_hashes(block, first - start, stop - start, start)
+            if self.seen[piece] and self.sums[piece] != found:
+                raise self._altered(first, stop)
+            self.sums[piece] = found
+            self.seen[piece] = True  # last: a checkpoint may be taken meanwhile
+
+    def _altered(self, first: int, stop: int) -> DataError:
+        name, row = self.place(first)
+        return DataError(
+            f"{name}: among the rows {row} to {row + stop - first - 1} are others than this training read before; put "
+            "the data back as they were, or train from the start with another `checkpoint`"
+        )
+
+    # what a checkpoint keeps
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is known, as copies: the rows may be read meanwhile."""
+        seen = self.seen.copy()
+        return {"ends": self.ends, "seen": seen, "sums": np.where(seen, self.sums, 0)}
+
+    def restore(self, files: list[Any], arrays: dict[str, np.ndarray]) -> bool:
+        """Go on from what another process knew; whether all rows must be read, and `settle` called, before all else.
+
+        They need not where its files, and how the rows are cut, are the same. DataError where rows in memory are other
+        ones; ValueError for what no source has kept.
+        """
+        ends, seen, sums = arrays["ends"], arrays["seen"], arrays["sums"]
+        kinds = [(ends, np.int64), (seen, np.bool_), (sums, np.int64)]
+        if any(array.dtype != dtype or array.ndim != 1 for array, dtype in kinds) or ends.size < 2:
+            raise ValueError("what it knows of the rows is of another kind")
+        if not len(seen) == len(sums) == len(ends) - 1 or np.any(np.diff(ends) <= 0):
+            raise ValueError("what it knows of the rows does not fit together")
+        if ends[0] != 0 or ends[-1] != self.rows:
+            raise ValueError("what it knows is of other rows")
+        self._before = ends, seen, sums
+        whole = self.whole()
+        if not np.isin(ends, self.ends).all():
+            self.cut(ends)
+            if whole is not None:
+                self._compare(0, whole)
+        if whole is not None:
+            self.settle()
+            return False
+        if not np.array_equal(self.ends, ends):  # a smaller tolerance may want smaller blocks
+            return True
+        self.sums, self.seen = sums.copy(), seen.copy()
+        return not self.files_then or files != self.files_then
+
+    def settle(self) -> None:
+        """All rows were seen: DataError where they are not those of the other process."""
+        assert self._before is not None and self.seen.all()
+        ends, seen, sums = self._before
+        self._before = None
+        now = np.add.reduceat(self.sums, np.searchsorted(self.ends, ends[:-1]))
+        for piece in np.flatnonzero(seen & (now != sums)).tolist():
+            raise self._altered(*ends[piece : piece + 2].tolist())
+
+
+def _status(path: str) -> list[int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -1,0 +1,187 @@
+"""The sums, the matrix and the step of Newton's method against the slow twins."""
+
+import numpy as np
+import pytest
+from reference import losses, newton
+from reference.datasets import as_form, noisy
+from reference.training import binary
+
+from streammargin.compiled import newton as steps
+from streammargin.compiled.jit import kernel
+from streammargin.losses import make_loss
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.newton.subproblem import direction, raise_bound
+from streammargin.sources.arrays import ArraySource
+
+BIAS = 0.5
+FORMS = [("dense", np.float32), ("dense", np.float64), ("csr", np.float32), ("csr", np.float64)]
+
+
+@kernel
+def gram(block, rows, factors, H):
+    block.add_gram(rows, factors, np.zeros((32, H.shape[0])), H)
+
+
+class Setting:
+    """Forty rows, two of them absent; softness 0 for a loss that is smooth."""
+
+    def __init__(self, loss, form="csr", dtype=np.float64, softness=0.7, seed=3):
+        X, y = noisy(40, 6, seed=2)
+        X = X.astype(dtype).astype(float)
+        rng = np.random.default_rng(seed)
+        codes = ((y + 1) // 2).astype(np.int16)
+        codes[[4, 17]] = -1
+        weights = rng.choice([0.0, 0.01, 1.0, 3.0], 40)
+        mass = weights * (codes >= 0)
+        self.there = np.flatnonzero(mass > 0)
+        self.problem = binary(X, y, loss=loss, width=0.5, C=0.7, bias=BIAS, sample_weight=mass)
+        self.block = ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS)
+        self.labels = Labels(codes, np.array([1]), np.full((1, 2), 0.7), weights, np.empty(0))
+        self.loss, self.softness = make_loss(loss, 0.5), softness
+        self.w = 0.6 * rng.standard_normal((1, 7))
+        top = min(self.problem.loss.top, 2.0)
+        self.alpha = np.zeros((1, 40))
+        self.alpha[0, self.there] = self.problem.caps * top * rng.random(len(self.there))
+
+    def look(self):
+        self.margins, self.image = np.zeros((1, 40)), np.zeros((1, 7))
+        self.keys = np.full(40, -1.0, np.float32)
+        self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
+        steps.newton_sums(
+            self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
+            np.zeros(1), np.zeros(40), self.alpha, False, self.margins, self.margins[:0], self.keys,
+            self.image, self.H, self.sums, np.zeros(1, np.int64),
+        )  # fmt: skip
+        return self.sums[0]
+
+
+def soft(loss):
+    return 0.0 if loss in ("squared_hinge", "logistic") else 0.7
+
+
+@pytest.mark.parametrize("form, dtype", FORMS)
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form, dtype):
+    s = Setting(loss, form, dtype, soft(loss))
+    total = s.look()
+    problem, w = s.problem, s.w[0]
+    _, a = newton.merit(problem, w, s.alpha[0, s.there], s.softness)
+    assert s.margins[0, s.there] == pytest.approx(problem.A @ w, rel=1e-12)
+    assert s.image[0] == pytest.approx(problem.A.T @ a, rel=1e-5, abs=1e-7)
+    H = np.triu(newton.hessian(problem, w, s.alpha[0, s.there], s.softness))
+    assert np.triu(s.H[0]) + np.eye(7) == pytest.approx(H, rel=1e-3, abs=1e-4)
+    primal, dual = total[steps.PRIMAL] + w @ w / 2, total[steps.DUAL] - s.image[0] @ s.image[0] / 2
+    assert primal == pytest.approx(problem.primal(w), rel=1e-12)
+    assert dual == pytest.approx(problem.dual(np.minimum(a, problem.loss.top * problem.caps)), rel=1e-6, abs=1e-6)
+    # the gap is that of the losses, and the distance of w from A^T a
+    apart = w - s.image[0]
+    assert primal - dual == pytest.approx(total[steps.GAP] + apart @ apart / 2, rel=1e-10)
+    assert total[steps.MISTAKES] == problem.mistakes(w)
+    caps, found, slopes, sums = np.empty(40), np.empty(40), np.empty(40), np.ones(steps.SUMS)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    steps.attain(s.loss, s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
+    assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
+    assert not np.delete(found, s.there).any()
+    for name in ("PRIMAL", "DUAL", "GAP", "FREE"):
+        at = getattr(steps, name)
+        assert sums[at] == pytest.approx(total[at], rel=1e-12)
+    again, matrix = np.zeros(7), np.zeros((7, 7))
+    steps.add_image(s.block, numbered_from(0), s.labels, 0, found, again)
+    steps.add_matrix(s.block, numbered_from(0), slopes, matrix)
+    assert again == pytest.approx(s.image[0], rel=1e-12) and matrix == pytest.approx(s.H[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_the_line_search_sees_the_derivatives_of_the_merit(loss):
+    s = Setting(loss, softness=soft(loss))
+    s.look()
+    p = np.random.default_rng(5).standard_normal(7)
+    products = np.zeros(40)
+    steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
+    assert products[s.there] == pytest.approx(s.problem.A @ p, rel=1e-12)
+    centres, caps = s.alpha[0, s.there], np.empty(40)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    for t in (0.0, 0.3, 1.0):
+        w = s.w[0] + t * p
+        first, second = steps.chunk_slope(s.loss, s.softness, caps, s.margins[0], s.alpha[0], products, t)
+        gradient = newton.gradient(s.problem, w, centres, s.softness)
+        assert first + w @ p == pytest.approx(gradient @ p, rel=1e-4, abs=1e-5)
+        assert second + p @ p == pytest.approx(p @ newton.hessian(s.problem, w, centres, s.softness) @ p, rel=1e-3)
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_centres_move_to_what_was_attained(loss):
+    s = Setting(loss, softness=0.7)
+    s.look()
+    a = newton.merit(s.problem, s.w[0], s.alpha[0, s.there], 0.7)[1]
+    steps.move_centres(s.labels, s.loss, 0, 0.7, s.alpha[0], s.margins[0])
+    assert s.alpha[0, s.there] == pytest.approx(a, abs=1e-6)
+    absent = np.setdiff1d(np.arange(40), s.there)
+    assert not s.alpha[0, absent].any()
+
+
+@pytest.mark.parametrize("size", [1, 7, 33, 300])
+def test_the_direction_solves_the_system(size):
+    rng = np.random.default_rng(size)
+    A, g = rng.standard_normal((size + 5, size)), rng.standard_normal(size)
+    H = np.triu(A.T @ A)
+    p = direction(H.copy(), g)
+    assert p == pytest.approx(-np.linalg.solve(np.eye(size) + A.T @ A, g), rel=1e-8, abs=1e-10)
+
+
+def test_a_matrix_that_rounding_has_spoilt_still_gives_a_way_down():
+    g = np.array([1.0, -2.0, 3.0])
+    H = np.outer([1e9, 1e9, 1.0], [1e9, 1e9, 1.0])
+    H[1, 1] -= 1e4  # no sum of squares any more
+    p, mended = steps.newton_direction(H.copy(), g, 1e-13)
+    assert mended > 0 and p @ g < 0
+    assert direction(np.full((3, 3), np.nan), g) @ g < 0
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_the_gram_matrix_of_many_rows_and_columns(form):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((70, 300)) * (rng.random((70, 300)) < 0.3)
+    rows, factors, H = np.arange(0, 70, 2), rng.random(35), np.zeros((301, 301))
+    block = ArraySource(as_form(X, form)).whole()._replace(bias=2.0)
+    gram(block, rows, factors, H)
+    Z = np.column_stack([X, np.full(70, 2.0)])[rows]
+    expected = np.triu(Z.T @ (factors[:, None] * Z))
+    assert pytest.approx(expected, rel=1e-12, abs=1e-12) == H
+
+
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_the_search_finds_the_lowest_point_of_a_way(loss):
+    s = Setting(loss, softness=soft(loss))
+    s.look()
+    centres = s.alpha[0, s.there]
+    downhill = -newton.gradient(s.problem, s.w[0], centres, s.softness)
+    caps = np.empty(40)
+    steps.row_caps(s.labels, 0, 0, s.margins[0], caps)
+    for length in (1e-4, 1.0, 300.0):  # of a way; Newton's method alone would run away from some
+        p = downhill * length / np.linalg.norm(downhill)
+        products = np.zeros(40)
+        steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
+
+        def search(limit, p=p, products=products):
+            way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p, limit
+            t = steps.lowest(s.labels, s.loss, 0, s.softness, caps, *way)
+            assert steps.lowest(s.labels, s.loss, 0, s.softness, caps[:0], *way) == t
+            return t
+
+        t = search(np.inf)
+        end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
+        assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
+        assert 0 < search(0.5 * t) <= 0.5 * t
+
+
+def test_the_bound_is_the_best_of_a_segment():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        v0, v1, g0, g1 = *rng.standard_normal((2, 4)), rng.random(), rng.random()
+        t = np.linspace(0, 1, 2001)
+        values = (1 - t) * g0 + t * g1 - 0.5 * np.sum((np.outer(1 - t, v0) + np.outer(t, v1)) ** 2, axis=1)
+        image = v0.copy()
+        gain = raise_bound(image, g0, v1, g1)
+        assert gain - 0.5 * image @ image == pytest.approx(values.max(), abs=1e-6)
+        assert gain - 0.5 * image @ image >= values.max() - 1e-12

@@ -1,0 +1,78 @@
+"""What a user may name as data: streams of batches, and files of other kinds."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import streammargin as sm
+from streammargin.errors import DataError, UsageError
+from streammargin.sources.open import is_stream, open_source
+
+X = np.random.default_rng(0).standard_normal((20, 3))
+Y = np.where(X[:, 0] > 0.0, 1, -1)
+BATCHES = [(X[:10], Y[:10]), (X[10:], Y[10:])]
+
+
+class Loader:
+    """Iterated over, but no iterator: what loaders of batches are."""
+
+    def __iter__(self):
+        return iter(BATCHES)
+
+
+STREAMS = {
+    "list": lambda: BATCHES,
+    "list of lists": lambda: [list(batch) for batch in BATCHES],
+    "one batch": lambda: BATCHES[:1],
+    "sparse": lambda: [(sp.csr_matrix(rows), labels, np.ones(10)) for rows, labels in BATCHES],
+    "loader": Loader,
+    "generator": lambda: (batch for batch in BATCHES),
+    "iterator": lambda: iter(BATCHES),
+}
+
+
+@pytest.mark.parametrize("make", STREAMS.values(), ids=STREAMS)
+def test_iterables_of_batches_are_streams(make):
+    assert is_stream(make())
+    expected = sm.train(iter(BATCHES), solver="perceptron").model.coef_
+    found = sm.train(make(), solver="perceptron")
+    if make is not STREAMS["one batch"]:
+        assert np.array_equal(found.model.coef_, expected) and np.any(expected != 0.0)
+    with pytest.raises(UsageError, match="a stream of batches passes by once"):
+        open_source(make())
+
+
+@pytest.mark.parametrize("data", [X, sp.csr_matrix(X), (X, Y), "a.h5", ["a.h5", "b.h5"], [], [1, 2], {"X": 1}, b"a", 3])
+def test_what_is_no_stream(data):
+    assert not is_stream(data)
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (tuple(BATCHES), "a tuple is the pair"),
+        ([BATCHES[0], X], "item 1 of the list is no batch"),
+        ([X, Y], r"give \(X, y\) as a tuple"),
+    ],
+)
+def test_what_could_be_either_is_an_error_that_says_what_to_give(data, words):
+    with pytest.raises(UsageError, match=words):
+        sm.train(data, solver="perceptron")
+
+
+KINDS = {
+    b"PAR1\x15\x04\x15": "a Parquet file",
+    b"%%MatrixMarket matrix coordinate real general\n": "a Matrix Market file",
+    b"\x28\xb5\x2f\xfd\x04": "compressed by zstd",
+    b"MATLAB 5.0 MAT-file, Platform: GLNXA64": "a MATLAB file",
+    b"PK\x03\x04": "a zip archive",
+    b"\x93NUMPY\x01": "an array of numpy.save",
+    "1 1:2\n".encode("utf-16"): "UTF-16 text",
+}
+
+
+@pytest.mark.parametrize("start", KINDS, ids=KINDS.values())
+def test_a_file_of_another_kind_is_named(tmp_path, start):
+    (tmp_path / "a.h5").write_bytes(start + bytes(50))
+    with pytest.raises(DataError, match=rf"a\.h5 is {KINDS[start]}, not an HDF5 file; \w+"):
+        open_source(tmp_path / "a.h5")

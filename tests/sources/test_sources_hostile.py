@@ -1,0 +1,389 @@
+"""Files and arrays made to mislead a reader: nothing is read past its end, hung on, or left out in silence."""
+
+import itertools
+import os
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import write_h5
+from source_checks import edit, write_csr, write_dense
+
+import streammargin as sm
+from streammargin.driver.prefetch import read_blocks
+from streammargin.errors import DataError, InputMissingError, UsageError
+from streammargin.options.table import read_by
+from streammargin.sources.hdf5.labels import Column
+from streammargin.sources.labels import census
+from streammargin.sources.open import files_read, open_source
+
+WRAPS = np.array([0, 2**63 - 1, -2, 5])  # the differences of its neighbours wrap, and do not fall
+
+
+def read_all(path, **names):
+    """Everything that a training would read."""
+    with open_source(str(path), **names) as source:
+        list(source.labels())
+        source.sample_weight()
+        return [block.rows() for _, _, block in read_blocks(source, 1 << 30)]
+
+
+@pytest.mark.parametrize("indptr", [WRAPS, WRAPS.astype(np.uint64), np.array([0, 9, 2, 5]), np.array([0, -2, 2, 5])])
+def test_row_ends_that_leave_the_values(tmp_path, indptr):
+    X = sp.csr_matrix((np.ones(5), np.array([0, 1, 2, 0, 3]), np.array([0, 2, 3, 5])), (3, 4))
+    path = write_csr(tmp_path / "a.h5", X)
+    assert read_all(path) == [3]
+    with pytest.raises(DataError, match=r"X/indptr falls at row [01]; convert the file again"):
+        read_all(edit(path, indptr=indptr))
+    for broken in (X.copy(), X.T.tocsr().T, X.tobsr()):  # CSR, CSC and BSR
+        broken.indptr = np.resize(indptr, len(broken.indptr))
+        with pytest.raises(DataError, match=r"indptr falls|broken"):
+            open_source((broken, [0, 1, 0]))
+
+
+def test_coordinates_out_of_range_are_not_sorted_into_rows():
+    X = sp.coo_matrix((np.ones(2), (np.array([0, 1]), np.array([1, 0]))), (2, 2))
+    X.row[1] = 2**30
+    with pytest.raises(DataError, match=r"broken coo matrix .*out of range"):
+        sm.train((X, [0, 1]))
+
+
+ROWS = np.arange(30, dtype=np.float32).reshape(10, 3)
+
+
+def virtual(path, source, name="X", part="X", shape=(10, 3), kind=np.float32):
+    """A file whose dataset `name` is virtual: all of `part` of the file `source`."""
+    layout = h5py.VirtualLayout(shape, kind)
+    layout[:] = h5py.VirtualSource(source, part, shape, dtype=kind)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset(name, layout)
+        for other, values in (("X", ROWS), ("y", np.arange(10) % 2)):
+            if other != name:
+                file[other] = values
+    return str(path)
+
+
+def test_virtual_rows_are_read_from_their_source(tmp_path):
+    write_h5(tmp_path / "source.h5", ROWS)
+    path = virtual(tmp_path / "a.h5", "source.h5")
+    assert read_all(path) == [10]
+    with open_source(path) as source:
+        assert source.files() == [path, str(tmp_path / "source.h5")]
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("a.h5", "virtual, and its source in .*a.h5 as well"),
+        (".", "virtual, and its source in .*a.h5 as well"),
+        ("ring.h5", "virtual, and its source in .*ring.h5 as well"),
+        ("gone.h5", "its source gone.h5 is missing"),
+        ("short.h5", "another type or shape"),
+        ("double.h5", "another type or shape"),
+        ("empty.h5", "has no dataset X"),
+    ],
+)
+def test_virtual_rows_whose_source_cannot_be(tmp_path, source, words):
+    virtual(tmp_path / "ring.h5", "a.h5")
+    write_h5(tmp_path / "short.h5", ROWS[:9])
+    write_h5(tmp_path / "double.h5", ROWS.astype(np.float64))
+    h5py.File(tmp_path / "empty.h5", "w").close()
+    with pytest.raises(DataError, match=words):  # HDF5 dies of the first three, and puts zeros for the others
+        read_all(virtual(tmp_path / "a.h5", source))
+
+
+def test_virtual_rows_of_many_blocks(tmp_path):
+    """Blocks side by side, below each other and the other way round, of sources of all kinds."""
+    values = np.random.default_rng(0).standard_normal((90, 7)).astype(np.float32)
+    layout = h5py.VirtualLayout((90, 7), np.float32)
+    storage = [{"chunks": (8, 2), "compression": "gzip"}, {"chunks": (5, 9), "compression": "lzf"}, {}]
+    for k, start in enumerate(range(0, 90, 3)):
+        write_dense(tmp_path / f"{k}.h5", np.pad(values[start : start + 3], ((2, 30), (1, 1))), **storage[k % 3])
+        part = h5py.VirtualSource(f"{k}.h5", "X", (35, 9), dtype=np.float32)
+        layout[start : start + 3, :4] = part[2:5, 1:5]
+        layout[start : start + 3, 4:] = part[2:5, 5:8]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        column = h5py.VirtualLayout((33,), np.float32)
+        column[:] = h5py.VirtualSource("4.h5", "X", (35, 9), dtype=np.float32)[2:, 3]
+        file.create_virtual_dataset("y", column)
+    with open_source(tmp_path / "a.h5") as source:
+        for budget in (1 << 14, 1 << 30):
+            bounds = source.bounds(budget)
+            buffer = source.allocate(bounds)
+            found = [source.read(a, b, buffer).X.copy() for a, b in itertools.pairwise(bounds)]
+            np.testing.assert_array_equal(np.concatenate(found), values)
+        assert source.held_bytes() > 16 * 35 * 9 * 4
+    with open_source(tmp_path / "4.h5", y=f"{tmp_path}/a.h5:y") as source, pytest.raises(DataError, match="33 entries"):
+        source.check_labels()
+    with h5py.File(tmp_path / "a.h5") as file:
+        labels = np.concatenate(list(Column(file["y"], "y", ()).chunks(10)))
+    np.testing.assert_array_equal(labels, [*values[12:15, 2], *np.zeros(30)])
+
+
+@pytest.mark.parametrize(
+    "spans, words",
+    [
+        (((0, 10, 2), (1, 10, 2)), "no block of neighbouring rows and columns; copy the rows into one dataset"),
+        (((0, 5, 1), (3, 8, 1)), "two of its sources fill the same values"),  # the rows beyond would be fill values
+    ],
+)
+def test_virtual_rows_that_are_left_to_hdf5_by_no_means(tmp_path, spans, words):
+    write_h5(tmp_path / "source.h5", ROWS[:5])
+    layout = h5py.VirtualLayout((10, 3), np.float32)
+    for start, stop, step in spans:
+        layout[start:stop:step] = h5py.VirtualSource("source.h5", "X", (5, 3), dtype=np.float32)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+        file["y"] = np.arange(10) % 2
+    with pytest.raises(DataError, match=words):
+        read_all(tmp_path / "a.h5")
+
+
+def test_virtual_labels_that_are_their_own_source(tmp_path):
+    path = virtual(tmp_path / "a.h5", "a.h5", "y", "y", (10,), np.int64)
+    with pytest.raises(DataError, match=r"y is virtual, and its source in .* as well"):
+        read_all(path)
+
+
+def test_virtual_rows_must_be_filled(tmp_path):
+    write_h5(tmp_path / "source.h5", ROWS)
+    layout = h5py.VirtualLayout((10, 3), np.float32)
+    layout[:6] = h5py.VirtualSource("source.h5", "X", (10, 3), dtype=np.float32)[4:]
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    with pytest.raises(DataError, match="fill 18 of its 30 values"):
+        read_all(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("part", ["X", "y", "sample_weight"])
+def test_a_link_to_a_pipe_is_not_waited_for(tmp_path, part):
+    os.mkfifo(tmp_path / "pipe")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in (("X", ROWS), ("y", np.arange(10) % 2), ("sample_weight", np.ones(10))):
+            file[name] = h5py.ExternalLink("pipe", "/X") if name == part else values
+    with pytest.raises(
+        InputMissingError, match=rf"a\.h5: {part} is a link to another file: .*pipe is a device, a pipe"
+    ):
+        read_all(tmp_path / "a.h5")
+
+
+def test_raw_values_in_a_file_that_is_too_short(tmp_path):
+    (tmp_path / "raw").write_bytes(ROWS.tobytes())
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", ROWS.shape, ROWS.dtype, external=[(str(tmp_path / "raw"), 0, ROWS.nbytes)])
+        file["y"] = np.arange(10) % 2
+    assert read_all(tmp_path / "a.h5") == [10]
+    os.truncate(tmp_path / "raw", 100)
+    with pytest.raises(DataError, match=r"raw is too short for the raw values of .*X"):
+        read_all(tmp_path / "a.h5")
+
+
+def test_every_file_that_is_read_is_known(tmp_path):
+    write_h5(tmp_path / "rows.h5", ROWS)
+    write_h5(tmp_path / "labels.h5", ROWS, np.arange(10) % 2)
+    np.save(tmp_path / "w.npy", np.ones(10))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("rows.h5", "/X")
+        file["X"] = h5py.SoftLink("/link")
+    named = read_by({"y": f"{tmp_path}/labels.h5:y", "sample_weight": f"{tmp_path}/w.npy"})
+    found = files_read([str(tmp_path / "a.h5")], **named)
+    assert {os.path.basename(path) for path in found} == {"a.h5", "rows.h5", "labels.h5", "w.npy"}
+
+
+def test_labels_cut_short_during_a_run_are_bad_data(tmp_path):
+    path = write_h5(tmp_path / "a.h5", np.ones((100000, 2), np.float32))
+    np.save(tmp_path / "y.npy", np.arange(100000) % 2)
+    with open_source(path, y=str(tmp_path / "y.npy")) as source:
+        labels = source.labels()
+        next(labels)
+        os.truncate(tmp_path / "y.npy", 1000)
+        with pytest.raises(DataError, match="became shorter"):
+            list(labels)
+    with pytest.raises(DataError, match=r"y\.npy is truncated"):
+        read_all(path, y=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("how", ["overwritten", "replaced", "removed", "labels"])
+def test_data_that_change_during_a_run(tmp_path, how, blobs):
+    X, y = blobs
+    path, labels = tmp_path / "a.h5", tmp_path / "y.npy"
+    write_h5(path, np.repeat(np.tile(X, 10), 200, axis=0))
+    np.save(labels, np.repeat(y, 200))
+    passes = []
+
+    def meddle(event):
+        if event["event"] == "pass_end":
+            passes.append(event["pass"])
+        if passes == [1, 2]:
+            passes.append(0)
+            if how == "overwritten":
+                with open(path, "r+b") as file:
+                    file.seek(5000)
+                    file.write(np.ones(1000, np.float32).tobytes())
+            elif how == "replaced":
+                shutil.copy(path, tmp_path / "b.h5")
+                os.replace(tmp_path / "b.h5", path)
+            elif how == "removed":
+                os.unlink(path)
+            else:
+                os.truncate(labels, 2000)
+
+    changed = r"y\.npy" if how == "labels" else r"a\.h5"
+    with pytest.raises(DataError, match=rf"{changed} was changed during the run; start again"):
+        sm.train(path, y=str(labels), memory="16M", tol=1e-12, passes=30, C=100.0, listeners=[meddle])
+    assert passes[:3] == [1, 2, 0]
+
+
+@pytest.mark.parametrize("part", ["y", "sample_weight"])
+def test_columns_of_a_type_that_numpy_lacks(tmp_path, part):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = ROWS
+        kind = h5py.h5t.STD_I32LE.copy()
+        kind.set_size(3)
+        kind.set_precision(24)
+        if part != "y":
+            file["y"] = np.arange(10) % 2
+        h5py.h5d.create(file.id, part.encode(), kind, h5py.h5s.create_simple((10,)))
+    with pytest.raises(DataError, match=f"{part} has a type that NumPy lacks"):
+        read_all(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("codes", [np.arange(10) % 2 == 1, np.arange(10) % 2 + 0.5])
+def test_codes_of_categories_are_whole_numbers(tmp_path, codes):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"], file["y/codes"], file["y/categories"] = ROWS, codes, ["a", "b"]
+    with pytest.raises(DataError, match=r"its codes are .*, not whole numbers"):
+        read_all(tmp_path / "a.h5")
+
+
+NO_TEXT = {
+    "bytes": np.array([b"\xff\xfe", b"a"]),
+    "surrogate": np.array(["a\ud800", "b"]),
+    "nul": np.array(["a\0b", "b"]),
+    "nul in bytes": np.array([b"a\0b", b"b"]),
+    "no code point": np.frombuffer(b"\xff\xff\xff\x7fa\0\0\0", "<U1"),
+    "big-endian": np.frombuffer(b"\x7f\xff\xff\xff\0\0\0a", ">U1"),
+}
+
+
+@pytest.mark.parametrize("labels", NO_TEXT.values(), ids=NO_TEXT)
+def test_labels_that_are_no_text(tmp_path, labels):
+    path = write_h5(tmp_path / "a.h5", ROWS)
+    np.save(tmp_path / "y.npy", np.tile(labels, 5))
+    with pytest.raises(DataError, match=r"/y\.npy: the label of row 0 is no text"):
+        sm.train(path, y=str(tmp_path / "y.npy"))
+
+
+def test_an_archive_is_no_array_of_labels(tmp_path):
+    path = write_h5(tmp_path / "a.h5", ROWS)
+    np.savez(tmp_path / "y.npz", np.arange(10))
+    os.rename(tmp_path / "y.npz", tmp_path / "y.npy")
+    with pytest.raises(DataError, match=r"y\.npy is not an array of labels"):
+        read_all(path, y=str(tmp_path / "y.npy"))
+
+
+def test_rows_that_are_declared_and_not_stored(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("X", (2**40, 7), np.float32, chunks=(1000, 7))
+        file["y"] = np.arange(10) % 2
+    with pytest.raises(DataError, match="X declares 30786325577728 bytes and stores 0"):
+        open_source(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file.create_dataset("X", (2**40, 7), np.int8, chunks=(1 << 20, 7), compression="gzip")[:10] = 1
+    with pytest.raises(DataError, match="declares"):
+        open_source(tmp_path / "b.h5")
+
+
+def test_labels_that_pass_the_budget_are_not_read(tmp_path, monkeypatch):
+    rows = 20_000_000  # two bytes each
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        X = file.create_dataset("X", (rows, 1), np.int8, chunks=(rows // 10, 1), compression="gzip")
+        X[:] = np.zeros((rows, 1), np.int8)
+        file["y"] = np.zeros(rows, np.int8)
+    assert os.path.getsize(tmp_path / "a.h5") < 1.1 * rows
+    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.labels", None)
+    with pytest.raises(UsageError, match=r"budget of 32M is too small .* needs \d+M"):
+        sm.train(str(tmp_path / "a.h5"), memory="32M")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_blocks_are_not_far_smaller_than_compressed_chunks(tmp_path, sparse):
+    X = np.random.default_rng(0).integers(1, 9, (20000, 50)).astype(np.float32)
+    if sparse:
+        path = write_csr(tmp_path / "a.h5", sp.csr_matrix(X))
+        with h5py.File(path, "a") as file:
+            for part in ("data", "indices"):
+                values = file["X"][part][:]
+                del file["X"][part]
+                file["X"].create_dataset(part, data=values, chunks=values.shape, compression="gzip")
+    else:
+        path = write_dense(tmp_path / "a.h5", X, chunks=X.shape, compression="gzip")
+    with open_source(path) as source:
+        assert len(source.bounds(1 << 20)) <= 6  # each block unpacks all of the chunk
+        with pytest.raises(UsageError, match="too small"):
+            list(read_blocks(source, 14 << 20))
+
+
+@pytest.mark.parametrize("block", [0, 512])
+def test_hdf5_holds_nothing_of_small_chunks(tmp_path, block, monkeypatch):
+    """It would take 6 KiB of each chunk that a read meets."""
+    path = str(tmp_path / "a.h5")
+    with h5py.File(path, "w", userblock_size=block) as file:
+        file.create_dataset("X", data=np.ones((20000, 4), np.float32), chunks=(4, 1))
+        file["y"] = np.arange(20000) % 2
+    monkeypatch.setattr("h5py.Dataset.read_direct", None)
+    with open_source(path) as source:
+        assert source.held_bytes() >= 16 * 20000  # where each chunk lies
+        assert sum(block.rows() for _, _, block in read_blocks(source, 32 << 20)) == 20000
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("first", [2001, 1000])
+def test_a_chunk_that_lies_where_none_can_be(tmp_path, packed, first):
+    """Between two places, or where another one is."""
+    storage = {"compression": "gzip"} if packed else {}
+    path = write_dense(tmp_path / "a.h5", np.ones((4096, 3), np.float32), chunks=(1000, 3), **storage)
+    assert read_all(path) == [4096]
+    raw = bytearray((tmp_path / "a.h5").read_bytes())
+    key = (2000).to_bytes(8, "little") + bytes(8)  # the first row and column of the third chunk, in the index
+    place = raw.index(key)
+    raw[place : place + 8] = first.to_bytes(8, "little")
+    (tmp_path / "a.h5").write_bytes(raw)
+    with pytest.raises(DataError, match=r"a chunk of X lies where none can be|bad coordinate offset"):
+        read_all(path)
+
+
+def test_a_large_chunk_of_labels_counts(tmp_path, monkeypatch):
+    rows = 5_000_000
+    path = str(tmp_path / "a.h5")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("X", data=np.zeros((rows, 1), np.int8), chunks=(rows // 50, 1), compression="gzip")
+        file.create_dataset("y", data=np.arange(rows) % 2, chunks=(rows,), compression="gzip")
+    with open_source(path) as source:
+        # packed, unpacked, in order, and kept for the next piece
+        assert 4 * 8 * rows <= source.column_bytes() <= 33 * rows
+        counts = census(source.labels(), rows, coded=False)
+        assert not len(counts[1]) and counts[2].tolist() == [rows // 2, rows // 2]
+    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.labels", None)
+    with pytest.raises(UsageError, match=r"budget of 96M is too small .* needs \d+M"):
+        sm.train(path, memory="96M")
+    monkeypatch.setattr("streammargin.sources.hdf5.base.HDF5Source.sample_weight", None)
+    with h5py.File(path, "a") as file:
+        del file["y"]
+        file["y"], file["sample_weight"] = np.arange(rows) % 2, np.ones(rows, np.int8)
+    with pytest.raises(UsageError, match=r"budget of 40M is too small .* needs \d+M"):  # weights of 8 bytes a row
+        sm.train(path, memory="40M")
+
+
+def test_two_chunks_in_one_place(tmp_path):
+    path = write_dense(tmp_path / "a.h5", np.ones((4096, 3), np.float32), chunks=(1000, 3), compression="gzip")
+    with h5py.File(path) as file:
+        second, third = (file["X"].id.get_chunk_info(k).byte_offset.to_bytes(8, "little") for k in (1, 2))
+    raw = (tmp_path / "a.h5").read_bytes()
+    assert raw.count(third) == 1
+    (tmp_path / "a.h5").write_bytes(raw.replace(third, second))
+    with pytest.raises(DataError, match="a chunk of X lies where none can be"):
+        read_all(path)

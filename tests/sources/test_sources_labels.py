@@ -1,0 +1,209 @@
+"""Labels and sample weights: beside the rows, in other files, as arrays; of any type and length."""
+
+import h5py
+import numpy as np
+import pytest
+from source_checks import all_labels, check_all, two_labels, write_dense
+
+import streammargin as sm
+from streammargin.errors import UsageError
+from streammargin.sources.labels import census, label_key
+from streammargin.sources.open import open_source
+
+ROWS = 10
+X = np.random.default_rng(0).normal(size=(ROWS, 3))
+TEXT = ["no", "yes", "né"] * 3 + ["no"]
+COLUMNS = {
+    "integers": np.arange(ROWS) % 3 - 1,
+    "bytes": np.arange(ROWS, dtype=np.uint8) % 2,
+    "reals": np.where(np.arange(ROWS) % 2, 0.5, -1.5),
+    "halves": two_labels(ROWS).astype("f2"),
+    "big-endian": two_labels(ROWS).astype(">i4"),
+    "booleans": two_labels(ROWS).astype(bool),
+}
+
+
+def stored(tmp_path, column, **options):
+    path = write_dense(tmp_path / "d.h5", X)
+    with h5py.File(path, "r+") as file:
+        del file["y"]
+        file.create_dataset("y", data=column, **options)
+    return path
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("options", [{}, {"chunks": (4,)}, {"chunks": (4,), "compression": "gzip"}])
+@pytest.mark.parametrize("chunk", [1, 4, 100])
+def test_numbers(tmp_path, name, options, chunk):
+    with open_source(stored(tmp_path, COLUMNS[name], **options)) as source:
+        assert source.has_labels()
+        found = all_labels(source, chunk)
+        np.testing.assert_array_equal(found, COLUMNS[name])
+        classes, codes, counts = census(source.labels(chunk), ROWS)
+        expected, inverse = np.unique(COLUMNS[name], return_inverse=True)
+        assert classes.tolist() == expected.tolist() and codes.tolist() == inverse.tolist()
+        assert counts.tolist() == np.bincount(inverse).tolist()
+
+
+@pytest.mark.parametrize("kind", [h5py.string_dtype(), h5py.string_dtype(length=5), "S5"])
+def test_text(tmp_path, kind):
+    path = stored(tmp_path, np.array([t.encode() for t in TEXT], kind))
+    with open_source(path) as source:
+        assert all_labels(source, 4).tolist() == TEXT
+        classes, codes, _ = census(source.labels(4), ROWS)
+        assert classes[codes].tolist() == TEXT
+
+
+def test_trained_classes_keep_their_values(tmp_path):
+    result = sm.train(stored(tmp_path, [t.encode() for t in TEXT]), classes=["no", "yes"], passes=1)
+    assert result.model.classes_.tolist() == ["no", "yes"]
+    result = sm.train(stored(tmp_path, COLUMNS["reals"]), passes=1)
+    assert result.model.classes_.tolist() == [-1.5, 0.5]
+
+
+def test_named_in_the_file_in_another_and_in_npy(tmp_path):
+    path = write_dense(tmp_path / "d.h5", X)
+    other, array = COLUMNS["integers"], np.array(TEXT)
+    with h5py.File(path, "r+") as file:
+        file["meta/kind"] = other
+    with h5py.File(tmp_path / "labels.h5", "w") as file:
+        file["deep/y"] = other
+    np.save(tmp_path / "labels.npy", array)
+    for name, expected in (
+        ("y", two_labels(ROWS)),
+        ("meta/kind", other),
+        (f"{tmp_path}/labels.h5:deep/y", other),
+        (f"{tmp_path}/labels.npy", array),
+        (other, other),
+        (TEXT, array),
+    ):
+        with open_source(path, y=name) as source:
+            assert source.has_labels()
+            np.testing.assert_array_equal(all_labels(source, 4), expected)
+            np.testing.assert_array_equal(all_labels(source, 100), expected)  # and once more
+
+
+def test_labels_that_cannot_be_had(tmp_path):
+    path = write_dense(tmp_path / "d.h5", X)
+    with h5py.File(path, "r+") as file:
+        file["square"], file["column"] = np.zeros((ROWS, 2)), np.zeros((ROWS, 1))
+        file["one"], file["short"] = 1.0, np.zeros(ROWS - 1)
+        file["group/inner"] = np.zeros(ROWS)
+    np.save(tmp_path / "short.npy", np.zeros(ROWS - 1))
+    np.save(tmp_path / "square.npy", np.zeros((ROWS, 2)))
+    np.save(tmp_path / "objects.npy", np.array([1, "a"], object))
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "text.txt").write_text("1\n2\n")
+    here = str(tmp_path)
+    for name, error, match in (
+        ("Y", sm.DataError, r"d\.h5 has no dataset Y of labels; it has X, .*y=.NAME. or y=.FILE:NAME."),
+        ("square", sm.DataError, r"d\.h5: square has the shape \(10, 2\); store it as one column"),
+        ("column", sm.DataError, r"d\.h5: column has the shape \(10, 1\)"),
+        ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),
+        ("short", sm.DataError, r"d\.h5: short has 9 entries but .*d\.h5 has 10 rows"),
+        ("group", sm.DataError, r"d\.h5: group is a group .*y=.group/NAME"),
+        (f"{here}/gone.npy", sm.InputMissingError, r"gone\.npy: no such file"),
+        (f"{here}/short.npy", sm.DataError, r"short\.npy has 9 entries but"),
+        (f"{here}/square.npy", sm.DataError, r"square\.npy has the shape \(10, 2\)"),
+        (f"{here}/objects.npy", sm.DataError, r"objects\.npy is not an array of labels .*numpy\.save"),
+        (f"{here}/empty.npy", sm.DataError, r"empty\.npy is not an array of labels"),
+        (f"{here}/gone.h5:y", sm.InputMissingError, r"gone\.h5: no such file"),
+        (f"{path}:gone", sm.DataError, r"d\.h5 has no dataset gone; it has X, .*FILE:NAME"),
+        (f"{path}:", sm.DataError, r"d\.h5 has no dataset ; it has X"),
+        (f"{path}:short", sm.DataError, r"d\.h5: short has 9 entries but"),
+        (f"{path}:square", sm.DataError, r"d\.h5: square has the shape"),
+        (f"{here}/text.txt:y", sm.DataError, r"text\.txt cannot be opened as HDF5"),
+        (np.zeros(9), sm.DataError, r"y has shape \(9,\) but .*d\.h5 has 10 rows"),
+        (np.zeros((ROWS, 1)), sm.DataError, r"y has shape \(10, 1\) but"),
+    ):
+        with pytest.raises(error, match=match):
+            check_all(path, y=name)
+
+
+def test_rows_without_labels_can_be_opened(tmp_path):
+    path = write_dense(tmp_path / "d.h5", X)
+    with h5py.File(path, "r+") as file:
+        del file["y"]
+    with open_source(path) as source:
+        assert not source.has_labels()
+        with pytest.raises(sm.DataError, match="has no dataset y of labels"):
+            all_labels(source)
+
+
+def test_census_refuses_what_is_no_class():
+    with pytest.raises(sm.DataError, match="the label of row 5 is NaN; drop the row or give it a label"):
+        census([np.zeros(4), np.array([1.0, np.nan])], 6)
+    for missing in (None, np.nan):
+        with pytest.raises(sm.DataError, match="row 5 has no label; drop the row or give it one"):
+            census([np.zeros(4), np.array(["a", missing], object)], 6)
+    with pytest.raises(sm.DataError, match="labels must be numbers or text, not complex128"):
+        census([np.zeros(4, complex)], 4)
+    with pytest.raises(sm.DataError, match="more than 32767 different labels"):
+        census([np.arange(40_000)], 40_000)
+    with pytest.raises(sm.DataError, match="3 labels for 4 rows"):
+        census([np.zeros(3)], 4)
+    with pytest.raises(sm.DataError, match="more labels than the 2 rows"):
+        census([np.zeros(3)], 2)
+
+
+def test_one_class_only(tmp_path):
+    path = stored(tmp_path, np.ones(ROWS, int))
+    with pytest.raises(sm.DataError, match=r"d\.h5: all 10 rows have the label 1; training needs two classes"):
+        sm.train(path)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<i4", "?"])
+def test_sample_weight(tmp_path, dtype):
+    weights = (np.arange(ROWS) % 4).astype(dtype)
+    path = write_dense(tmp_path / "d.h5", X)
+    with open_source(path) as source:
+        assert source.sample_weight() is None
+    with h5py.File(path, "r+") as file:
+        file["sample_weight"], file["other"] = weights, weights[::-1]
+    np.save(tmp_path / "w.npy", weights)
+    for name, expected in (
+        (None, weights),
+        ("other", weights[::-1]),
+        (f"{tmp_path}/w.npy", weights),
+        (f"{path}:other", weights[::-1]),
+        (weights[::-1], weights[::-1]),
+    ):
+        with open_source(path, sample_weight=name) as source:
+            found = source.sample_weight()
+            assert found.dtype == np.float64
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_sample_weights_that_are_none(tmp_path):
+    path = write_dense(tmp_path / "d.h5", X)
+    with h5py.File(path, "r+") as file:
+        file["short"], file["text"], file["negative"] = np.ones(9), [b"x"] * ROWS, -np.ones(ROWS)
+    for name, match in (
+        ("gone", "has no dataset gone"),
+        ("short", "short has 9 entries but .* has 10 rows"),
+        ("text", r"sample weights of .*d\.h5: text are not numbers"),
+        (np.ones(9), r"sample_weight has shape \(9,\) but .*d\.h5 has 10 rows"),
+        (["x"] * ROWS, "are not numbers"),
+        ("negative", r"d\.h5: the sample weight of row 0 is -1\.0; weights must be finite and >= 0"),
+    ):
+        with pytest.raises(sm.DataError, match=match):
+            sm.train(path, sample_weight=name)
+
+
+def test_numbers_and_text_mix_wherever_the_chunks_end():
+    labels = np.array([1, 2, 1, "1", "a", 2, "2"], object)
+    for cut in range(len(labels)):
+        chunks = [part for part in (labels[:cut], labels[cut:]) if len(part)]
+        classes, codes, _ = census(chunks, len(labels))
+        assert classes.tolist() == ["1", "2", "a"] and classes[codes].tolist() == [str(v) for v in labels]
+
+
+def test_a_source_has_its_own_names():
+    with pytest.raises(UsageError, match="its own sample_weight"):
+        sm.train(open_source((X, two_labels(ROWS))), sample_weight=np.ones(ROWS))
+
+
+@pytest.mark.parametrize("text", ["1_0", "\uff11", "1\v", "\u00a01", "1\x1f", "\u0661"])
+def test_text_that_only_python_reads_as_a_number_is_a_class_of_its_own(text):
+    assert label_key("1") == label_key(1.0) == label_key(True) == "1" and label_key("1e0") == "1"
+    assert label_key(text) == text

@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
 

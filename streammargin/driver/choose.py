@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from streammargin.compiled.overloads import expose
 from streammargin.errors import UsageError
-from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.base import Solver
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
 Fitted = TypeVar("Fitted")

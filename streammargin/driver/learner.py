@@ -17,7 +17,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss
 from streammargin.options.table import Options, Where
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
-from streammargin.solvers.base import Problem, State, StreamSolver
+from streammargin.solvers.base import State, StreamSolver
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.labels import as_values, census, label_key

@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.points.base import Answer
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 SCORES = 1 << 16  # that are worked on at a time
 

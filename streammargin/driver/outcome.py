@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from streammargin.points.linear import LinearAnswer
-from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.base import Solver
+from streammargin.solvers.old_state import State
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import State
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from streammargin.driver.outcome import Outcome, certificate_event
 from streammargin.errors import UsageError
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 
 UNKNOWN = -1.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
+from streammargin.solvers.old_state import is_count, is_number
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
@@ -36,6 +36,7 @@ class Progress:
     proven : whether the answer is the weights of `figures`, rather than the latest ones
     midway : (K,) the bias found for the answer
     predicted : (classes,) bool, those that were the answer to a row so far
+    stage, due : the solver at work, and the one that the next pass begins with, "" where it is the same
     ranges : what there is to say of columns of very different sizes
     """
 
@@ -62,6 +63,8 @@ class Progress:
     midway: np.ndarray | None = None
     predicted: np.ndarray | None = None
     ranges: str | None = None
+    stage: str = ""
+    due: str = ""
 
     @property
     def active(self) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from streammargin.compiled.columns import dense_ranges, extremes, sparse_ranges
 from streammargin.rows.blocks import Block, DenseBlock
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 ROWS = 2_000  # looked at, evenly spread: of large data hardly any, so that the pass is as fast as the next
 MUCH = 1e3  # times the smallest range

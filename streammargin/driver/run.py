@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -37,9 +38,11 @@ from streammargin.driver.validate import Predictions, Validator
 from streammargin.errors import out_of_range
 from streammargin.points.linear import LinearAnswer
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import UNIT, Blocks, Problem, Share, Solver, multiplications
+from streammargin.solvers.base import UNIT, Blocks, Method, Share, Solver, multiplications
 from streammargin.solvers.cache.rows import LOOK
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import new
 from streammargin.sources.watched import WatchedSource
 from streammargin.wording import Message
 
@@ -61,7 +64,7 @@ class Run:
     def __init__(
         self,
         problem: Problem,
-        solver: Solver,
+        method: Method,
         reader: BlockReader,
         bias: float,
         limits: Limits,
@@ -76,7 +79,7 @@ class Run:
         watched: Sequence[WatchedSource] = (),
         predictions: Predictions | None = None,
     ) -> None:
-        self.problem, self.solver, self.reader, self.column = problem, solver, reader, bias
+        self.problem, self.method, self.reader, self.column = problem, method, reader, bias
         self.limits, self.costs, self.validator, self.history = limits, costs, validator, history
         self.should_stop, self.publish, self.scaling = should_stop, publish, scaling
         self.path, self.predictions = path, predictions
@@ -85,9 +88,11 @@ class Run:
         self.bias = Midway(problem.count) if midway else None
         self.ranges = Ranges(problem) if scaling is None else None  # until the first pass is over
         self.gain = Gain()
-        self.state = solver.start(problem)
         none = np.zeros(problem.count, bool)
-        self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol))
+        self.progress = Progress(none, none.copy(), Stopping(problem.count, limits.tol), stage=method.first(problem))
+        self.stages = method.stages()
+        self.watch: Any = None if method.watch is None else new(method.watch, problem)
+        self.state: Any = self.solver.start(problem)
         self.active = self.progress.active
         # begin, visit, end; all but passes take rows in memory by as many as make a unit
         self._phases: dict[str, tuple[Callable[[], None], Callable[[Blocks], Share], Callable[[], Share]]] = {
@@ -111,6 +116,11 @@ class Run:
         self.clock = Clock(limits, self.at_work.counts)
         self._blocks: Iterator[list[tuple[int, int, Block]]] | None = None
         self._group: list[tuple[int, int, Block]] = []  # that is visited
+
+    @property
+    def solver(self) -> Solver:
+        """The one at work."""
+        return self.stages[self.progress.stage].solver
 
     def met(self) -> str | None:
         """Why to end before the next unit: a limit that is met, or a signal.
@@ -270,7 +280,7 @@ class Run:
         self.progress.go(self._after_scaling())
 
     def _after_scaling(self) -> str:
-        return PROLOGUE if self.progress.round < self.solver.prologue_passes(self.problem) else PASS
+        return PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else PASS
 
     def _prologue(self, blocks: Blocks) -> Share:
         [(first, block)] = blocks
@@ -292,8 +302,17 @@ class Run:
     def _begin_pass(self) -> None:
         p = self.progress
         p.number += 1
+        if p.due:
+            self._change_over()
         self.solver.begin_pass(self.problem, self.state, p.number)
         p.order = self.solver.order(self.problem, self.state, p.number, len(self.reader.bounds) - 1)
+
+    def _change_over(self) -> None:
+        """The stage that is due takes the place of the one at work."""
+        p, before = self.progress, self.state
+        after: Any = self.stages[p.due].enter(self.problem, before, self.watch)
+        after.labels, after.number, after.multiplications = before.labels, before.number, before.multiplications
+        self.state, p.stage, p.due = after, p.due, ""
 
     def _learn(self, blocks: Blocks) -> Share:
         share = self.solver.run_blocks(self.problem, self.state, self.active, blocks)
@@ -309,6 +328,7 @@ class Run:
         report = self.solver.end_pass(self.problem, self.state, self.active)
         if isinstance(report, float):
             return report
+        p.due = self.stages[p.stage].leave(self.problem, self.state, self.watch, report, self.active)
         p.estimate = max([0.0, *report.estimate[self.active].tolist()])
         reads = self.reader.counts.bytes_read / max(1, self.problem.size)
         self.history.publish(pass_event(p, self.problem, report, self.spent(), reads, self.state.multiplications))
@@ -358,8 +378,8 @@ class Run:
         fresh = Progress(none, none.copy(), Stopping(self.problem.count, self.limits.tol))
         # nothing is left to certify before the next pass
         now = p.number
-        self.progress = replace(fresh, number=now, judged=now, told=now, validated=now, round=p.round,
-                                estimate=p.estimate, ranges=p.ranges)  # fmt: skip
+        self.progress = replace(fresh, stage=p.stage, due=p.due, number=now, judged=now, told=now, validated=now,
+                                round=p.round, estimate=p.estimate, ranges=p.ranges)  # fmt: skip
         self.active = self.progress.active
         self.progress.go(PASS)
 

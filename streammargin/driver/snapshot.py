@@ -23,13 +23,10 @@ from streammargin.driver.progress import (
 )
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
+from streammargin.driver.saved_state import pass_of, read_kept, restore_state, save_state, under
 from streammargin.driver.stopping import Stopping
-from streammargin.errors import DataError
-from streammargin.solvers.base import Problem
-from streammargin.solvers.cache import rows as store
-from streammargin.solvers.proof.best import best_figures, best_layout
+from streammargin.solvers.old_state import is_count, is_number
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import Array, Kept, Layout, State, is_count, is_number, numbers_of
 
 Arrays = dict[str, np.ndarray]
 
@@ -39,15 +36,10 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
 
     Of rows that the solver keeps the numbers are saved.
     """
-    p, state = run.progress, run.state
-    plain: dict[str, Any] = {
-        "numbers": state.numbers,
-        "multiplications": state.multiplications,
-        "history": run.history.save(),
-        "counts": asdict(run.reader.counts),
-    }
-    arrays = {"bounds": run.bounds} | {f"state/{name}": array for name, array in state.arrays.items()}
-    arrays |= {f"kept/{name}": kept.ids for name, kept in state.kept.items()}
+    p = run.progress
+    numbers, arrays = save_state(run)
+    plain: dict[str, Any] = {**numbers, "history": run.history.save(), "counts": asdict(run.reader.counts)}
+    arrays |= {"bounds": run.bounds}
     progress = {field.name: getattr(p, field.name) for field in fields(p)} | {"spent": run.spent()}
     arrays |= {f"progress/{name}": value for name, value in progress.items() if isinstance(value, np.ndarray)}
     progress = {name: value for name, value in progress.items() if not isinstance(value, np.ndarray)}
@@ -120,9 +112,9 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         _restore_path(run.path, plain["path"], arrays, run.problem.features + 1)
         run.take_path()
     run.doubted = [
-        k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], _under(f"watched/{k}/", arrays))
+        k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], under(f"watched/{k}/", arrays))
     ]
-    state, problem = run.state, run.problem
+    problem = run.problem
     if run.scaling is not None:
         for name, array in run.scaling.arrays().items():
             _fill(array, arrays[f"scaling/{name}"], name)
@@ -135,21 +127,13 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.ranges = Ranges(problem) if "ranges" in arrays else None
     if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
-    state.numbers = dict(plain["numbers"])
-    state.multiplications = plain["multiplications"]
-    if not is_number(state.multiplications) or not 0.0 <= state.multiplications < np.inf:
-        raise ValueError("it counts multiplications wrongly")
-    state.arrays = _under("state/", arrays)
-    layout = run.solver.layout_now(problem, state)
-    _widen(layout, state.arrays)
-    check_layout(layout, state)
+    restore_state(run, plain, arrays)
     run.progress = _progress(run, plain["progress"], arrays)
-    if run.progress.number != state.numbers["pass"]:
-        raise ValueError(f"it is in two passes, {run.progress.number} and {state.numbers['pass']}")
+    if run.progress.number != pass_of(run.state):
+        raise ValueError(f"it is in two passes, {run.progress.number} and {pass_of(run.state)}")
     run.history.restore(plain["history"])
-    state.kept = read_rows(run.reader, run.column, _under("kept/", arrays))
-    _check_best(problem, state)
-    if not run.solver.fits(problem, state):
+    read_kept(run, arrays)
+    if not run.solver.fits(problem, run.state):
         raise ValueError("the arrays of the solver do not fit each other")
     counts = ReadCounts(**plain["counts"])
     if not all(map(is_number, plain["counts"].values())):
@@ -165,7 +149,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     training that had ended goes on where the tolerance or the passes of this one reach further. ValueError where the
     progress is none of this training.
     """
-    p, rounds = run.progress, run.solver.prologue_passes(run.problem)
+    p, rounds = run.progress, run.method.prologue_passes(run.problem)
     phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.bias else [])}
     phases |= {PROLOGUE} if p.round < rounds else set()
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
@@ -200,78 +184,17 @@ def _cut(p: Progress, reader: BlockReader, bounds: np.ndarray) -> None:
     p.order = np.concatenate([np.empty(0, np.int64), *pieces])
 
 
-def _check_best(problem: Problem, state: State) -> None:
-    """ValueError or ArithmeticError where what is known of the best weights excludes itself."""
-    if best_layout(problem).keys() <= state.arrays.keys():
-        try:
-            best_figures(problem, state)
-        except DataError as error:
-            raise ValueError("its best weights are worth what is no number") from error
-
-
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 def _fill(array: np.ndarray, saved: np.ndarray, name: str) -> None:
     if (saved.shape, saved.dtype) != (array.shape, array.dtype):
         raise ValueError(f"{name} has the shape {saved.shape} and the type {saved.dtype}")
     array[:] = saved
 
 
-def _widen(layout: Layout, arrays: Arrays) -> None:
-    """Take float32 arrays over into float64, where a smaller tolerance has that."""
-    for name in layout.keys() & arrays.keys():
-        entry, saved = layout[name], arrays[name].dtype
-        if isinstance(entry, Array) and (np.dtype(entry.dtype), saved) == (np.float64, np.float32):
-            arrays[name] = arrays[name].astype(np.float64)
-
-
-def check_layout(layout: Layout, state: State) -> None:
-    """ValueError unless arrays and numbers are those of the layout, in shape and type."""
-    arrays, numbers = state.arrays, numbers_of(layout)
-    if numbers.keys() != state.numbers.keys():
-        raise ValueError(f"the numbers {sorted(numbers.keys() ^ state.numbers.keys())} are missing or unknown")
-    for name, value in state.numbers.items():
-        if not numbers[name].holds(value):
-            raise ValueError(f"{name} is {value!r}")
-    declared = {name: entry for name, entry in layout.items() if isinstance(entry, Array)}
-    if declared.keys() != arrays.keys():
-        raise ValueError(f"the arrays {sorted(declared.keys() ^ arrays.keys())} are missing or unknown")
-    for name, entry in declared.items():
-        shape, there = (
-            (entry.shape, arrays[name].shape) if not entry.grows else (entry.shape[:-1], arrays[name].shape[:-1])
-        )
-        if shape != there or arrays[name].ndim != len(entry.shape) or arrays[name].dtype != entry.dtype:
-            raise ValueError(f"{name} has the shape {arrays[name].shape} and the type {arrays[name].dtype}")
-
-
 def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
-    saved = {**plain, **_under("progress/", arrays)}
+    saved = {**plain, **under("progress/", arrays)}
     saved["stopping"] = Stopping(**saved["stopping"])
     saved["spent"] = tuple(saved["spent"])
     if saved["figures"] is not None:
         w = run.solver.certified(run.problem, run.state)
         saved["figures"] = _figures(saved["figures"], list(w))
     return Progress(**saved)
-
-
-def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
-    """The rows of these numbers (m,), by name, from one read of the blocks that hold them."""
-    for ids in wanted.values():
-        if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < reader.bounds[-1])):
-            raise ValueError("it keeps rows that there are not")
-    numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
-    order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
-    if not order.size:  # the reader must not keep rows whose scale is still to be found
-        return {}
-    found: dict[str, Kept] = {}
-    for number, (first, _, block) in zip(order, reader.stream(order), strict=True):
-        for name, ids in wanted.items():
-            here = ids[numbers[name] == number]
-            if here.size:
-                rows = store.keep(block._replace(bias=bias), first, here)
-                found[name] = store.add(found.get(name), rows)
-    return {
-        name: store.choose(kept, np.argsort(np.argsort(numbers[name], kind="stable"))) for name, kept in found.items()
-    }

@@ -7,7 +7,8 @@ from typing import Any
 from streammargin.driver.clock import Clock, Spent
 from streammargin.driver.events import resident_bytes
 from streammargin.driver.progress import Progress
-from streammargin.solvers.base import PassReport, Problem
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.problem import Problem
 
 
 def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int, begun: int | None) -> dict[str, Any]:

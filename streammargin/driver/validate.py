@@ -14,7 +14,7 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.setup import class_mass
 from streammargin.points.base import Answer, answered
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 
 

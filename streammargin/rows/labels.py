@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,28 @@ _NONE = np.empty(0, np.int64)
 def numbered_from(first: int) -> RowNumbers:
     """The numbers of consecutive rows."""
     return RowNumbers(first, _NONE)
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """What is known of n rows beside their values, whoever holds them.
+
+    codes (n,) int16: class of each row, -1 for an absent row. weights (n,) float64 or (0,): sample weights.
+    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows.
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray
+    targets: np.ndarray
+
+    def present(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Which of these rows are not absent, and have a weight (bool)."""
+        present = self.codes[rows] >= 0
+        return present & (self.weights[rows] > 0.0) if self.weights.size else present
+
+    def cut(self, first: int, stop: int) -> RowLabels:
+        """Those of the rows first .. stop."""
+        return RowLabels(self.codes[first:stop], self.weights[first:stop], self.targets[first:stop])
 
 
 class Labels(NamedTuple):

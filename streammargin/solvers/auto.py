@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a matrix of second derivatives: a factor of more takes seconds
 WORTH = 20_000  # multiplications for each value stored that coordinate ascent is given

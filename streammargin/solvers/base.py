@@ -1,17 +1,16 @@
 """What a solver is told, what it keeps, and what it must answer: the protocol of the driver.
 
-A solver consumes (block, loss, norm, state). Everything it needs to go on lies in one State of named
-arrays and plain numbers, declared by its layout, so that a checkpoint can be taken of any solver without asking it.
+A solver consumes (block, loss, penalty, state). All that it needs to go on lies in its state, a class of typed fields
+(roles.py), so that a checkpoint can be taken of any solver without asking it.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -21,128 +20,12 @@ from streammargin.losses import is_numeric, losses_with, make_loss
 from streammargin.losses.base import has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
-from streammargin.penalties.mirror_maps import L2, Shrunk
 from streammargin.rows.blocks import Block, CSRBlock, values_of
-from streammargin.rows.labels import Labels
+from streammargin.solvers.old_state import Layout, State, layout_bytes, new_state
+from streammargin.solvers.old_state import State as OldState
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.proof.objectives.base import Objective
-from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
-from streammargin.solvers.proof.objectives.interpolation import Interpolation
-from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
-from streammargin.solvers.state import Layout, State, layout_bytes, new_state
-
-
-@dataclass(frozen=True)
-class Problem:
-    """K binary problems over the same n rows of d features (one per class and value of C).
-
-    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with
-    sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
-    weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
-    present: rows that are not absent (class among those trained on, weight above 0).
-    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows; then K = trials, and codes are 0.
-    budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
-    entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
-    options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
-    resident: all rows are in memory at once, as one block.
-    costs (K,): C of each problem, before the weights of classes and rows.
-    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
-    joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
-    least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
-    """
-
-    rows: int
-    features: int
-    dtype: np.dtype
-    loss: Any
-    norm: Any
-    p: float
-    codes: np.ndarray
-    positive: np.ndarray
-    caps: np.ndarray
-    weights: np.ndarray
-    trials: int
-    tol: float
-    seed: int
-    present: int
-    joint: bool = False
-    costs: np.ndarray = field(default_factory=lambda: np.ones(1))
-    penalty: Penalty | None = None
-    free: bool = False
-    resident: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
-    targets: np.ndarray = field(default_factory=lambda: np.empty(0))
-    largest_target: float = 0.0
-    budget: int = 1 << 30
-    entries: int = 0
-    sparse: bool = False
-    least_tol: float = math.inf
-
-    @property
-    def values(self) -> int:
-        """Values stored in all rows."""
-        return self.entries or self.rows * self.features
-
-    @property
-    def size(self) -> int:
-        """Bytes of the rows: their values, and of sparse rows where these stand."""
-        return self.values * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
-
-    @property
-    def count(self) -> int:
-        """K, the number of binary problems."""
-        return len(self.positive)
-
-    @cached_property
-    def labels(self) -> Labels:
-        """What each row counts for, as kernels take it."""
-        return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
-
-    def there(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Which of these rows are present (bool)."""
-        there = self.codes[rows] >= 0
-        return there & (self.weights[rows] > 0.0) if self.weights.size else there
-
-    @cached_property
-    def objective(self) -> Objective:
-        """What is minimised, and what proves it."""
-        together, lp = self.per_trial > 1, LpSquare(self.p)
-        numeric = self.targets.size > 0
-        if self.hard and numeric:
-            return Interpolation(lp, together, self.largest_target, signed=True)
-        if self.hard:
-            return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
-        return SoftMargin(self.penalty or lp, together, free=self.free, signed=numeric)
-
-    @property
-    def counts(self) -> bool:
-        """Whether a row is right or wrong: of its class or not, or met or not."""
-        return self.hard or not self.targets.size
-
-    @property
-    def per_trial(self) -> int:
-        """Binary problems of one value of C: 1, or one per class."""
-        return self.count // self.trials
-
-    @property
-    def q(self) -> float:
-        """The dual exponent p / (p - 1)."""
-        return float(self.norm.q)
-
-    @property
-    def linear(self) -> bool:
-        """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
-        return isinstance(self.norm, L2)
-
-    @property
-    def keeps_powers(self) -> bool:
-        """Whether the norm keeps more than A^T alpha."""
-        return not isinstance(self.norm, (L2, Shrunk))
-
-    @cached_property
-    def hard(self) -> bool:
-        """True for the hard margin, C = inf."""
-        return math.isinf(float(self.caps.max()))
+from streammargin.solvers.roles import new, state_bytes
 
 
 @dataclass
@@ -180,13 +63,8 @@ Share = float | None  # of the work of a call that is done, where it is to be ca
 UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
 
 
-class Solver(ABC):
-    """One method. Class attributes declare it; instances hold nothing.
-
-    What takes longer than a moment is done in units: a call makes one of them, and returns which share of its work is
-    done. The driver calls again, with the same arguments, until it is all. Between two calls it may stop, or save the
-    state and go on from there in another process: what is left to do stands in the state.
-    """
+class Method(ABC):
+    """What `solver` names: what it serves and takes. It is one solver, or several that succeed one another."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -248,14 +126,71 @@ class Solver(ABC):
             )
         raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
 
-    def wakes(self, problem: Problem, state: State) -> float:
+    watch: ClassVar[type | None] = None  # the state of what decides over several stages
+
+    @abstractmethod
+    def stages(self) -> dict[str, Stage]:
+        """Its solvers by name."""
+
+    def first(self, problem: Problem) -> str:
+        """The name of the stage that begins."""
+        return next(iter(self.stages()))
+
+    @abstractmethod
+    def memory(self, problem: Problem) -> int:
+        """Bytes that the state will take, the certificate's included."""
+
+    @abstractmethod
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
+
+    def prologue_passes(self, problem: Problem) -> int:
+        """Passes over the rows before the first, where that depends on the problem; default: `prologue`."""
+        return self.prologue
+
+    def kept_bytes(self, problem: Problem) -> int:
+        """Bytes for rows that stay in memory between two reads; default: none."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A solver that others may come before and after.
+
+    enter: makes its state of that of the stage before. leave: called with the report of each pass, says which stage is
+    to follow, "" where this one goes on; the driver changes over when the next pass begins, so that the pass before is
+    certified by the solver that made it. watch: what the method declares for decisions over several stages.
+    """
+
+    solver: Solver
+    enter: Callable[[Problem, Any, Any], State] = lambda problem, before, watch: before
+    leave: Callable[[Problem, Any, Any, PassReport, np.ndarray], str] = lambda *_: ""
+
+
+S = TypeVar("S")
+
+
+class Solver(Method, Generic[S]):
+    """One solver. Class attributes declare it; its state is of the class `state_class`.
+
+    What takes longer than a moment is done in units: a call makes one of them, and returns which share of its work is
+    done. The driver calls again, with the same arguments, until it is all. Between two calls it may stop, or save the
+    state and go on from there in another process: what is left to do stands in the state.
+    """
+
+    state_class: ClassVar[type | None] = None
+
+    def stages(self) -> dict[str, Stage]:
+        return {self.name: Stage(self)}
+
+    def wakes(self, problem: Problem, state: S) -> float:
         """Called before the first pass, of a path over C: how many times as large C may be with w = 0 still optimal.
 
         As far as that is known; 0 where it is at no C.
         """
         raise AssertionError(f"{self.name} knows no path")
 
-    def dearer(self, problem: Problem, state: State, factor: float) -> None:
+    def dearer(self, problem: Problem, state: S, factor: float) -> None:
         """Called between two passes of a path: go on with C so many times as large."""
         raise AssertionError(f"{self.name} knows no path")
 
@@ -267,112 +202,126 @@ class Solver(ABC):
         """Whether the method looks for nothing better than these weights, proven or not; default: never."""
         return False
 
-    @abstractmethod
     def layout(self, problem: Problem) -> Layout:
         """The arrays and numbers of the state, and room for what comes and goes beside them."""
+        raise NotImplementedError
 
-    def layout_now(self, problem: Problem, state: State) -> Layout:
+    def layout_now(self, problem: Problem, state: S) -> Layout:
         """The layout of this state, where a method changes its own on the way."""
         return self.layout(problem)
 
-    def fits(self, problem: Problem, state: State) -> bool:
+    def dtype(self, problem: Problem) -> np.dtype:
+        """Of the arrays of `Float` in the state."""
+        return np.dtype(np.float64)
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        """Bytes of what comes and goes beside the arrays of the state: rows kept, what grows, vectors of a step."""
+        return 0
+
+    def fits(self, problem: Problem, state: S) -> bool:
         """Whether the arrays that grow, of a state that was loaded, fit each other and the rows: kernels trust them."""
         return True
 
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
-        return layout_bytes(self.layout(problem))
+        if self.state_class is None:
+            return layout_bytes(self.layout(problem))
+        return state_bytes(self.state_class, problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
         return 0
 
-    def start(self, problem: Problem) -> State:
+    def start(self, problem: Problem) -> S:
         """The state before the first pass."""
-        return new_state(self.layout(problem))
+        if self.state_class is None:
+            return new_state(self.layout(problem))  # type: ignore[return-value]
+        return new(self.state_class, problem, self.dtype(problem), labels=problem.row_labels)
 
-    def prologue_passes(self, problem: Problem) -> int:
-        """Passes over the rows before the first, where that depends on the problem; default: `prologue`."""
-        return self.prologue
-
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> Share:
+    def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:
         """One block of prologue pass number `index`, of `prologue_passes`; in units."""
         raise AssertionError(f"{self.name} declares no prologue")
 
-    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+    def order(self, problem: Problem, state: S, number: int, blocks: int) -> np.ndarray:
         """The blocks that pass `number` (from 1) visits, in this order; default: a seeded permutation."""
         return permutation(blocks, problem.seed, number)
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: S, number: int) -> None:
         """Called before the first block of a pass."""
-        state.numbers["pass"] = number
+        now: Any = state
+        if isinstance(now, OldState):
+            now.numbers["pass"] = number
+        else:
+            now.number = number
 
     @abstractmethod
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
+    def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
         """Learn from rows first .. first + m, for the problems listed in `active` (int64); in units."""
 
-    def run_blocks(self, problem: Problem, state: State, active: np.ndarray, blocks: Blocks) -> Share:
+    def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
         """Learn from the blocks of one step, (first, block), at most `together` of them; in units. Default: of one."""
         [(first, block)] = blocks
         return self.run_block(problem, state, active, block, first)
 
     @abstractmethod
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
+    def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
         """Called after the last block of a pass; in units, and then the report."""
 
-    def leave_out(self, problem: Problem, state: State) -> None:  # noqa: B027  # most have none
+    def leave_out(self, problem: Problem, state: S) -> None:  # most have none
         """Called where a pass is to end now: `end_pass` is to report at once, without the units that are left."""
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
         """Freeze the weights for a certificate sweep (never called when passes certify themselves).
 
         Problems that are not active any more keep the weights they were certified with.
         """
         raise AssertionError(f"{self.name} certifies by its passes")
 
-    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
+    def certify_block(self, problem: Problem, state: S, block: Block, first: int) -> None:
         """One block of the certificate sweep."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
-    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
+    def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
         """Exact figures of all K problems, and per trial the rows whose largest score is a wrong class's."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
-    def certified(self, problem: Problem, state: State) -> np.ndarray:
+    def certified(self, problem: Problem, state: S) -> np.ndarray:
         """The weights (K, d+1) float64 that the last exact figures belong to."""
-        return state.arrays["best"].astype(np.float64, copy=False)
+        now: Any = state
+        best = now.arrays["best"] if isinstance(now, OldState) else now.best.w
+        return best.astype(np.float64, copy=False)
 
-    def zeros(self, problem: Problem, state: State) -> np.ndarray:
+    def zeros(self, problem: Problem, state: S) -> np.ndarray:
         """Which weights (K, d) are known to be 0 in every solution; default: none."""
         return np.zeros((problem.count, problem.features), bool)
 
-    def mean_norm(self, problem: Problem, state: State) -> float:
+    def mean_norm(self, problem: Problem, state: S) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
         return 0.0
 
-    def rounding(self, problem: Problem, state: State) -> float:
+    def rounding(self, problem: Problem, state: S) -> float:
         """What the bound on a margin of 0 may come to by rounding alone: one no larger proves that none is above 0."""
         return 0.0
 
-    def smallest_margin(self, problem: Problem, state: State) -> float:
+    def smallest_margin(self, problem: Problem, state: S) -> float:
         """The margin below which the hard margin is given up: tol times the mean row norm, or what is 0 to rounding."""
         return max(problem.tol * self.mean_norm(problem, state), self.rounding(problem, state))
 
     @abstractmethod
-    def weights(self, problem: Problem, state: State) -> np.ndarray:
+    def weights(self, problem: Problem, state: S) -> np.ndarray:
         """The current weights (K, d+1) float64; the last column belongs to the constant column."""
 
 
-class StreamSolver(Solver):
+class StreamSolver(Solver[S]):
     """A method that keeps nothing per row, and so can learn from rows that pass by once."""
 
     @abstractmethod
-    def stream_block(self, problem: Problem, state: State, block: Block) -> int:
+    def stream_block(self, problem: Problem, state: S, block: Block) -> int:
         """Learn from each row of the block once, in order, and count the mistakes made on the way.
 
         The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
         """
 
     @abstractmethod
-    def margin_bound(self, problem: Problem, state: State, k: int) -> float:
+    def margin_bound(self, problem: Problem, state: S, k: int) -> float:
         """An upper bound of the margin of problem k, from the steps so far; inf where they tell nothing."""

@@ -13,7 +13,7 @@ from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
 from streammargin.version import __version__
 

@@ -22,7 +22,8 @@ from streammargin.losses import loss_text
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
-from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.base import Solver
+from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.identity import identity

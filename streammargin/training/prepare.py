@@ -21,7 +21,8 @@ from streammargin.losses import make_loss
 from streammargin.options.table import Options
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
-from streammargin.solvers.base import Problem, Solver
+from streammargin.solvers.base import Solver
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.sources.base import Source
 from streammargin.sources.names import check_same

@@ -23,7 +23,7 @@ from streammargin.options.table import Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Given, Penalty
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource

@@ -5,7 +5,7 @@ import numpy as np
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 
 def hard_problem(X, y, seed=0, **options):

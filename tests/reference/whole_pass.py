@@ -5,7 +5,7 @@ from scipy.special import logsumexp
 
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 
 def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, weights=None, tol=1e-3, average=None):

@@ -11,16 +11,17 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import run as driver
-from streammargin.driver import snapshot
+from streammargin.driver import saved_state, snapshot
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import DONE
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
-from streammargin.solvers import base
+from streammargin.solvers import base, roles
 from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
+from streammargin.solvers.old_state import State as OldState
 from streammargin.solvers.registry import names
 from streammargin.sources.arrays import ArraySource
 
@@ -131,18 +132,30 @@ def to_the_end(run):
     return run
 
 
+def check_fields(problem, solver, state):
+    """Every array has the shape and type that its field declares, and every number its kind."""
+    dtype = solver.dtype(problem)
+    again = roles.new(type(state), problem, dtype, labels=state.labels)
+    roles.load(again, problem, dtype, roles.save(state))
+
+
 @every_way
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_the_state_is_what_was_declared_and_takes_the_memory_that_was_counted(trained, way, form):
     def watched(run):
         for _ in steps(run):
             state = run.state
-            snapshot.check_layout(run.solver.layout_now(run.problem, state), state)
-            arrays = list(state.arrays.values())
+            if isinstance(state, OldState):
+                saved_state.check_layout(run.solver.layout_now(run.problem, state), state)
+                arrays, kept = list(state.arrays.values()), list(state.kept.values())
+            else:
+                check_fields(run.problem, run.solver, state)
+                arrays = list(roles.save(state).arrays.values())
+                kept = [piece for _, cache in roles.rows_kept(state) for piece in cache.pieces.values()]
             assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
             taken = sum(array.nbytes for array in arrays)
-            taken += sum(kept.ids.nbytes + values_of(kept.rows).nbytes for kept in state.kept.values())
-            assert taken <= run.solver.memory(run.problem)
+            taken += sum(piece.ids.nbytes + values_of(piece.rows).nbytes for piece in kept)
+            assert taken <= run.method.memory(run.problem)
         return run
 
     trained(way, form, watched)

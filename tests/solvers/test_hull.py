@@ -8,7 +8,7 @@ from reference.training import binary
 from test_sdca_protocol import problem_of
 
 from streammargin.solvers.margin.hull import hull_bound, hull_layout
-from streammargin.solvers.state import new_state
+from streammargin.solvers.old_state import new_state
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])

@@ -10,7 +10,7 @@ import streammargin as sm
 from streammargin.losses import make_loss
 from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
 
 C = 2.0
 

@@ -11,7 +11,7 @@ import streammargin as sm
 from streammargin.driver import plan
 from streammargin.solvers.columns import kept_columns
 from streammargin.solvers.columns.working_set import Split
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
 
 ROWS, FEATURES, EACH = 2500, 1200, 60
 OPTIONS = {"solver": "pdprox", "penalty": "l1", "C": 0.05, "tol": 1e-2, "bias": 0.0}

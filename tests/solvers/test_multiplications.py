@@ -15,7 +15,7 @@ from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.newton.subproblem import LINE_SEARCH, Proximal, solve
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
 
 
 def take_units(monkeypatch, size):

@@ -10,13 +10,13 @@ from reference.datasets import noisy
 from streammargin.losses import make_loss
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
-from streammargin.solvers.base import Problem
-from streammargin.solvers.proof.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.old_state import new_state
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
-from streammargin.solvers.state import new_state
+from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
 
 
 def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):

@@ -19,7 +19,7 @@ from streammargin.errors import UsageError
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
 HARD = ("perceptron", "mirror")

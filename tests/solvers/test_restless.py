@@ -12,7 +12,7 @@ from streammargin.rows.blocks import nbytes
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.coordinate import active_rows as restless
 from streammargin.solvers.coordinate import dual_ascent
-from streammargin.solvers.state import Kept, State
+from streammargin.solvers.old_state import Kept, State
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 from streammargin.compiled.copies import copy_spans
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.solvers.base import UNIT, multiplications
-from streammargin.solvers.state import Kept, State
+from streammargin.solvers.old_state import Kept, State
 
 SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
 LOOK = 2  # multiplications for each value of a row that is looked at

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
 

@@ -20,7 +20,7 @@ import numpy as np
 from streammargin.compiled import interior as kernel
 from streammargin.losses.base import has
 from streammargin.solvers.newton.subproblem import matrix_work
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
 AWAY = 10.0  # times mu: weights whose columns matter in any case, as they are not on their way to 0

@@ -15,11 +15,12 @@ from streammargin.compiled import column_steps as kernel
 from streammargin.compiled.newton import signed_products
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.columns.working_set import Split
-from streammargin.solvers.state import Array, Layout, Room, layout_bytes
+from streammargin.solvers.old_state import Array, Layout, Room, layout_bytes
+from streammargin.solvers.problem import Problem
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 LEAST = 0.05  # of all values: where fewer fit, each column waits too long for its turn

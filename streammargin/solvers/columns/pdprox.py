@@ -14,16 +14,17 @@ from streammargin.losses.base import largest_bend
 from streammargin.penalties.base import Penalty
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, Share, Solver, State, multiplications
+from streammargin.solvers.base import PassReport, Share, Solver, State, multiplications
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns import kept_columns
 from streammargin.solvers.columns import working_set as column_steps
 from streammargin.solvers.columns.constant import constant_alone
 from streammargin.solvers.columns.screening import proven_zeros
-from streammargin.solvers.proof.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.old_state import Array, Layout, Number, Room
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
+from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.state import Array, Layout, Number, Room
 
 LAST, MEAN = 0, 1  # the two weights that a pass certifies
 PAPER = ("primal", "dual")

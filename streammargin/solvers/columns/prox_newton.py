@@ -18,16 +18,17 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, Share, Solver, State
+from streammargin.solvers.base import PassReport, Share, Solver, State
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import constant_alone
 from streammargin.solvers.columns.pdprox import TOO_FAR
 from streammargin.solvers.columns.screening import proven_zeros
 from streammargin.solvers.newton.subproblem import matrix_work, smooth
-from streammargin.solvers.proof.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.old_state import Array, Layout, Number, Room
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate, Sums
+from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.state import Array, Layout, Number, Room
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps, as of `newton`
 QUICK = 3  # steps that tell that the softness may fall faster

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streammargin.solvers.base import Problem
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import norm_rounding
 

@@ -22,10 +22,10 @@ from streammargin.compiled import column_steps as kernel
 from streammargin.compiled.order import permutation
 from streammargin.losses.base import has, largest_bend
 from streammargin.rows.blocks import Block, values_of
-from streammargin.solvers.base import Problem
 from streammargin.solvers.columns import interior
 from streammargin.solvers.newton.subproblem import matrix_work
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
+from streammargin.solvers.problem import Problem
 
 NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on, as one missed costs a pass
 FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: more groups leave 0

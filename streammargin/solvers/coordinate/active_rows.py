@@ -8,9 +8,10 @@ import numpy as np
 
 from streammargin.compiled.sleep import AWAKE
 from streammargin.rows.blocks import Block, nbytes
-from streammargin.solvers.base import Blocks, Problem
+from streammargin.solvers.base import Blocks
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.state import Kept, Layout, Number, Room, State, layout_bytes
+from streammargin.solvers.old_state import Kept, Layout, Number, Room, State, layout_bytes
+from streammargin.solvers.problem import Problem
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 PARTS = 32  # pieces of the rows kept: what is copied at a time is one or two, so that little room waits for copies

@@ -8,12 +8,13 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import Blocks, PassReport, Problem, Share, Solver
+from streammargin.solvers.base import Blocks, PassReport, Share, Solver
 from streammargin.solvers.coordinate import asdca, sdca
 from streammargin.solvers.coordinate.dual_ascent import NUMBERS
-from streammargin.solvers.proof.best import best_layout
+from streammargin.solvers.old_state import Layout, Number, Room, State, layout_bytes
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import Layout, Number, Room, State, layout_bytes
+from streammargin.solvers.proof.old_best import best_layout
 
 LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
 MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that

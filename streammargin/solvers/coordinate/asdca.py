@@ -10,12 +10,13 @@ from streammargin.compiled import asdca as kernel
 from streammargin.compiled.duals import dual_sums
 from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.visits import Turns
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
 from streammargin.solvers.coordinate import slow_constant
 from streammargin.solvers.coordinate.dual_ascent import NUMBERS, PIECE, DualAscent
+from streammargin.solvers.old_state import Array, Layout
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Running
-from streammargin.solvers.state import Array, Layout
 
 RESTART = 30.0  # the momentum is forgotten once the gap fell so far: without that passes double, as it swings
 REFRESH = 8  # times its length of values read until sum |theta_j|^q is taken afresh: it drifts, and costs a length

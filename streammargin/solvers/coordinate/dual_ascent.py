@@ -14,13 +14,14 @@ from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import PLACES, Turns, all_at_once, take_turns, visit
-from streammargin.solvers.base import UNIT, Blocks, Problem, Share, State, multiplications
+from streammargin.solvers.base import UNIT, Blocks, Share, State, multiplications
 from streammargin.solvers.coordinate import active_rows as restless
 from streammargin.solvers.coordinate import slow_constant
+from streammargin.solvers.old_state import Layout, Number, Room
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Running
+from streammargin.solvers.proof.old_sweep import CertifiedBySweep
 from streammargin.solvers.proof.rounding import mean_rounding
-from streammargin.solvers.proof.sweep import CertifiedBySweep
-from streammargin.solvers.state import Layout, Number, Room
 
 FLOAT32_TOL = 1e-5  # weights of float32 move half the bytes, and their rounding bounds the gap that they can reach
 FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L are no float32

@@ -10,12 +10,13 @@ from streammargin.compiled.vectors import square
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.visits import Turns
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
 from streammargin.solvers.coordinate import active_rows as restless
 from streammargin.solvers.coordinate import slow_constant
 from streammargin.solvers.coordinate.dual_ascent import NUMBERS, DualAscent
+from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Running
-from streammargin.solvers.state import Array, Layout, Number
 
 NEAR = 4.0  # times the tolerance: from there on weights swing about the optimum, and the mean of two passes is nearer
 SWING = 0.5  # but not while a pass still takes so much of the gap away: the mean would lag behind

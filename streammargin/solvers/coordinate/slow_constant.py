@@ -17,9 +17,10 @@ import numpy as np
 from streammargin.compiled.sleep import AHEAD
 from streammargin.compiled.slow_constant import damped
 from streammargin.rows.blocks import Block, values_of
-from streammargin.solvers.base import Blocks, Problem, State
+from streammargin.solvers.base import Blocks, State
 from streammargin.solvers.cache.rows import take
-from streammargin.solvers.state import Array, Layout, Number
+from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.solvers.problem import Problem
 
 PART = 0.01  # of the mean square of a row: the constant's as rows see it; with 0.06 momentum did not end on one set
 FLAT = 4.0  # rho times the curvature of all losses in b is above it: at a small C b would not get anywhere else

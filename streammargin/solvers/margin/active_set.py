@@ -13,13 +13,14 @@ from streammargin.compiled.margins import margins_block
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, Share, State
+from streammargin.solvers.base import PassReport, Share, State
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.coordinate import asdca
 from streammargin.solvers.newton.subproblem import matrix_work
+from streammargin.solvers.old_state import Array, Layout, Number, Room
 from streammargin.solvers.papers.whole_pass import WholePass
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import Array, Layout, Number, Room
 
 SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
 LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent

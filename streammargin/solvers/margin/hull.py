@@ -8,9 +8,10 @@ import numpy as np
 
 from streammargin.compiled.vectors import mix, towards
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
+from streammargin.solvers.old_state import Array, Layout
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS
-from streammargin.solvers.state import Array, Layout
 
 
 def hull_rounding(state: State) -> float:

@@ -14,7 +14,7 @@ from streammargin.compiled import newton as kernel
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, nbytes
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
-from streammargin.solvers.base import PassReport, Problem, Share
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import (
     UNDER_WAY,
@@ -25,11 +25,12 @@ from streammargin.solvers.newton.subproblem import (
     solve,
     under_way,
 )
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.old_state import Array, Layout, Number, Room, State
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.old_best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.old_sweep import CertifiedBySweep
 from streammargin.solvers.proof.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
-from streammargin.solvers.proof.sweep import CertifiedBySweep
-from streammargin.solvers.state import Array, Layout, Number, Room, State
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample

@@ -11,7 +11,7 @@ from streammargin.compiled import newton as kernel
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import TOGETHER, Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, Share
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.coordinate import asdca, sdca
 from streammargin.solvers.coordinate.ascent import passes_left, take_momentum
@@ -29,11 +29,12 @@ from streammargin.solvers.newton.subproblem import (
     solve,
     step_work,
 )
-from streammargin.solvers.proof.best import best_figures, best_layout
+from streammargin.solvers.old_state import Array, Layout, Number, Room, State, layout_bytes, new_state
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.old_best import best_figures, best_layout
+from streammargin.solvers.proof.old_sweep import CertifiedBySweep
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.proof.sweep import CertifiedBySweep
-from streammargin.solvers.state import Array, Layout, Number, Room, State, layout_bytes, new_state
 
 SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: with 1/8 steps diverged, and 2 takes more of them
 START = 6  # passes of coordinate ascent where no sample can start the steps: they bring duals and weights near enough

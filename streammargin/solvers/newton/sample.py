@@ -8,10 +8,10 @@ from streammargin.compiled.columns import sparse_shares
 from streammargin.compiled.newton import middle_centres
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.solvers.base import Problem
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Proximal, leave, smooth, solve, under_way
-from streammargin.solvers.state import State
+from streammargin.solvers.old_state import State
+from streammargin.solvers.problem import Problem
 
 PART = 16  # one row of so many is in the sample: its steps cost that part of those of all
 LEAST = 16  # rows of a sample, in multiples of the columns: fewer say too little of all

@@ -14,7 +14,7 @@ from streammargin.losses.base import largest_bend
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.base import UNIT
-from streammargin.solvers.state import Array, Layout, State
+from streammargin.solvers.old_state import Array, Layout, State
 
 PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
 STEPS = 80  # of a problem that is solved to the end: more would mean that rounding leaves none

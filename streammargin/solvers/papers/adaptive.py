@@ -14,11 +14,12 @@ from streammargin.compiled.predict import decide_block
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.rows.labels import RowNumbers, numbered_from
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
 from streammargin.solvers.cache import rows as store
+from streammargin.solvers.old_state import Array, Kept, Layout, Number, Room
 from streammargin.solvers.papers.whole_pass import WholePass
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
-from streammargin.solvers.state import Array, Kept, Layout, Number, Room
 
 STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # per visit of one block of several

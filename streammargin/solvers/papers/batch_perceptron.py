@@ -11,10 +11,11 @@ from streammargin.compiled.vectors import mix
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
 from streammargin.solvers.margin.hull import hull_bound, hull_layout
+from streammargin.solvers.old_state import Array, Layout
 from streammargin.solvers.papers.gradient_pass import GradientPass
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.problem import Problem
 
 
 class Method(GradientPass):

@@ -13,11 +13,12 @@ from streammargin.compiled.vectors import mix, square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
+from streammargin.solvers.old_state import Array, Layout
 from streammargin.solvers.papers.hinge_pass import HingePass
 from streammargin.solvers.papers.schedules import Schedule, parse_schedule
 from streammargin.solvers.papers.whole_pass import chunk_rows
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.problem import Problem
 
 # no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
 SHORTEST = 1e-8

@@ -10,9 +10,10 @@ from streammargin.compiled.spectral import gram_product
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
+from streammargin.solvers.old_state import Array, Layout
 from streammargin.solvers.papers.gradient_pass import SoftmaxPass
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.problem import Problem
 
 PRODUCTS = 8  # of the power iteration, a read each
 SAFETY = 1.1  # it comes from below; a step below 2 / L still descends, so that it may miss nearly half of L

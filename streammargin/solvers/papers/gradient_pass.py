@@ -14,9 +14,10 @@ from streammargin.compiled.vectors import mix, square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
+from streammargin.solvers.old_state import Array, Layout, Room
 from streammargin.solvers.papers.whole_pass import WholePass, chunk_rows
-from streammargin.solvers.state import Array, Layout, Room
+from streammargin.solvers.problem import Problem
 
 # a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
 REACH = 40.0

@@ -12,10 +12,11 @@ from streammargin.errors import out_of_range
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
 from streammargin.solvers.margin.hull import hull_bound, hull_layout, hull_rounding
+from streammargin.solvers.old_state import Array, Layout
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
-from streammargin.solvers.state import Array, Layout
 from streammargin.solvers.streams.primal import Primal
 
 # row norms within these bounds have squares that are far from the ends of a float64

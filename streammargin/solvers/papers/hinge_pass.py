@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from streammargin.compiled.chunks import MISTAKES, SMALLEST
-from streammargin.solvers.base import PassReport, Problem, State
+from streammargin.solvers.base import PassReport, State
+from streammargin.solvers.old_state import Array, Layout, Room
 from streammargin.solvers.papers.whole_pass import WholePass
-from streammargin.solvers.state import Array, Layout, Room
+from streammargin.solvers.problem import Problem
 
 
 class HingePass(WholePass):

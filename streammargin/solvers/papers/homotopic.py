@@ -13,11 +13,12 @@ from streammargin.compiled.order import permutation
 from streammargin.compiled.vectors import mix
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
 from streammargin.solvers.margin.hull import hull_bound, hull_layout
+from streammargin.solvers.old_state import Array, Layout
 from streammargin.solvers.papers.hinge_pass import HingePass
 from streammargin.solvers.papers.whole_pass import chunk_rows
-from streammargin.solvers.state import Array, Layout
+from streammargin.solvers.problem import Problem
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4

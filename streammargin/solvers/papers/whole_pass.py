@@ -13,12 +13,13 @@ from streammargin.errors import DataError, UsageError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Problem, Solver, State
+from streammargin.solvers.base import PassReport, Solver, State
 from streammargin.solvers.margin.hull import hull_rounding
-from streammargin.solvers.proof.best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
-from streammargin.solvers.state import Array, Layout, Number
 
 CHUNK_BYTES = 1 << 18  # of rows that are looked at together: they should stay in the cache of one core
 CHUNK_ROWS = 64  # of these at most: what is known of each stays there too

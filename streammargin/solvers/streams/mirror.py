@@ -11,8 +11,9 @@ from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.steps import MirrorDescent
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
 from streammargin.solvers.papers.hard_primal import HardPrimal
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 
 

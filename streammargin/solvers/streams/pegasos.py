@@ -10,7 +10,8 @@ from streammargin.compiled import primal as kernel
 from streammargin.errors import UsageError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.steps import Pegasos
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import mean_rounding, norm_rounding
 from streammargin.solvers.streams.primal import Primal
 

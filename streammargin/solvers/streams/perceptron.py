@@ -7,8 +7,9 @@ import numpy as np
 from streammargin.compiled import primal as kernel
 from streammargin.rows.blocks import Block
 from streammargin.rows.steps import Perceptron
-from streammargin.solvers.base import Problem, State
+from streammargin.solvers.base import State
 from streammargin.solvers.papers.hard_primal import PLAIN, HardPrimal
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 
 

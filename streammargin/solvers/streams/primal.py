@@ -13,11 +13,12 @@ from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.rows.steps import Rule
-from streammargin.solvers.base import PassReport, Problem, State, StreamSolver
+from streammargin.solvers.base import PassReport, State, StreamSolver
 from streammargin.solvers.coordinate.dual_ascent import group_of
+from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.old_sweep import CertifiedBySweep
 from streammargin.solvers.proof.rounding import mean_rounding
-from streammargin.solvers.proof.sweep import CertifiedBySweep
-from streammargin.solvers.state import Array, Layout, Number
 
 
 class Primal(CertifiedBySweep, StreamSolver):

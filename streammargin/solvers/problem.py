@@ -1,0 +1,143 @@
+"""What is to be solved: K binary problems over the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from streammargin.penalties.base import Penalty
+from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import L2, Shrunk
+from streammargin.rows.labels import Labels, RowLabels
+from streammargin.solvers.proof.objectives.base import Objective
+from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
+from streammargin.solvers.proof.objectives.interpolation import Interpolation
+from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
+
+
+@dataclass(frozen=True)
+class Problem:
+    """K binary problems over the same n rows of d features (one per class and value of C).
+
+    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with
+    sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
+    weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
+    present: rows that are not absent (class among those trained on, weight above 0).
+    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows; then K = trials, and codes are 0.
+    budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
+    entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
+    options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
+    resident: all rows are in memory at once, as one block.
+    costs (K,): C of each problem, before the weights of classes and rows.
+    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
+    joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
+    least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
+    """
+
+    rows: int
+    features: int
+    dtype: np.dtype
+    loss: Any
+    norm: Any
+    p: float
+    codes: np.ndarray
+    positive: np.ndarray
+    caps: np.ndarray
+    weights: np.ndarray
+    trials: int
+    tol: float
+    seed: int
+    present: int
+    joint: bool = False
+    costs: np.ndarray = field(default_factory=lambda: np.ones(1))
+    penalty: Penalty | None = None
+    free: bool = False
+    resident: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    targets: np.ndarray = field(default_factory=lambda: np.empty(0))
+    largest_target: float = 0.0
+    budget: int = 1 << 30
+    entries: int = 0
+    sparse: bool = False
+    least_tol: float = math.inf
+
+    @property
+    def values(self) -> int:
+        """Values stored in all rows."""
+        return self.entries or self.rows * self.features
+
+    @property
+    def size(self) -> int:
+        """Bytes of the rows: their values, and of sparse rows where these stand."""
+        return self.values * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
+
+    @property
+    def count(self) -> int:
+        """K, the number of binary problems."""
+        return len(self.positive)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What each row counts for, as kernels take it."""
+        return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
+
+    @cached_property
+    def row_labels(self) -> RowLabels:
+        """What is known of each row beside its values."""
+        return RowLabels(self.codes, self.weights, self.targets)
+
+    def there(self, rows: np.ndarray | slice) -> np.ndarray:
+        """Which of these rows are present (bool)."""
+        there = self.codes[rows] >= 0
+        return there & (self.weights[rows] > 0.0) if self.weights.size else there
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is minimised, and what proves it."""
+        together, lp = self.per_trial > 1, LpSquare(self.p)
+        numeric = self.targets.size > 0
+        if self.hard and numeric:
+            return Interpolation(lp, together, self.largest_target, signed=True)
+        if self.hard:
+            return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
+        return SoftMargin(self.penalty or lp, together, free=self.free, signed=numeric)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the rows have numbers in place of classes."""
+        return self.targets.size > 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether a row is right or wrong: of its class or not, or met or not."""
+        return self.hard or not self.targets.size
+
+    @property
+    def per_trial(self) -> int:
+        """Binary problems of one value of C: 1, or one per class."""
+        return self.count // self.trials
+
+    @property
+    def q(self) -> float:
+        """The dual exponent p / (p - 1)."""
+        return float(self.norm.q)
+
+    @property
+    def linear(self) -> bool:
+        """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
+        return isinstance(self.norm, L2)
+
+    @property
+    def keeps_powers(self) -> bool:
+        """Whether the norm keeps more than A^T alpha."""
+        return not isinstance(self.norm, (L2, Shrunk))
+
+    @cached_property
+    def hard(self) -> bool:
+        """True for the hard margin, C = inf."""
+        return math.isinf(float(self.caps.max()))

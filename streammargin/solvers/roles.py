@@ -1,0 +1,351 @@
+"""Where the fields of a solver's state live, and all that follows from it.
+
+A field's annotation says its role, `of` its axes and first value. Layout, bytes, checkpoint, cutting into holders of
+some rows each and merging them are derived here, once for all solvers.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from streammargin.solvers.problem import Problem
+
+T = TypeVar("T", bound=np.generic)
+S = TypeVar("S")
+Float: TypeAlias = np.floating[Any]  # float32 or float64, as the solver says for a problem
+f8: TypeAlias = np.float64
+f4: TypeAlias = np.float32
+i8: TypeAlias = np.int64
+u1: TypeAlias = np.uint8
+b1: TypeAlias = np.bool_
+
+
+class Role(Enum):
+    """Who holds a field where several holders have some of the rows each."""
+
+    ROWS = "rows"  # each has the part of its rows
+    SHARED = "shared"  # all have the same
+    SUM = "sum"  # each sums up those of its rows; merged afterwards
+    GIVEN = "given"  # each is handed its own; not saved
+    SCRATCH = "scratch"  # made again of the rows at hand; not saved
+
+
+Rows = Annotated[NDArray[T], Role.ROWS]  # (K, n) unless `of` says otherwise
+Shared = Annotated[NDArray[T], Role.SHARED]  # (K, d+1)
+Sum = Annotated[NDArray[T], Role.SUM]  # (K, d+1)
+Lists = Annotated[list[NDArray[T]], Role.SHARED]  # K arrays (m,), empty at first, that grow
+Count = Annotated[int, Role.SUM]
+Total = Annotated[float, Role.SUM]
+Given = Annotated[S, Role.GIVEN]
+Scratch = Annotated[S, Role.SCRATCH]
+
+
+class Axis(NamedTuple):
+    """The length of an axis in a problem; rows: it is cut with the rows."""
+
+    size: Callable[[Problem], int]
+    rows: bool = False
+
+    def where(self, condition: Callable[[Problem], bool]) -> Axis:
+        """The same, and 0 where the condition does not hold."""
+        return Axis(lambda problem: self.size(problem) if condition(problem) else 0, self.rows)
+
+
+K = Axis(lambda problem: problem.count)
+N = Axis(lambda problem: problem.rows, rows=True)
+D = Axis(lambda problem: problem.features)
+W = Axis(lambda problem: problem.features + 1)
+TRIALS = Axis(lambda problem: problem.trials)
+AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
+
+
+@dataclass(frozen=True)
+class Of:
+    """The axes of an array, what fills it at first, whether its last axis is empty at first and grows, and how sums
+    merge: added, but for the columns of which the smallest or the largest counts.
+    """
+
+    axes: tuple[Axis | int, ...] = ()
+    fill: float = 0.0
+    grows: bool = False
+    smallest: tuple[int, ...] = ()
+    largest: tuple[int, ...] = ()
+
+
+def of(
+    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: tuple[int, ...] = (),
+    largest: tuple[int, ...] = (),
+) -> Any:  # fmt: skip
+    """The default of a field that is an array (see `Of`)."""
+    return Of(axes, fill, grows, smallest, largest)
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(of, field))
+def state(cls: type[S]) -> type[S]:
+    """Makes a class of annotated fields a state, or a part of one."""
+    return dataclass(slots=True, kw_only=True, eq=False)(cls)
+
+
+class Entry(NamedTuple):
+    """A field. kind: array, list, part, rows (kept ones), number, given or scratch; type: its dtype, class or word."""
+
+    name: str
+    kind: str
+    role: Role
+    type: Any
+    of: Of
+    default: Any
+
+
+class Array(NamedTuple):
+    """An array as it is before the first pass."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fill: float = 0.0
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def allocate(self) -> np.ndarray:
+        # zeros take no memory before they are written
+        return np.full(self.shape, self.fill, self.dtype) if self.fill else np.zeros(self.shape, self.dtype)
+
+
+def entries(cls: Any) -> tuple[Entry, ...]:
+    """The fields of a state or part."""
+    return _entries(cls)
+
+
+@cache
+def _entries(cls: Any) -> tuple[Entry, ...]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return tuple(_entry(one.name, hints[one.name], one.default) for one in fields(cls))
+
+
+def _entry(name: str, hint: Any, default: Any) -> Entry:
+    role = Role.SHARED
+    if typing.get_origin(hint) is Annotated:
+        hint, role = typing.get_args(hint)[0], typing.get_args(hint)[1]
+    spec = default if isinstance(default, Of) else Of()
+    if role in (Role.SCRATCH, Role.GIVEN):
+        return Entry(name, role.value, role, hint, spec, default)
+    if typing.get_origin(hint) is list:
+        return Entry(name, "list", role, _dtype(typing.get_args(hint)[0]), spec, default)
+    if typing.get_origin(hint) is np.ndarray:
+        axes = spec.axes or AXES[role]
+        return Entry(name, "array", role, _dtype(hint), Of(axes, *_rest(spec)), default)
+    if isinstance(hint, types.UnionType):
+        raise TypeError(f"{name} is {hint}; a field of a state is an array, a number, a part or scratch")
+    if is_dataclass(hint):
+        return Entry(name, "part", role, hint, spec, default)
+    return Entry(name, "rows" if hasattr(hint, "kept_rows") else "number", role, hint, spec, default)
+
+
+def _rest(spec: Of) -> tuple[Any, ...]:
+    return spec.fill, spec.grows, spec.smallest, spec.largest
+
+
+def _dtype(hint: Any) -> Any:
+    """The dtype of NDArray[T]; Float itself where the solver is to say."""
+    scalar = typing.get_args(typing.get_args(hint)[1])[0]
+    return Float if scalar == Float or scalar is np.floating else np.dtype(scalar)
+
+
+def _array(entry: Entry, problem: Problem, dtype: np.dtype) -> Array:
+    sizes = [axis if isinstance(axis, int) else axis.size(problem) for axis in entry.of.axes]
+    if entry.of.grows:
+        sizes[-1] = 0
+    return Array(tuple(sizes), np.dtype(dtype) if entry.type is Float else entry.type, entry.of.fill)
+
+
+def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> dict[str, Array]:
+    """Every array of a state by its path, those of its parts as `part.name`. dtype: of the arrays of `Float`."""
+    found: dict[str, Array] = {}
+    for entry in entries(cls):
+        if entry.kind == "array":
+            found[prefix + entry.name] = _array(entry, problem, np.dtype(dtype))
+        elif entry.kind == "part":
+            found |= layout(entry.type, problem, dtype, f"{prefix}{entry.name}.")
+    return found
+
+
+def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
+    """What the arrays of a state take before any grows."""
+    return sum(array.bytes for array in layout(cls, problem, dtype).values())
+
+
+def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
+    """A state, or a part, as it is before the first pass; given: fields that are there already."""
+    made: dict[str, Any] = {}
+    for entry in entries(cls):
+        if entry.name in given:
+            made[entry.name] = given[entry.name]
+        elif entry.kind == "array":
+            made[entry.name] = _array(entry, problem, np.dtype(dtype)).allocate()
+        elif entry.kind == "list":
+            made[entry.name] = [np.empty(0, entry.type) for _ in range(problem.count)]
+        elif entry.kind == "part":
+            made[entry.name] = new(entry.type, problem, dtype)
+        elif entry.kind == "rows":
+            made[entry.name] = entry.type()
+    return cls(**made)
+
+
+def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
+    """(path, entry, value) of every field but parts, whose fields come in their place."""
+    for entry in entries(type(state)):
+        value = getattr(state, entry.name)
+        if entry.kind == "part":
+            yield from walk(value, f"{prefix}{entry.name}.")
+        else:
+            yield prefix + entry.name, entry, value
+
+
+class Saved(NamedTuple):
+    """A state as plain numbers, arrays, and numbers of the rows kept, all by path."""
+
+    numbers: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    rows: dict[str, np.ndarray]
+
+
+def save(state: Any) -> Saved:
+    """What is saved of a state; its arrays, not copies."""
+    saved = Saved({}, {}, {})
+    for path, entry, value in walk(state):
+        if entry.kind == "number":
+            saved.numbers[path] = value
+        elif entry.kind == "array":
+            saved.arrays[path] = value
+        elif entry.kind == "list":
+            saved.arrays.update({f"{path}.{k}": one for k, one in enumerate(value)})
+        elif entry.kind == "rows":
+            saved.rows.update({f"{path}.{name}": ids for name, ids in value.kept_rows().items()})
+    return saved
+
+
+def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
+    """Put what was saved into a new state, float32 widened to float64 where a smaller tolerance has that.
+
+    Rows kept are read by whoever has the source. ValueError where a name, kind, shape or type is another.
+    """
+    numbers, arrays = dict(saved.numbers), dict(saved.arrays)
+    expected = layout(type(state), problem, dtype)
+    for path, entry, value in list(walk(state)):
+        part, name = _owner(state, path)
+        if entry.kind == "number":
+            setattr(part, name, _number(path, entry, value, numbers))
+        elif entry.kind == "array":
+            setattr(part, name, _checked(path, expected[path], arrays, entry.of.grows))
+        elif entry.kind == "list":
+            one = Array((0,), entry.type)
+            setattr(part, name, [_checked(f"{path}.{k}", one, arrays, True) for k in range(problem.count)])
+    if numbers or arrays:
+        raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is of another method")
+
+
+def rows_kept(state: Any) -> Iterator[tuple[str, Any]]:
+    """Every cache of rows by its path."""
+    return ((path, value) for path, entry, value in walk(state) if entry.kind == "rows")
+
+
+def _owner(state: Any, path: str) -> tuple[Any, str]:
+    *parts, name = path.split(".")
+    for part in parts:
+        state = getattr(state, part)
+    return state, name
+
+
+def _number(path: str, entry: Entry, first: Any, numbers: dict[str, Any]) -> Any:
+    if path not in numbers:
+        raise ValueError(f"{path} is missing")
+    value = numbers.pop(path)
+    fits = is_count(value) if entry.type is int else is_number(value) if entry.type is float else type(value)
+    if not fits or (entry.type in (bool, str) and not isinstance(value, entry.type)):
+        raise ValueError(f"{path} is {value!r}")
+    return value
+
+
+def _checked(path: str, expected: Array, arrays: dict[str, np.ndarray], grows: bool) -> np.ndarray:
+    if path not in arrays:
+        raise ValueError(f"{path} is missing")
+    array = arrays.pop(path)
+    if (expected.dtype, array.dtype) == (np.float64, np.float32):
+        array = array.astype(np.float64)
+    shape, found = (expected.shape[:-1], array.shape[:-1]) if grows else (expected.shape, array.shape)
+    if (shape, expected.dtype) != (found, array.dtype) or array.ndim != len(expected.shape):
+        raise ValueError(f"{path} has the shape {array.shape} and the type {array.dtype}")
+    return array
+
+
+def is_count(value: Any) -> bool:
+    """Whether it is an integer that a counter may come to; True and False are."""
+    return isinstance(value, int) and 0 <= value < 1 << 53
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a plain number; nan and inf are."""
+    return isinstance(value, (int, float))
+
+
+def clear(state: Any) -> None:
+    """Sums are as they were before the first row."""
+    for path, entry, value in walk(state):
+        if entry.role is Role.SUM and entry.kind == "array":
+            value[...] = entry.of.fill
+            for columns, limit in ((entry.of.smallest, math.inf), (entry.of.largest, -math.inf)):
+                value[..., list(columns)] = limit
+        elif entry.role is Role.SUM:
+            part, name = _owner(state, path)
+            setattr(part, name, type(value)())
+
+
+def cut(state: S, first: int, stop: int) -> S:
+    """The state of a holder of the rows first .. stop: its rows in place, what is shared, and sums of its own."""
+    made = {}
+    for entry in entries(type(state)):
+        value = getattr(state, entry.name)
+        if entry.kind == "part" or hasattr(value, "cut"):
+            value = cut(value, first, stop) if entry.kind == "part" else value.cut(first, stop)
+        elif entry.kind == "array" and entry.role is Role.ROWS:
+            value = value[tuple(slice(first, stop) if _of_rows(axis) else slice(None) for axis in entry.of.axes)]
+        elif entry.kind == "array" and entry.role is Role.SUM:
+            value = value.copy()
+        made[entry.name] = value
+    part: S = type(state)(**made)
+    clear(part)
+    return part
+
+
+def _of_rows(axis: Axis | int) -> bool:
+    return isinstance(axis, Axis) and axis.rows
+
+
+def merge(state: Any, part: Any) -> None:
+    """Add the sums of a part that was cut off; its rows are those of the state already."""
+    for path, entry, value in walk(state):
+        if entry.role is not Role.SUM:
+            continue
+        owner, name = _owner(part, path)
+        other = getattr(owner, name)
+        if entry.kind == "array":
+            total = value + other
+            for columns, which in ((entry.of.smallest, np.minimum), (entry.of.largest, np.maximum)):
+                total[..., list(columns)] = which(value, other)[..., list(columns)]
+            value[...] = total
+        else:
+            owner, name = _owner(state, path)
+            setattr(owner, name, value + other)

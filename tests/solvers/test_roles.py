@@ -1,0 +1,94 @@
+"""Fields of a state: what follows from their roles."""
+
+import numpy as np
+import pytest
+
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers import roles
+from streammargin.solvers.roles import Count, Float, K, Lists, N, Rows, Shared, Sum, f8, of, state
+from streammargin.solvers.state import State
+
+
+@state
+class Part:
+    far: Sum[f8] = of(K, 2, smallest=(1,))
+    named: str = "part"
+
+
+@state
+class Example(State):
+    part: Part
+    alpha: Rows[Float]
+    sizes: Rows[f8] = of(N)
+    theta: Shared[Float]
+    grown: Lists[np.int64]
+    seen: Count = 0
+    last: float = 1.0
+    ended: bool = False
+
+
+class Small:
+    count, rows, features, trials = 2, 5, 3, 1
+
+
+def fresh(dtype=np.float64):
+    labels = RowLabels(np.arange(5, dtype=np.int16), np.empty(0), np.arange(5.0))
+    return roles.new(Example, Small, dtype, labels=labels)
+
+
+def test_arrays_are_made_as_declared():
+    made = fresh(np.float32)
+    assert (made.alpha.shape, made.alpha.dtype) == ((2, 5), np.float32)
+    assert (made.theta.shape, made.sizes.shape, made.part.far.shape) == ((2, 4), (5,), (2, 2))
+    assert made.sizes.dtype == np.float64 and (made.seen, made.last, made.part.named) == (0, 1.0, "part")
+    assert roles.state_bytes(Example, Small, np.float32) == 4 * 10 + 8 * 5 + 4 * 8 + 8 * 4
+    assert set(roles.layout(Example, Small)) == {"part.far", "alpha", "sizes", "theta"}
+
+
+def test_what_was_saved_comes_back():
+    made = fresh(np.float32)
+    made.alpha[:], made.seen, made.grown[1], made.ended = 2.0, 7, np.arange(3), True
+    again = fresh(np.float64)
+    roles.load(again, Small, np.float64, roles.save(made))
+    assert again.alpha.dtype == np.float64 and np.all(again.alpha == 2.0)
+    assert (again.seen, again.ended, again.grown[1].tolist()) == (7, True, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    "numbers, arrays",
+    [
+        ({"seen": -1}, {}), ({"seen": 1.5}, {}), ({"last": "x"}, {}), ({"ended": 1}, {}), ({"more": 1}, {}),
+        ({"part.named": 3}, {}), ({}, {"alpha": np.zeros((2, 4))}), ({}, {"alpha": np.zeros((2, 5), np.int64)}),
+        ({}, {"grown.0": np.zeros((1, 1), np.int64)}), ({}, {"more": np.zeros(1)}),
+    ],
+)  # fmt: skip
+def test_what_fits_no_field_is_refused(numbers, arrays):
+    saved = roles.save(fresh())
+    saved.numbers.update(numbers)
+    saved.arrays.update(arrays)
+    with pytest.raises(ValueError):
+        roles.load(fresh(), Small, np.float64, saved)
+
+
+@pytest.mark.parametrize("name", ["seen", "alpha", "grown.1", "part.far"])
+def test_what_is_missing_is_named(name):
+    saved = roles.save(fresh())
+    (saved.numbers if name in saved.numbers else saved.arrays).pop(name)
+    with pytest.raises(ValueError, match=name):
+        roles.load(fresh(), Small, np.float64, saved)
+
+
+def test_a_holder_has_its_rows_and_sums_of_its_own():
+    whole = fresh()
+    whole.alpha[:] = np.arange(10.0).reshape(2, 5)
+    whole.part.far[:], whole.seen = 9.0, 4
+    one, other = roles.cut(whole, 0, 2), roles.cut(whole, 2, 5)
+    assert np.shares_memory(one.alpha, whole.alpha) and one.theta is whole.theta
+    assert (other.alpha.shape, other.sizes.shape, other.seen) == ((2, 3), (3,), 0)
+    assert other.labels.codes.tolist() == [2, 3, 4] and other.labels.targets.tolist() == [2.0, 3.0, 4.0]
+    assert other.part.far.tolist() == [[0.0, np.inf]] * 2
+    roles.clear(whole)
+    one.part.far[0], other.part.far[0], one.seen, other.seen = (1.0, 3.0), (2.0, -5.0), 2, 3
+    roles.merge(whole, one)
+    roles.merge(whole, other)
+    assert whole.part.far[0].tolist() == [3.0, -5.0] and whole.seen == 5

@@ -12,14 +12,14 @@ import numpy as np
 
 from data_tools.formats import FORMATS, Asked, Found, check_options, format_named, format_of
 from data_tools.like import columns_of_model
-from data_tools.rows import Batch
 from data_tools.textfile import Text
-from data_tools.writer import writing
 from streammargin.cli.options import add_common
 from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import read_by
 from streammargin.sizes import parse_size
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 from streammargin.sources.names import equal
 from streammargin.sources.open import files_read
 from streammargin.wording import Message

@@ -12,10 +12,10 @@ import numpy as np
 
 from data_tools.columns import Columns, Wanted, columns_of, is_number
 from data_tools.formats import Asked, Found
-from data_tools.rows import Batch
-from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
+from data_tools.textfile import SHOWN, Text, check_label, plain_lines
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.labels import is_plain, strict_number
+from streammargin.sources.batch import Batch
+from streammargin.sources.labels import EXACT, is_plain, strict_number
 
 TEXT, SUFFIXES, OPTIONS = True, (".csv",), ("label_column", "label", "separator")
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # what a shell has no other word for

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from data_tools.like import Like
-from data_tools.rows import Batch
 from data_tools.textfile import Text, plain_stem
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_apart
 from streammargin.sources.arrays import as_weights, value_dtype
+from streammargin.sources.batch import Batch
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.labels import LabelCursor
 

@@ -7,12 +7,14 @@ import os
 
 import numpy as np
 
-from data_tools.rows import BATCH_BYTES, Batch, check_seed
-from data_tools.writer import check_space, writing
+from data_tools.rows import BATCH_BYTES, check_seed
+from data_tools.space import check_space
 from streammargin.cli.options import add_common, number
 from streammargin.errors import UsageError
 from streammargin.files import check_output
 from streammargin.sizes import format_size, parse_size
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 from streammargin.sources.labels import MAX_CLASSES
 
 _LARGEST_ROW = 1 << 30  # a few of them are in memory at a time

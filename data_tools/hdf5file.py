@@ -10,12 +10,13 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
-from data_tools.rows import Batch, batches
+from data_tools.rows import batches
 from data_tools.spill import buckets_for
 from data_tools.textfile import Text
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_apart
+from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.file import encoding_of
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import attribute, decoding, look_up

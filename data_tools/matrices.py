@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from data_tools.rows import Batch
+from data_tools.space import check_space
 from data_tools.spill import Spill, buckets_for
-from data_tools.writer import check_space
 from streammargin.errors import DataError
 from streammargin.files import temporary_folder
 from streammargin.sources.arrays import first_fall
+from streammargin.sources.batch import Batch, sorted_rows
 
 Piece = Callable[[str, int], np.ndarray]  # the next `count` entries of data or indices
 _ENTRIES = 1 << 19
@@ -78,32 +78,6 @@ def by_rows(take: Piece, entries: int, rows: int, columns: int, path: str) -> It
         if len(part) == 2 and size > columns:
             raise DataError(f"{path}: row {start} has {size} values in {columns} columns; sum the duplicates first")
         yield sorted_rows(take("data", size), take("indices", size), part - part[0], columns, path, start)
-
-
-def sorted_rows(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns: int, path: str, first: int
-) -> Batch:
-    """A CSR batch whose rows rise. Raises DataError naming the row for an index out of range or twice."""
-    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    bad = np.flatnonzero((indices < 0) | (indices >= columns))
-    if bad.size:
-        raise DataError(
-            f"{path}: row {first + row[bad[0]]} has the column index {indices[bad[0]]}, outside 0..{columns - 1}"
-        )
-    step = np.diff(indices.astype(np.int64))
-    inside = np.diff(row) == 0
-    if np.any((step <= 0) & inside):
-        order = np.lexsort((indices, row))
-        data, indices = data[order], indices[order]
-        twice = np.flatnonzero((np.diff(indices.astype(np.int64)) == 0) & inside)
-        if twice.size:
-            raise DataError(
-                f"{path}: row {first + row[twice[0]]} has column {indices[twice[0]]} twice; sum the duplicates first"
-            )
-    if not np.isfinite(data).all():
-        where = int(np.flatnonzero(~np.isfinite(data))[0])
-        raise DataError(f"{path}: row {first + row[where]}, column {indices[where]} is {data[where]}; replace it first")
-    return Batch(None, data, indices, indptr, None, None)
 
 
 def by_columns(

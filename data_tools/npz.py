@@ -14,9 +14,9 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, kept_dtype, with_labels
 from data_tools.matrices import by_columns, by_rows, check_kind, check_lengths, check_shape
-from data_tools.rows import Batch
 from data_tools.textfile import Text
 from streammargin.errors import DataError
+from streammargin.sources.batch import Batch
 from streammargin.sources.npy import read_header
 
 TEXT, SUFFIXES, OPTIONS = False, (".npz",), ("y",)

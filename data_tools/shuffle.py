@@ -13,12 +13,12 @@ import numpy as np
 
 from data_tools.rows import batches, check_seed
 from data_tools.spill import Spill, buckets_for
-from data_tools.writer import writing
 from streammargin.cli.options import add_common, add_data_names
 from streammargin.driver.plan import least_budget
 from streammargin.files import check_apart, check_output, temporary_folder
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
+from streammargin.sources.hdf5.write import writing
 from streammargin.sources.open import open_source
 
 

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 
-from data_tools.rows import Batch
 from streammargin.errors import ReadWriteError, UsageError
 from streammargin.sizes import format_size
+from streammargin.sources.batch import Batch
 
 _MOST = 4096  # buckets: each is a few files
 

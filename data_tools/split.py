@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from data_tools.rows import batches, check_seed
-from data_tools.writer import filling
 from streammargin.cli.options import add_common, add_data_names, number
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
+from streammargin.sources.hdf5.write import filling
 from streammargin.sources.open import open_source
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from data_tools.formats import Asked, Found
-from data_tools.rows import Batch
-from data_tools.textfile import EXACT, SHOWN, Text, check_label, plain_lines
+from data_tools.textfile import SHOWN, Text, check_label, plain_lines
 from streammargin.errors import DataError
-from streammargin.sources.labels import is_plain, strict_number
+from streammargin.sources.batch import Batch
+from streammargin.sources.labels import EXACT, is_plain, strict_number
 
 TEXT, SUFFIXES, OPTIONS = True, (), ("zero_based",)
 _COMMENT = re.compile(rb"#[^\n]*")

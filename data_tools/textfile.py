@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError
+from streammargin.sources.labels import EXACT
 
 PIECE = 4 << 20
 SHOWN = 40  # characters of a field in a message
-EXACT = 2.0**53  # labels, as all numbers in text, are read as float64
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
 LONGEST_LINE = 1 << 24  # parsing takes seventeen times as much

@@ -11,8 +11,8 @@ import gzip
 
 import numpy as np
 
-from data_tools.rows import Batch
-from data_tools.writer import writing
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 
 ROWS = 4096
 

@@ -14,8 +14,8 @@ import itertools
 import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from data_tools.rows import Batch
-from data_tools.writer import writing
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 
 TEXTS = 1000
 

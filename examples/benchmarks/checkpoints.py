@@ -18,9 +18,9 @@ import tempfile
 
 import numpy as np
 
-from data_tools.rows import Batch
-from data_tools.writer import writing
 from examples.benchmarks.memory import peak_of
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 
 STEP = 1 << 20
 

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 
 from data_tools.generate import generate
-from data_tools.rows import Batch
-from data_tools.writer import writing
 from examples.benchmarks.sets import SETS, Set, make
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 
 STEP = 1 << 16  # rows
 COPIES, NOISE = 50, 0.1

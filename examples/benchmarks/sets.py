@@ -23,11 +23,11 @@ import scipy.sparse as sp
 
 from data_tools.convert import convert
 from data_tools.generate import generate
-from data_tools.rows import Batch
 from data_tools.shuffle import shuffle
 from data_tools.split import split
-from data_tools.writer import writing
 from examples.paper_data import balanced, interactions, splice_sites
+from streammargin.sources.batch import Batch
+from streammargin.sources.hdf5.write import writing
 
 WORK = os.path.join(tempfile.gettempdir(), "streammargin-benchmarks")
 EXAMPLES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

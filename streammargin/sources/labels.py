@@ -10,6 +10,7 @@ import numpy as np
 from streammargin.errors import DataError
 
 MAX_CLASSES = np.iinfo(np.int16).max
+EXACT = 2.0**53  # as float64, labels from here on are merged with their neighbours
 
 
 Origin = Callable[[int], tuple[str, int]]  # a row -> where it comes from, for messages (Source.place)

@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("data_tools.writer.write_names", full)
+    monkeypatch.setattr("streammargin.sources.hdf5.write.write_names", full)
     (tmp_path / "in.csv").write_text("a,label\n1,0\n")
     with pytest.raises(ReadWriteError, match="free some space"):
         convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"))

@@ -15,8 +15,8 @@ from test_convert_bad_input import old_csc
 from data_tools import main as command
 from data_tools.generate import generate
 from data_tools.split import split
-from data_tools.writer import RowWriter
 from streammargin.errors import OutputError, ReadWriteError, UsageError
+from streammargin.sources.hdf5.write import RowWriter
 
 
 @pytest.fixture

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import h5py
 import numpy as np
 
-from data_tools.rows import Batch
-from data_tools.textfile import EXACT
-from streammargin.errors import DataError, OutputError, ReadWriteError, StreamMarginError
+from streammargin.errors import DataError, ReadWriteError, StreamMarginError
 from streammargin.files import replacing
-from streammargin.sizes import format_size
+from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.names import write_names
-from streammargin.sources.labels import strict_number
+from streammargin.sources.labels import EXACT, strict_number
 
 CHUNK_BYTES = 4 << 20
 
@@ -241,16 +238,6 @@ def filling(
         if file is not None:
             with contextlib.suppress(Exception):  # after a full disk, closing fails once more
                 file.close()
-
-
-def check_space(path: str, nbytes: int) -> None:
-    """OutputError when the disk of `path` has less than nbytes free."""
-    folder = os.path.dirname(os.path.realpath(path))
-    free = shutil.disk_usage(folder).free
-    if nbytes > free:
-        raise OutputError(
-            f"{path} would take {format_size(nbytes)} and {folder} has {format_size(free)} free; free some space"
-        )
 
 
 def _short(error: Exception) -> str:

@@ -1,0 +1,70 @@
+"""A few rows on their way into a file, and the checks of their values, by NumPy alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.errors import DataError
+
+
+class Batch(NamedTuple):
+    """Rows, dense or sparse, with their labels and weights (None where there are none).
+
+    Sparse: X (n, d) is None; data (nnz,), indices (nnz,) and indptr (n+1,) int64 from 0.
+    """
+
+    X: np.ndarray | None
+    data: np.ndarray | None
+    indices: np.ndarray | None
+    indptr: np.ndarray | None
+    labels: np.ndarray | None
+    weights: np.ndarray | None
+
+    @property
+    def rows(self) -> int:
+        """Their number."""
+        if self.X is not None:
+            return len(self.X)
+        assert self.indptr is not None
+        return len(self.indptr) - 1
+
+    def take(self, chosen: np.ndarray) -> Batch:
+        """These rows (int64 numbers), in this order, copied."""
+        labels = None if self.labels is None else self.labels[chosen]
+        weights = None if self.weights is None else self.weights[chosen]
+        if self.X is not None:
+            return Batch(self.X[chosen], None, None, None, labels, weights)
+        assert self.data is not None and self.indices is not None and self.indptr is not None
+        lengths = np.diff(self.indptr)[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        # entry j of the new rows lies at its old row's start plus its place in the row
+        where = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Batch(None, self.data[where], self.indices[where], indptr, labels, weights)
+
+
+def sorted_rows(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns: int, path: str, first: int
+) -> Batch:
+    """A CSR batch whose rows rise. Raises DataError naming the row for an index out of range or twice."""
+    row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    bad = np.flatnonzero((indices < 0) | (indices >= columns))
+    if bad.size:
+        raise DataError(
+            f"{path}: row {first + row[bad[0]]} has the column index {indices[bad[0]]}, outside 0..{columns - 1}"
+        )
+    step = np.diff(indices.astype(np.int64))
+    inside = np.diff(row) == 0
+    if np.any((step <= 0) & inside):
+        order = np.lexsort((indices, row))
+        data, indices = data[order], indices[order]
+        twice = np.flatnonzero((np.diff(indices.astype(np.int64)) == 0) & inside)
+        if twice.size:
+            raise DataError(
+                f"{path}: row {first + row[twice[0]]} has column {indices[twice[0]]} twice; sum the duplicates first"
+            )
+    if not np.isfinite(data).all():
+        where = int(np.flatnonzero(~np.isfinite(data))[0])
+        raise DataError(f"{path}: row {first + row[where]}, column {indices[where]} is {data[where]}; replace it first")
+    return Batch(None, data, indices, indptr, None, None)

@@ -18,11 +18,10 @@ from streammargin.errors import DataError, InputMissingError, UsageError
 from streammargin.files import check_apart, check_output
 from streammargin.options.table import read_by
 from streammargin.sizes import parse_size
-from streammargin.sources.batch import Batch
+from streammargin.sources.batch import Batch, Narrowing
 from streammargin.sources.hdf5.write import writing
 from streammargin.sources.names import equal
 from streammargin.sources.open import files_read
-from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
 
@@ -119,7 +118,7 @@ def convert(
         width = _width(found, first, asked, input)
         _check_names(found, width, asked, input)
         kept = np.dtype(dtype) if dtype else found.dtype
-        narrowing = _Narrowing(kept, input)
+        narrowing = Narrowing(kept, input)
         with writing(output, force, kept, found.sparse, width, found.names) as writer:
             for batch in itertools.chain([first], found.batches):
                 narrowing.check(batch)
@@ -156,33 +155,3 @@ def _check_names(found: Found, width: int | None, asked: Asked, path: str) -> No
         )
     if len(found.names) != width:
         raise UsageError(f"{path} names its {len(found.names)} columns, and more would have no names; ask for no more")
-
-
-class _Narrowing:
-    """Values on their way to the stored type: what does not fit is an error, and what rounding spoils is said once."""
-
-    def __init__(self, dtype: np.dtype, path: str) -> None:
-        self.dtype, self.path, self.said = dtype, path, False
-
-    def check(self, batch: Batch) -> None:
-        """Raises DataError for a value that would be infinite."""
-        values = batch.X if batch.X is not None else batch.data
-        assert values is not None
-        if values.dtype.kind != "f" or values.dtype.itemsize <= self.dtype.itemsize or not values.size:
-            return
-        largest = max(float(values.max()), -float(values.min()))
-        if largest > float(np.finfo(self.dtype).max):
-            raise DataError(
-                f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`"
-            )  # fmt: skip
-        if self.said:
-            return
-        kept = values.astype(self.dtype)
-        spoilt = (kept == 0.0) & (values != 0.0)
-        if largest >= 2.0 ** np.finfo(self.dtype).nmant:  # whole numbers below are stored as they are
-            spoilt |= (kept != values) & (values == np.rint(values))
-        if spoilt.any():
-            one = values[spoilt][0]
-            self.said = True
-            LOG.warning(Message(f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
-                                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"))  # fmt: skip

@@ -17,6 +17,7 @@ _HOME = {
     "LinearModel": "streammargin.model.linear",
     "Source": "streammargin.sources.base",
     "open_source": "streammargin.sources.open",
+    "write_hdf5": "streammargin.sources.hdf5.from_batches",
     "MarginClassifier": "streammargin.estimators",
     "MarginRegressor": "streammargin.estimators",
     "InterpolatingRegressor": "streammargin.estimators",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from streammargin.model.linear import LinearModel as LinearModel
     from streammargin.result import TrainResult as TrainResult
     from streammargin.sources.base import Source as Source
+    from streammargin.sources.hdf5.from_batches import write_hdf5 as write_hdf5
     from streammargin.sources.open import open_source as open_source
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
 
 
 class Batch(NamedTuple):
@@ -68,3 +72,41 @@ def sorted_rows(
         where = int(np.flatnonzero(~np.isfinite(data))[0])
         raise DataError(f"{path}: row {first + row[where]}, column {indices[where]} is {data[where]}; replace it first")
     return Batch(None, data, indices, indptr, None, None)
+
+
+def finite_rows(X: np.ndarray, path: str, first: int) -> Batch:
+    """A dense batch. Raises DataError naming the row for a value that is not finite."""
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0].tolist()
+        raise DataError(f"{path}: row {first + row}, column {column} is {X[row, column]}; replace it first")
+    return Batch(X, None, None, None, None, None)
+
+
+class Narrowing:
+    """Values on their way to the stored type: what does not fit is an error, and what rounding spoils is said once."""
+
+    def __init__(self, dtype: np.dtype, path: str) -> None:
+        self.dtype, self.path, self.said = dtype, path, False
+
+    def check(self, batch: Batch) -> None:
+        """Raises DataError for a value that would be infinite."""
+        values = batch.X if batch.X is not None else batch.data
+        assert values is not None
+        if values.dtype.kind != "f" or values.dtype.itemsize <= self.dtype.itemsize or not values.size:
+            return
+        largest = max(float(values.max()), -float(values.min()))
+        if largest > float(np.finfo(self.dtype).max):
+            raise DataError(
+                f"{self.path}: the value {largest:g} is too large for {self.dtype}; use `dtype=float64`"
+            )  # fmt: skip
+        if self.said:
+            return
+        kept = values.astype(self.dtype)
+        spoilt = (kept == 0.0) & (values != 0.0)
+        if largest >= 2.0 ** np.finfo(self.dtype).nmant:  # whole numbers below are stored as they are
+            spoilt |= (kept != values) & (values == np.rint(values))
+        if spoilt.any():
+            one = values[spoilt][0]
+            self.said = True
+            LOG.warning(Message(f"{self.path}: some values are lost in {self.dtype}, where {one:.17g} is stored as "
+                                f"{kept[spoilt][0]:.17g}; use `dtype=float64`"))  # fmt: skip

@@ -1,0 +1,133 @@
+"""Batches of rows from Python, written as a file that can be streamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streammargin.errors import DataError, StreamMarginError, UsageError
+from streammargin.files import as_path, check_output
+from streammargin.rows.blocks import CSRBlock
+from streammargin.sources.arrays import ArraySource
+from streammargin.sources.batch import Batch, Narrowing, finite_rows, sorted_rows
+from streammargin.sources.hdf5.write import writing
+from streammargin.sources.labels import class_values
+from streammargin.sources.names import check_same
+from streammargin.sources.open import is_stream
+from streammargin.wording import shown
+
+
+def write_hdf5(batches: Any, path: str | os.PathLike, *, dtype: str | None = None, force: bool = False) -> int:
+    """Write batches of rows to one HDF5 file that `train` can stream; returns the number of rows.
+
+    batches : an iterable of (X, y) or (X, y, sample_weight): an iterator, a loader or a list. X (m, d) is an array, a
+        frame of pandas or polars, or a SciPy matrix; y (m,) labels or numbers, None for rows without; sample_weight
+        (m,) >= 0. One batch is in memory at a time.
+    path : of the new file; an existing one is an error unless `force` is True
+    dtype : "float32" or "float64", of the stored values; by default that of the first batch
+
+    Sparse batches are stored as CSR, with their rows sorted. Names of the columns of frames are stored too. The file is
+    there in full at the end, or not at all, whatever fails on the way.
+
+    Raises
+    ------
+    UsageError, DataError (which names batch and row, both from 0), OutputError, ReadWriteError; the errors of the
+    iterable pass unchanged.
+    """
+    path = as_path(path)
+    if dtype not in (None, "float32", "float64"):
+        raise UsageError(f"`dtype` must be float32 or float64, not {shown(dtype)}")
+    if not isinstance(force, (bool, np.bool_)):
+        raise UsageError(f"`force` must be True or False, not {shown(force)}")
+    if not is_stream(batches):
+        raise UsageError(f"batches must be an iterable of (X, y), as in [(X, y)], not {type(batches).__name__}")
+    check_output(path, bool(force))
+    pulled = _batches(batches)
+    try:
+        first = next(pulled, None)
+        if first is None:
+            raise DataError(f"there are no rows to write to {path}; give batches that have some")
+        kept = first.dtype if dtype is None else np.dtype(dtype)
+        narrowing = Narrowing(kept, path)
+        with writing(path, bool(force), kept, first.sparse, first.features, first.feature_names()) as writer:
+            writer.append(_checked(first, first, narrowing, dtype))
+            for source in pulled:
+                writer.append(_checked(source, first, narrowing, dtype))
+    except _OfTheIterable as error:
+        assert error.__cause__ is not None
+        raise error.__cause__ from None
+    return writer.rows
+
+
+class _OfTheIterable(StreamMarginError):
+    """Carries what the user's iterable raised past those who take an OSError for one of the output."""
+
+
+def _batches(batches: Any) -> Iterator[ArraySource]:
+    """The batches that have rows. Raises UsageError for one that is none."""
+    iterator = iter(batches)
+    number = 0
+    while True:
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _OfTheIterable("the iterable failed") from error
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+            raise UsageError(f"batch {number} must be (X, y) or (X, y, sample_weight), not {type(batch).__name__}")
+        shape = getattr(batch[0], "shape", None)
+        if not (isinstance(shape, tuple) and shape[:1] == (0,)):
+            weight = batch[2] if len(batch) == 3 else None
+            yield ArraySource(batch[0], batch[1], weight, f"batch {number}")
+        number += 1
+
+
+def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtype: str | None) -> Batch:
+    """A batch whose rows can be stored beside those of the first one. Raises DataError."""
+    name = source.name
+    if source.features != first.features:
+        raise DataError(
+            f"{name} has {source.features} columns but the first one has {first.features}; all must have the same"
+        )
+    if source.sparse != first.sparse:
+        kinds = ("sparse", "dense") if source.sparse else ("dense", "sparse")
+        raise DataError(f"{name} is {kinds[0]} but the first one is {kinds[1]}; make all of them the same")
+    if source.feature_names() is not None:
+        check_same(first.feature_names(), source.feature_names(), "the first batch", name)
+    weights = source.sample_weight()
+    for what, here, there in (
+        ("labels", source.has_labels(), first.has_labels()),
+        ("weights", weights is not None, first.sample_weight() is not None),
+    ):
+        if here != there:
+            raise DataError(f"{name} has {'' if here else 'no '}{what}, unlike the first one; give all of them {what}")
+    if dtype is None and source.dtype.itemsize > first.dtype.itemsize:
+        raise DataError(f"{name} holds {source.dtype} but the first one {first.dtype}; use `dtype=float64`")
+    batch = _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))
+    narrowing.check(batch)
+    return batch
+
+
+def _rows(source: ArraySource) -> Batch:
+    block = source.whole()
+    if isinstance(block, CSRBlock):
+        return sorted_rows(block.data, block.indices.view(np.int32), block.indptr, source.features, source.name, 0)
+    assert block is not None
+    return finite_rows(block.X, source.name, 0)
+
+
+def _labels(source: ArraySource) -> np.ndarray | None:
+    if not source.has_labels():
+        return None
+    return class_values(np.concatenate(list(source.labels())), source.name, lambda row: (source.name, row))
+
+
+def _weights(weights: np.ndarray | None, name: str) -> np.ndarray | None:
+    if weights is not None and not (np.isfinite(weights).all() and weights.min() >= 0.0):
+        row = int(np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))[0])
+        raise DataError(f"{name}: row {row} has the weight {weights[row]}; weights must be finite and not negative")
+    return weights

@@ -72,6 +72,11 @@ def columns_of(path: str, first: list[str], second: list[str], wanted: Wanted) -
     return columns
 
 
+def truth(field: str) -> float | None:
+    """1 of True and 0 of False, as pandas, R and polars write them; None of anything else."""
+    return {"true": 1.0, "false": 0.0}.get(field.lower())
+
+
 def is_number(field: str) -> bool:
     """Whether Python takes a field for a number."""
     try:
@@ -81,12 +86,17 @@ def is_number(field: str) -> bool:
     return True
 
 
+def _is_value(field: str) -> bool:
+    """Whether a field is a number, or True or False."""
+    return is_number(field) or truth(field.strip()) is not None
+
+
 def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
-    """Whether the first line holds names: no number in it, names over numbers of the second line, or a model's names.
+    """Whether the first line holds names: no value in it, names over values of the second line, or a model's names.
 
     Text in the column of labels says nothing, unless it is one of the usual names.
     """
-    if not any(is_number(field) for field in first):
+    if not any(_is_value(field) for field in first):
         return True
     trained = None if wanted.like is None else wanted.like.names
     if trained is not None and set(trained) <= {field.strip() for field in first}:
@@ -101,7 +111,7 @@ def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
         except ValueError:
             return str(wanted.label_column).lower() in names
     return any(
-        not is_number(name) and is_number(below) and (column != label or name in LABEL_NAMES)
+        not _is_value(name) and _is_value(below) and (column != label or name in LABEL_NAMES)
         for column, (name, below) in enumerate(zip(names, second, strict=False))
     )
 

@@ -7,10 +7,11 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from data_tools.columns import Columns, Wanted, columns_of, is_number
+from data_tools.columns import Columns, Wanted, columns_of, is_number, truth
 from data_tools.formats import Asked, Found
 from data_tools.textfile import SHOWN, Text, check_label, plain_lines
 from streammargin.errors import DataError, UsageError
@@ -156,21 +157,31 @@ def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:
 
 
 def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns) -> Batch:
-    """The same with quotes and labels of text; raises DataError at the first line that does not parse."""
+    """The same with quotes, labels of text, True and False; raises DataError at the first line that does not parse.
+
+    Where values do not parse, the error names the columns of all that do not in this text.
+    """
     labels: list[str] = []
     values: list[list[float]] = []
-    places = columns.values.tolist()
+    refused: dict[int, _Refused] = {}  # by the place of the column
     for number, line in enumerate(text.split("\n"), first_line):
         if not line.strip(layout.blanks):
             continue
         where = f"{layout.path}, line {number}"
-        fields = [field.strip(_BLANKS) for field in layout.fields(line, where)]
-        if len(fields) != columns.width:
-            raise DataError(f"{where}: {len(fields)} columns where the first line has {columns.width}")
-        if columns.label is not None:
-            labels.append(_label(fields[columns.label], where))
-        values.append([_value(fields[place], where, columns, place) for place in places])
-    table = np.array(values).reshape(len(values), len(places))
+        try:
+            fields = [field.strip(_BLANKS) for field in layout.fields(line, where)]
+            if len(fields) != columns.width:
+                raise DataError(f"{where}: {len(fields)} columns where the first line has {columns.width}")
+            if columns.label is not None:
+                labels.append(_label(fields[columns.label], where))
+        except DataError:
+            if refused:  # what comes before it is said first
+                break
+            raise
+        values.append(_row(fields, number, columns, refused))
+    if refused:
+        raise DataError(_refusal(layout.path, columns, refused))
+    table = np.array(values).reshape(len(values), len(columns.values))
     if columns.label is None:
         return Batch(table, None, None, None, None, None)
     try:
@@ -190,16 +201,49 @@ def _label(text: str, where: str) -> str:
     return text
 
 
-def _value(text: str, where: str, columns: Columns, place: int) -> float:
-    """The number in a field. Raises DataError."""
+class _Refused(NamedTuple):
+    """The first value of a column that is none: its line, its text, and how to mend it."""
+
+    line: int
+    text: str
+    mend: str
+
+
+def _row(fields: list[str], line: int, columns: Columns, refused: dict[int, _Refused]) -> list[float]:
+    """The numbers of a line; what is none is noted in `refused`, the first of each column."""
+    row = []
+    for place in columns.values.tolist():
+        value = _value(fields[place])
+        if value is None:
+            refused.setdefault(place, _fault(fields[place], line))
+        else:
+            row.append(value)
+    return row
+
+
+def _value(text: str) -> float | None:
+    """The number in a field, 1 or 0 of True or False; None where there is no finite one."""
     try:
         value = strict_number(text)
-        if not np.isfinite(value):
-            raise ValueError
+        return value if np.isfinite(value) else None
     except ValueError:
-        what = f"{text[:SHOWN]!r} is not a finite number" if text else "the value is missing"
-        mend = "drop the row or the column, or replace the value"
-        if text.count(",") == 1 and is_number(text.replace(",", ".")):
-            mend = "write decimals with a point"
-        raise DataError(f"{where}, {columns.called(place)}: {what}; {mend}") from None
-    return value
+        return truth(text)
+
+
+def _fault(text: str, line: int) -> _Refused:
+    if text.count(",") == 1 and is_number(text.replace(",", ".")):
+        return _Refused(line, text, "write decimals with a point")
+    return _Refused(line, text, "drop the row or the column, or replace the value")
+
+
+def _refusal(path: str, columns: Columns, refused: dict[int, _Refused]) -> str:
+    """The sentence about the values of a text that are none: of one column, or of each."""
+    place, first = min(refused.items(), key=lambda one: (one[1].line, one[0]))
+    text = repr(first.text[:SHOWN]) if first.text else ""
+    if len(refused) == 1:
+        what = f"{text} is not a finite number" if text else "the value is missing"
+        return f"{path}, line {first.line}, {columns.called(place)}: {what}; {first.mend}"
+    named = ", ".join(columns.called(one).removeprefix("column ") for one in sorted(refused))
+    what = f"{text} in line {first.line}" if text else f"the missing one in line {first.line}"
+    mend = first.mend if "point" in first.mend else "drop these columns or rows, or make numbers of them"
+    return f"{path}: {len(refused)} columns hold values that are no finite numbers, as {what}: {named}; {mend}"

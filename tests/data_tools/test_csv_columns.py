@@ -348,3 +348,47 @@ def test_the_model_is_no_place_to_write_to(tmp_path, like):
     with pytest.raises(UsageError, match="is an input as well"):
         convert(str(tmp_path / "in.csv"), path, like=path, force=True)
     assert (tmp_path / "model.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("yes, no", [("True", "False"), ("TRUE", "FALSE"), ("true", "false"), ('"True"', " False ")])
+@pytest.mark.parametrize("head", ["member,age,label\n", ""])
+def test_true_and_false_are_1_and_0(tmp_path, yes, no, head):
+    text = f"{head}{yes},31,a\n{no},4.5,b\n1,2,a\n"
+    assert converted(tmp_path, text, label_column=-1) == ([[1, 31], [0, 4.5], [1, 2]], ["a", "b", "a"])
+
+
+def test_a_first_row_of_true_and_false_is_no_line_of_names(tmp_path):
+    assert converted(tmp_path, "True,False\nFalse,False\n", label=False) == ([[1, 0], [0, 0]], None)
+    assert converted(tmp_path, "married,owner\nFalse,True\n", label=False) == ([[0, 1]], None)
+
+
+def test_labels_of_true_and_false_keep_their_values(tmp_path):
+    assert converted(tmp_path, "x,label\n1,True\n2,False\n")[1] == ["True", "False"]
+
+
+def test_all_columns_that_are_refused_are_named_at_once(tmp_path):
+    text = "city,age,sex,member,plan,label\nRome,31,f,True,,1\nOslo,x,m,False,b,0\n"
+    with pytest.raises(DataError) as error:
+        converted(tmp_path, text)
+    said = str(error.value)
+    assert all(word in said for word in ("city", "age", "sex", "plan", "'Rome'", "line 2", "4 columns")), said
+    assert "member" not in said and "label" not in said.split("csv", 1)[1]
+
+
+def test_of_a_wide_table_all_are_named_too(tmp_path):
+    names = [f"name{place}" for place in range(40)]
+    with pytest.raises(DataError) as error:
+        converted(tmp_path, ",".join([*names, "label"]) + "\n" + "a," * 40 + "1\n")
+    assert all(name in str(error.value) for name in names)
+
+
+def test_columns_by_number_are_named_where_there_are_no_names(tmp_path):
+    with pytest.raises(DataError, match=r"2 columns .*'a' in line 1: 0, 2;"):
+        converted(tmp_path, "a,1,b,2\nc,3,d,4\n", label_column=-1)
+
+
+def test_a_line_that_is_cut_short_is_said_after_what_comes_before_it(tmp_path):
+    with pytest.raises(DataError, match="line 2, column a: 'x'"):
+        converted(tmp_path, "a,b,label\nx,1,0\n1,2\n")
+    with pytest.raises(DataError, match="line 2: 2 columns"):
+        converted(tmp_path, "a,b,label\n1,2\nx,1,0\n")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from streammargin.cli.options import add_common, add_missing_columns, name
@@ -23,7 +25,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=name, metavar="OUT", help="text, or binary if it ends in .h5 or .npy; default stdout"
     )
-    parser.add_argument("--decision", action="store_true", help="scores instead of labels")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--decision", action="store_true", help="scores instead of labels, after a line of classes")
+    shown.add_argument(
+        "--probability", action="store_true", help="probabilities of the classes, of a model with the logistic loss"
+    )
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
     add_missing_columns(parser)
     parser.add_argument(
@@ -46,38 +52,71 @@ def run(options: argparse.Namespace) -> int:
 
     memory = parse_size(options.memory)
     model = load_model(options.model, memory)
+    wanted = _wanted(model, options)
     data = options.data if len(options.data) > 1 else options.data[0]
     with Remarks(), open_source(data, x=options.x) as source:
-        blocks = ((start, scores if options.decision else model.labels_of(scores)[:, None])
+        blocks = ((start, wanted.values(scores))
                   for start, _, scores in model.score_blocks(source, memory, options.missing_columns))  # fmt: skip
         if options.output and options.output.endswith((".h5", ".npy")):
-            columns = model.answer.outputs if options.decision else 1
-            dtype = "f8" if options.decision else model.classes_.dtype
             write = _write_npy if options.output.endswith(".npy") else _write_hdf5
             with replacing(options.output, options.force) as temporary:
-                write(temporary, blocks, source.rows, columns, dtype, options.decision)
+                write(temporary, blocks, source.rows, wanted)
             return 0
-        texts = {label: one_line(str(label)) for label in model.classes_.tolist()}
         place = replacing(options.output, options.force) if options.output else nullcontext(None)
         with place as part, open(part, "w", encoding="utf-8") if part else nullcontext(sys.stdout) as out:
-            for _, values in blocks:
-                if options.decision:
-                    lines = (" ".join(f"{score:.17g}" for score in row) for row in values.tolist())
-                else:
-                    lines = (texts.get(row[0]) or str(row[0]) for row in values.tolist())
-                out.write("\n".join(lines) + "\n")
-            out.flush()
+            _write_text(out, blocks, wanted)
     return 0
 
 
-def _write_npy(
-    path: str, blocks: Iterator[tuple[int, Any]], rows: int, columns: int, dtype: Any, decision: bool
-) -> None:
+@dataclass(frozen=True)
+class _Wanted:
+    """What is written of each row: labels, scores or probabilities.
+
+    values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of labels or numbers.
+    """
+
+    name: str
+    values: Callable[[Any], Any]
+    columns: int
+    dtype: Any
+    classes: Any
+
+
+def _wanted(model: Any, options: argparse.Namespace) -> _Wanted:
+    """Raises UsageError for probabilities of a model that has none."""
+    if options.probability:
+        from streammargin.model.probability import probabilities
+
+        loss = model.check_probabilities()
+        count = len(model.classes_)
+        return _Wanted("probabilities", lambda scores: probabilities(loss, scores), count, "f8", model.classes_)
+    if options.decision:
+        count = model.answer.outputs
+        return _Wanted("scores", lambda scores: scores, count, "f8", model.classes_[-count:])
+    return _Wanted(
+        "labels", lambda scores: model.labels_of(scores)[:, None], 1, model.classes_.dtype, model.classes_[:0]
+    )
+
+
+def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) -> None:
+    """A row a line, after a line of the classes of its columns; a class is in quotes where it has blanks."""
+    if len(wanted.classes):
+        csv.writer(out, delimiter=" ", lineterminator="\n").writerow(map(one_line, map(str, wanted.classes.tolist())))
+    for _, values in blocks:
+        if wanted.name == "labels":
+            lines = (one_line(str(row[0])) for row in values.tolist())
+        else:
+            lines = (" ".join(f"{score:.17g}" for score in row) for row in values.tolist())
+        out.write("\n".join(lines) + "\n")
+    out.flush()
+
+
+def _write_npy(path: str, blocks: Iterator[tuple[int, Any]], rows: int, wanted: _Wanted) -> None:
     """In order and by ordinary writes: where the disk is full, one of them says so."""
     import numpy as np
 
-    kind = np.dtype(dtype)
-    shape = (rows,) if columns == 1 else (rows, columns)
+    kind = np.dtype(wanted.dtype)
+    shape = (rows,) if wanted.columns == 1 else (rows, wanted.columns)
     with open(path, "wb") as file:
         header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, header)
@@ -85,20 +124,21 @@ def _write_npy(
             file.write(np.ascontiguousarray(values, kind).tobytes())
 
 
-def _write_hdf5(
-    path: str, blocks: Iterator[tuple[int, Any]], rows: int, columns: int, dtype: Any, decision: bool
-) -> None:
+def _write_hdf5(path: str, blocks: Iterator[tuple[int, Any]], rows: int, wanted: _Wanted) -> None:
+    """A dataset of this name, and one of the classes of its columns."""
     import h5py
     import numpy as np
 
-    shape = (rows,) if columns == 1 else (rows, columns)
-    text = np.dtype(dtype).kind == "U"
+    shape = (rows,) if wanted.columns == 1 else (rows, wanted.columns)
+    text = np.dtype(wanted.dtype).kind == "U"
     try:
         with h5py.File(path, "w") as file:
-            kind = h5py.string_dtype() if text else dtype
-            dataset = file.create_dataset("scores" if decision else "labels", shape, dtype=kind)
+            if len(wanted.classes):
+                texts = wanted.classes.dtype.kind == "U"
+                file["classes"] = wanted.classes.astype(h5py.string_dtype()) if texts else wanted.classes
+            dataset = file.create_dataset(wanted.name, shape, dtype=h5py.string_dtype() if text else wanted.dtype)
             for start, values in blocks:
-                part = values[:, 0] if columns == 1 else values
+                part = values[:, 0] if wanted.columns == 1 else values
                 dataset[start : start + len(values)] = part.astype(object) if text else part
     except (OSError, RuntimeError) as error:
         cause = error.__context__ if isinstance(error.__context__, StreamMarginError) else error

@@ -9,7 +9,9 @@ import numpy as np
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
+from streammargin.losses import losses_with
 from streammargin.model.linear import LinearModel
+from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate
 from streammargin.training.stream import stream_header
@@ -27,6 +29,15 @@ def _learns_from_streams(estimator: MarginClassifier) -> bool:
         raise AttributeError(
             f"solver {estimator.solver!r} has no partial_fit; the solvers {', '.join(solvers)} have, and every solver "
             "fits a file that streammargin-data convert wrote"
+        )
+    return True
+
+
+def _has_probabilities(estimator: MarginClassifier) -> bool:
+    if not (isinstance(estimator.loss, str) and estimator.loss in losses_with([METHOD])):
+        raise AttributeError(
+            f"loss {estimator.loss!r} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, or "
+            "calibrate the scores with CalibratedClassifierCV of scikit-learn"
         )
     return True
 
@@ -133,6 +144,16 @@ class MarginClassifier(ClassifierMixin, Estimator):
         """Labels (n,) of the rows of X."""
         model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
+
+        Of two classes the second has 1 / (1 + exp(-score)); of several, each has that of its own score, divided by the
+        sum of the row's. Calibrate the scores of other losses with scikit-learn's CalibratedClassifierCV.
+        """
+        model = self._scorer(X)
+        return model.predict_proba(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy on rows X with labels y; of files, y may name the dataset of labels."""

@@ -20,6 +20,8 @@ name on the command line to the Maker of the tuple (base.py). The duals of a los
     missed(u)                whether the row is on the wrong side
     has_hard_margin()        whether C = inf makes sense
     of_numbers()             True where u is a residual; may be left out otherwise
+    log_likelihood(scores)   the logarithm of the probability of the class that scores speak for (an array, by NumPy
+                             alone), where the loss is minus that; may be left out
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
 
 A loss may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores

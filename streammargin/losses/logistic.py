@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from streammargin.losses.base import Maker
 from streammargin.losses.exponentials import exp_minus, log_one_plus
 
@@ -93,6 +95,9 @@ class Logistic(NamedTuple):
 
     def gap(self, alpha, u, cap):
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
+
+    def log_likelihood(self, scores):
+        return -np.logaddexp(0.0, -scores)
 
     def level(self, score):
         return min(score, 0.0)

@@ -17,6 +17,7 @@ from streammargin.losses import LOSSES, is_numeric, is_own, make_loss
 from streammargin.losses.base import has
 from streammargin.model.columns import ERROR, checked, match, room
 from streammargin.model.file import NAMES, write_model
+from streammargin.model.probability import METHOD, able, probabilities
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
@@ -148,6 +149,33 @@ class Model:
             for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
                 out[start:stop] = self.labels_of(scores)
         return out
+
+    def predict_proba(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
+        """Probabilities (n, k) of the classes in the order of `classes_`, float64, of a model with the logistic loss.
+
+        Of two classes the second has 1 / (1 + exp(-score)); of several, each has that of its own score, divided by the
+        sum of the row's, as LIBLINEAR does it. Raises UsageError where the model was trained with another loss.
+        """
+        loss = self.check_probabilities()
+        with opened(data) as source:
+            out = np.empty((source.rows, len(self.classes_)))
+            for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
+                out[start:stop] = probabilities(loss, scores)
+        return out
+
+    def check_probabilities(self) -> Any:
+        """The loss that makes probabilities of scores. Raises UsageError where there is none."""
+        if self.numeric:
+            raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
+        loss = self._loss()
+        known = loss is not None and has(loss, METHOD)
+        if not known or math.isinf(float(self.header.get("C", 1.0))):
+            trained = "C = inf" if known else f"the loss {self.header.get('loss', 'hinge')}"
+            raise UsageError(
+                f"a model that was trained with {trained} has no probabilities; train with {able()} and a finite `C`, "
+                "or calibrate its scores with CalibratedClassifierCV of scikit-learn"
+            )
+        return loss
 
     def evaluate(
         self, data: Any, *, x: str | None = None, y: Any = None, memory: str | int | None = None, loss: Any = None,

@@ -80,7 +80,8 @@ def test_predict_to_everything(trained, blobs, tmp_path):
     printed = call("predict", model, data)
     assert [int(line) for line in printed.stdout.split()] == labels.tolist() and printed.stderr == ""
     printed = call("predict", model, data, "--decision")
-    assert np.array([float(line) for line in printed.stdout.split()]) == pytest.approx(scores, rel=1e-14)
+    head, *lines = printed.stdout.split()
+    assert head == "1" and np.array(lines, float) == pytest.approx(scores, rel=1e-14)
     for name, decision in (("p.txt", []), ("p.npy", []), ("p.h5", []), ("s.npy", ["--decision"])):
         assert call("predict", model, data, "-o", tmp_path / name, *decision).returncode == 0
     assert [int(line) for line in (tmp_path / "p.txt").read_text().split()] == labels.tolist()

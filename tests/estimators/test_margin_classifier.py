@@ -375,3 +375,36 @@ def test_scikit_learn_is_optional(blobs_file, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "pip install 'streammargin[sklearn]'" in done.stdout
     assert (tmp_path / "m.npz").exists()
+
+
+def test_probabilities_are_there_for_the_logistic_loss_alone(blobs):
+    X, y = blobs
+    assert not hasattr(sm.MarginClassifier(), "predict_proba")
+    with pytest.raises(AttributeError) as error:
+        sm.MarginClassifier().predict_proba(X)
+    assert "CalibratedClassifierCV" in str(error.value.__cause__)
+    assert not hasattr(sm.MarginClassifier(loss="squared_hinge"), "predict_proba")
+    assert not hasattr(sm.MarginRegressor(), "predict_proba")
+    for labels in (y, np.where(X[:, 0] > 1, 2, y)):
+        model = sm.MarginClassifier(loss="logistic").fit(X, labels)
+        found, scores = model.predict_proba(X), model.decision_function(X)
+        assert found.shape == (200, len(model.classes_)) and np.allclose(found.sum(axis=1), 1.0)
+        sigmoids = 1.0 / (1.0 + np.exp(-scores))
+        if scores.ndim == 1:
+            assert np.allclose(found[:, 1], sigmoids, rtol=1e-12)
+        else:
+            assert np.allclose(found, sigmoids / sigmoids.sum(axis=1, keepdims=True), rtol=1e-12)
+
+
+def test_scores_of_other_losses_are_calibrated_by_scikit_learn(blobs):
+    calibration = pytest.importorskip("sklearn.calibration")
+    X, y = blobs
+    model = calibration.CalibratedClassifierCV(sm.MarginClassifier(), cv=3).fit(X, y)
+    found = model.predict_proba(X)
+    assert found.shape == (200, 2) and ((found[:, 1] > 0.5) == (y > 0)).mean() > 0.7
+
+
+def test_probabilities_come_by_log_loss_scoring(blobs):
+    X, y = blobs
+    scores = cross_val_score(sm.MarginClassifier(loss="logistic"), X, y, scoring="neg_log_loss", cv=3)
+    assert (scores > np.log(0.5)).all()  # better than a coin

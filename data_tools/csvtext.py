@@ -246,4 +246,4 @@ def _refusal(path: str, columns: Columns, refused: dict[int, _Refused]) -> str:
     named = ", ".join(columns.called(one).removeprefix("column ") for one in sorted(refused))
     what = f"{text} in line {first.line}" if text else f"the missing one in line {first.line}"
     mend = first.mend if "point" in first.mend else "drop these columns or rows, or make numbers of them"
-    return f"{path}: {len(refused)} columns hold values that are no finite numbers, as {what}: {named}; {mend}"
+    return f"{path}: {len(refused)} columns hold values that are no finite numbers, such as {what}: {named}; {mend}"

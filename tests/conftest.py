@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numba.core import event
+
+HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
 
 os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
 
@@ -18,6 +21,32 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for w
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # or nohup
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of the many commands compiles the package to bytecode anew
+
+
+QUICK = [  # of the folder of tests: the files that `-m quick` takes, but for their slow tests
+    "losses/*", "penalties/*", "rows/*", "options/*", "model/*", "test_*.py",
+    "sources/test_open.py", "sources/test_sources_dense.py", "sources/test_sources_csr.py",
+    "sources/test_sources_labels.py", "sources/test_sources_names.py", "sources/test_write_hdf5.py",
+    "data_tools/test_convert.py", "data_tools/test_csv_columns.py",
+    "compiled/test_kernel_rows.py", "compiled/test_kernel_sdca.py", "compiled/test_kernel_newton.py",
+    "solvers/test_contract.py", "solvers/test_ascent.py", "solvers/test_auto.py", "solvers/test_roles.py",
+    "driver/test_stopping_and_events.py", "driver/test_stream_training.py", "driver/test_plan_and_reading.py",
+    "estimators/test_names.py", "cli/test_console.py", "cli/test_names_of_columns.py",
+]  # fmt: skip
+TESTS = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    quick = {path for pattern in QUICK for path in TESTS.glob(pattern)}
+    for item in items:
+        if item.path in quick and not item.get_closest_marker("slow"):
+            item.add_marker("quick")
+
+
+def slow(*values):
+    """Values of a parametrization that the slow tests take: those of whom no other test needs the kernels."""
+    return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def write_h5(path, X, y=None, **columns):
@@ -38,7 +67,7 @@ def write_h5(path, X, y=None, **columns):
 
 def call(*arguments, module="streammargin", **options):
     """Run a command in a process of its own; the completed process, with text output."""
-    options = {"capture_output": True, "text": True, "timeout": 300, **options}
+    options = {"capture_output": True, "text": True, "timeout": HANGS, **options}
     return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], **options)
 
 

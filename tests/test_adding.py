@@ -43,6 +43,7 @@ def test_there_is_one_of_each():
     assert lines == ["streammargin/solvers/registry.py", "streammargin/sources/open.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_what_was_added_trains(extended, tmp_path, number):
     environment = {**os.environ, "PYTHONPATH": str(extended), "NUMBA_DISABLE_JIT": "1"}

@@ -3,8 +3,10 @@
 import collections
 
 import audit
+import pytest
 
 
+@pytest.mark.slow
 def test_a_hundred_random_models_are_what_was_certified(capsys):
     numbers = range(100)
     found = audit.run(0, numbers)
@@ -14,6 +16,7 @@ def test_a_hundred_random_models_are_what_was_certified(capsys):
     assert len({one.solver for one in found if one.outcome != "refused"}) >= 12
 
 
+@pytest.mark.slow
 def test_an_audit_finds_what_is_wrong(monkeypatch):
     """Were the saved weights others than those that were certified, each problem would be named."""
     monkeypatch.setattr(audit, "train", wrong_train(audit.train))

@@ -66,6 +66,7 @@ def test_info_imports_no_numba(blobs_file):
     assert "'numba'" not in run(code, None, blobs_file).stdout
 
 
+@pytest.mark.slow
 def test_the_second_process_compiles_nothing(tmp_path):
     first = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
     second = [int(number) for number in run(TRAIN, NUMBA_CACHE_DIR=tmp_path).stdout.split()]
@@ -74,6 +75,7 @@ def test_the_second_process_compiles_nothing(tmp_path):
     assert (first[2], second[2]) == (1, 0)  # nor does it import what only compiling needs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "solver, loss", [("prox-newton", "squared_error"), ("prox-newton", "hinge"), ("newton", "hinge")]
 )
@@ -89,6 +91,7 @@ def test_steps_of_second_order_do_not_load_linear_algebra_of_others(solver, loss
     assert run(code).stdout.split() == ["False"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file, head, body, after",
     [
@@ -131,6 +134,7 @@ class Steep(NamedTuple):
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_of_a_loss_from_elsewhere_is_cached_with_the_file_that_defines_it(tmp_path):
     (tmp_path / "steep.py").write_text(STEEP)
     code, cache = OWN.format(definition="from steep import Steep"), tmp_path / "cache"
@@ -141,12 +145,14 @@ def test_a_kernel_of_a_loss_from_elsewhere_is_cached_with_the_file_that_defines_
     assert run(code, tmp_path, NUMBA_CACHE_DIR=cache).stdout.split() == ["24.0", "2.0", "1", "1"]
 
 
+@pytest.mark.slow
 def test_a_loss_of_a_script_is_compiled_by_every_run_and_costs_the_others_nothing(tmp_path):
     code = OWN.format(definition=STEEP)
     assert run(code, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["12.0", "2.0", "2", "0"]
     assert run(code, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["12.0", "2.0", "1", "1"]
 
 
+@pytest.mark.slow
 def test_a_loss_that_has_gone_costs_the_others_nothing(tmp_path):
     (tmp_path / "steep.py").write_text(STEEP)
     cache = tmp_path / "cache"
@@ -156,6 +162,7 @@ def test_a_loss_that_has_gone_costs_the_others_nothing(tmp_path):
     assert done.stdout.split() == ["12.0", "2.0", "1", "1"]
 
 
+@pytest.mark.slow
 def test_read_only_install_without_home_works_with_one_warning(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     # nobody, the superuser included, can make a folder where a file stands
@@ -168,6 +175,7 @@ def test_read_only_install_without_home_works_with_one_warning(tmp_path):
     assert done.stderr.count("compiled kernels cannot be cached") == 1 and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_cached_kernel_that_was_cut_short_is_compiled_again(tmp_path):
     assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "1", "0"]
     for ending in ("*.nbc", "*.nbi"):
@@ -178,6 +186,7 @@ def test_a_cached_kernel_that_was_cut_short_is_compiled_again(tmp_path):
         assert run(KERNEL, NUMBA_CACHE_DIR=tmp_path).stdout.split() == ["3.0", "0", "1"]
 
 
+@pytest.mark.slow
 def test_processes_that_compile_side_by_side_leave_a_cache_that_works(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "streammargin", ignore=shutil.ignore_patterns("__pycache__"))
     code = """

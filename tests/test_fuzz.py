@@ -7,6 +7,8 @@ from fuzz import FINE, KINDS, PLUGINS, Reader, mutated, valid_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 # what is done to a file: bytes written over it, cut out of it, put into it, or taken from another place of it
 PLACE = st.floats(0.0, 1.0, exclude_max=True)
 EDITS = st.lists(

@@ -10,7 +10,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import call
+from conftest import HANGS, call
 
 from data_tools.generate import generate
 from streammargin.cli.main import main
@@ -88,7 +88,7 @@ def struck(arguments, folder, *numbers):
 def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, number, code):
     arguments, folder, expected = work
     process = struck(arguments, folder, number)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=HANGS)
     assert process.returncode == code, told
     assert (folder / "model.npz").exists() == (number != signal.SIGKILL)  # the model so far
     again = call(*command(arguments, folder))
@@ -102,7 +102,7 @@ def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, numbe
 def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):
     arguments, folder, expected = work
     process = struck(arguments, folder, signal.SIGINT, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS)
     assert process.returncode == 130 and not (folder / "model.npz").exists()
     assert sorted(os.listdir(folder / "points")) == ["lock", "outputs.json", *SLOTS]
     again = call(*command(arguments, folder))
@@ -128,7 +128,7 @@ def test_a_second_process_is_refused_and_harms_nothing(work):
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
     second = call(*command(arguments, folder))
     process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=120)
+    process.communicate(timeout=HANGS)
     assert second.returncode == 73 and "another process is training" in second.stderr
     assert process.returncode == 0 and written(folder) == expected
 
@@ -136,7 +136,7 @@ def test_a_second_process_is_refused_and_harms_nothing(work):
 def test_force_does_not_begin_anew_over_a_checkpoint(work):
     arguments, folder, expected = work
     process = struck(arguments, folder, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANGS)
     words = [word for word in command(arguments, folder) if word != "--resume"]
     for more in ([], ["--force"]):
         refused = call(*words, *more)
@@ -205,7 +205,7 @@ def test_a_disk_that_fails_while_training_costs_a_warning(work, failure, told):
     arguments, folder, (arrays, _) = work
     (folder / "points").mkdir()
     words = [sys.executable, "-c", FAILING, failure, str(folder / "points"), *map(str, command(arguments, folder))]
-    done = subprocess.run([*OWN_MOUNTS, *words], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([*OWN_MOUNTS, *words], capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0 and done.stdout == "2 3\n", done.stderr
     found, events = written(folder)
     assert found == arrays and [e["message"] for e in events if "could be" in e.get("message", "")] == [

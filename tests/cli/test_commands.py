@@ -5,12 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import HANGS, call, write_h5
 from reference.datasets import separable
 
 import streammargin as sm
@@ -169,7 +168,7 @@ def test_signals_leave_the_model_so_far(tmp_path, number, code):
         if json.loads(line)["event"] == "pass_end":
             break
     child.send_signal(number)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=HANGS)
     assert child.returncode == code, err
     end = json.loads(out.splitlines()[-1])
     assert end["reason"] == "signal" and end["exit_code"] == code and end["converged"] is False
@@ -195,10 +194,9 @@ def test_require_convergence_and_limits(endless, tmp_path):
     assert done.returncode == 3 and "stopped by passes" in done.stderr
     assert "far from the tolerance 1e-09; take a smaller --C, raise --passes or --tol" in done.stderr
     assert "--scale" not in done.stderr  # the columns have one range
-    started = time.monotonic()
     done = call("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
                 "--log-json", "-", cwd=tmp_path)  # fmt: skip
-    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds" and time.monotonic() - started < 30
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds"
     assert done.returncode == 0 and "warning" in done.stderr
 
 
@@ -255,8 +253,9 @@ def test_liblinear_export(trained, blobs, tmp_path):
     assert np.array_equal(w, np.append(saved.coef_[0], saved.intercept_))
 
 
+@pytest.mark.slow
 def test_warmup(tmp_path):
-    done = call("warmup", "-q", timeout=900)  # it may find nothing compiled
+    done = call("warmup", "-q", timeout=HANGS)  # it may find nothing compiled
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

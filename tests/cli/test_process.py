@@ -10,7 +10,7 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import HANGS, write_h5
 
 import streammargin as sm
 from streammargin.model.linear import LinearModel
@@ -29,7 +29,7 @@ def model(tmp_path):
 def shell(line, folder, **environment):
     """A line for the shell, where COMMAND stands for the command."""
     return subprocess.run(
-        ["bash", "-c", line.replace("COMMAND", COMMAND)], cwd=folder, capture_output=True, text=True, timeout=120,
+        ["bash", "-c", line.replace("COMMAND", COMMAND)], cwd=folder, capture_output=True, text=True, timeout=HANGS,
         env={**os.environ, **environment},
     )  # fmt: skip
 
@@ -91,7 +91,7 @@ def test_signals_leave_no_half_predictions(tmp_path, number, what):
     while child.poll() is None and not any(name.endswith(".part") for name in os.listdir(tmp_path)):
         time.sleep(0.01)
     child.send_signal(number)
-    _, error = child.communicate(timeout=60)
+    _, error = child.communicate(timeout=HANGS)
     assert (child.returncode, error) == (128 + number, f"streammargin: {what}\n")
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -104,7 +104,7 @@ def test_interrupts_while_modules_are_imported_are_one_line(model, tmp_path):
         "real = entry.repair_streams; "
         "entry.repair_streams = lambda: (real(), os.kill(os.getpid(), signal.SIGINT)); sys.exit(main())"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "streammargin: interrupted\n")
 
 
@@ -115,7 +115,7 @@ def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
         "entry.repair_streams = lambda: (real(), os.kill(os.getpid(), signal.SIGHUP)); sys.exit(main())"
     )
     words = ["sh", "-c", 'trap \'\' HUP; exec "$0" -c "$1"', sys.executable, code]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0 and done.stdout.split() == ["jå", "näh"], done.stderr
 
 
@@ -131,10 +131,10 @@ def test_a_signal_that_a_callback_swallows_comes_again(tmp_path, slow):
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0)\n"
         "def job():\n"
-        "    last = Last(); del last; time.sleep(20); return 0\n"
+        "    last = Last(); del last; time.sleep(900); return 0\n"
         "sys.exit(entry.guarded('streammargin', lambda: job))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stderr) == (143, "streammargin: terminated\n")
 
 
@@ -143,10 +143,10 @@ def test_a_signal_that_strikes_in_compiled_text_has_its_own_exit_code(tmp_path):
     (tmp_path / "struck.py").write_text(
         "import os, signal, sys, time; import streammargin.cli.entry as entry\n"
         "def job():\n"
-        "    exec('os.kill(os.getpid(), signal.SIGHUP); time.sleep(20)')\n"
+        "    exec('os.kill(os.getpid(), signal.SIGHUP); time.sleep(900)')\n"
         "sys.exit(entry.guarded('streammargin', lambda: job))\n"
     )
-    done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "struck"], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
     assert (done.returncode, done.stderr) == (129, "streammargin: hung up\n")
 
 
@@ -194,7 +194,7 @@ def job():
         open(folder + "/rows", "w").close()
         print(len(os.listdir()), flush=True)
         WAY
-        time.sleep(20)
+        time.sleep(900)
 threading.Timer.start = again
 sys.exit(entry.guarded("streammargin", lambda: job))
 """
@@ -204,7 +204,7 @@ sys.exit(entry.guarded("streammargin", lambda: job))
 def test_a_process_that_a_signal_ends_at_once_leaves_no_half_file(tmp_path, way):
     """Where nothing unwinds: a second signal, one that comes again late, and a library that does not come back."""
     done = subprocess.run(
-        [sys.executable, "-c", LEFT.replace("WAY", way)], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", LEFT.replace("WAY", way)], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (143, "2\n"), done.stderr

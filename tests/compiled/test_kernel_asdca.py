@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import losses
 from reference.datasets import as_form, noisy
 from reference.norms import curvature, exponent, mirror
@@ -17,7 +18,7 @@ from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
 ROWS, FEATURES = 30, 6
-FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
+FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
 
 
 class ThreeSequences:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import slow
 
 from streammargin.compiled import interior as kernel
 from streammargin.compiled.columns import extremes
@@ -40,6 +41,6 @@ def test_the_system_is_solved(columns):
     "largest, expected",
     [([0.0, 0.0], (-1, -1)), ([0.0, 3.0, 0.0], (1, 1)), ([2.0, 0.0, 5.0, 1.0, 5.0, 1.0], (2, 3)), ([], (-1, -1))],
 )
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 def test_where_the_extremes_stand(largest, expected, dtype):
     assert extremes(np.array(largest, dtype)) == expected

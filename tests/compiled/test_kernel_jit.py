@@ -173,6 +173,7 @@ def trainings():
     return found
 
 
+@pytest.mark.slow
 @compiling
 def test_small_first_trainings_compile_nothing_and_agree_with_compiled_ones(tmp_path):
     tests = str(Path(__file__).parents[1])

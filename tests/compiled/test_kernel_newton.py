@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import losses, newton
 from reference.datasets import as_form, noisy
 from reference.training import binary
@@ -14,7 +15,7 @@ from streammargin.solvers.newton.subproblem import direction, raise_bound
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
-FORMS = [("dense", np.float32), ("dense", np.float64), ("csr", np.float32), ("csr", np.float64)]
+FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
 
 
 @kernel

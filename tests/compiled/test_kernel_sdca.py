@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import losses
 from reference.datasets import as_form, noisy
 from reference.norms import exponent, mirror
@@ -19,7 +20,7 @@ from streammargin.solvers.cache.rows import take
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
-FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
+FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
 
 
 def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.float64, classes=2, weighted=True):

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from streammargin.compiled.warmup import warmup
+
+pytestmark = pytest.mark.slow
 
 
 def test_after_warmup_nothing_is_compiled():

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import reference.cases
 
+pytestmark = pytest.mark.slow
+
 LEAST = 0.98  # of the lines of all functions in compiled/, but for the files that compile and warm them
 
 

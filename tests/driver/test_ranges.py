@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import slow, write_h5
 
 import streammargin as sm
 from streammargin.driver.ranges import ROWS, Ranges
@@ -31,7 +31,7 @@ def rows(factor, n=120):
 
 
 @pytest.mark.parametrize("solver", ["sdca", "newton", "asdca", "pegasos", "active-set", "gd"])
-@pytest.mark.parametrize("form", [np.asarray, np.float32, sp.csr_matrix, "file", "sparse file"])
+@pytest.mark.parametrize("form", [np.asarray, slow(np.float32), sp.csr_matrix, "file", "sparse file"])
 def test_ranges_that_differ_by_more_than_a_thousand_are_said_once(form, solver, caplog, tmp_path):
     X, y = rows(1e5)
     if isinstance(form, str):

@@ -1,11 +1,14 @@
 """When certificates are made, what the history keeps, and how runs end."""
 
+import itertools
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import streammargin as sm
+from streammargin.driver import clock
 from streammargin.driver.events import KEPT, History
 from streammargin.driver.stopping import Stopping
 from streammargin.json_values import from_plain, to_plain
@@ -57,12 +60,15 @@ def test_plain_values_survive_json():
     assert from_plain(plain)["b"] == [3, float("inf"), -float("inf")]
 
 
-def test_passes_and_seconds_end_a_run(endless):
+def test_passes_and_seconds_end_a_run(endless, monkeypatch):
     result = sm.train(endless, C=100, tol=0.0, passes=3)
     assert (result.reason, result.passes, result.converged) == ("passes", 3, False)
     assert result.certificate["gap"] > 0.0  # exact figures all the same
-    result = sm.train(endless, C=100, tol=0.0, passes=10**9, max_seconds=0.2)
-    assert result.reason == "seconds" and result.seconds < 5 and result.certificate["gap"] is not None
+    looks = itertools.count()  # each of them takes a hundredth of a second, by this clock
+    monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
+    result = sm.train(endless, C=100, tol=0.0, passes=10**9, max_seconds=0.5)
+    assert result.reason == "seconds" and result.certificate["gap"] is not None
+    assert 0.01 * next(looks) <= 0.5 + clock.GRACE
 
 
 def test_a_stop_from_outside_ends_between_blocks_without_figures(blobs):

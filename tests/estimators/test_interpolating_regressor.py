@@ -25,11 +25,26 @@ IMPOSSIBLE = dict.fromkeys(
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @estimator_checks.parametrize_with_checks(
-    [sm.InterpolatingRegressor(passes=100), sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1)],
+    [
+        sm.InterpolatingRegressor(passes=100),
+    ],
     expected_failed_checks=lambda estimator: IMPOSSIBLE,
     xfail_strict=True,
 )
 def test_scikit_learn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@estimator_checks.parametrize_with_checks(
+    [
+        sm.InterpolatingRegressor(passes=100, solver="asdca", epsilon=0.1),
+    ],
+    expected_failed_checks=lambda estimator: IMPOSSIBLE,
+    xfail_strict=True,
+)
+def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)
 
 

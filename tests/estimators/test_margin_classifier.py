@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import write_h5
+from conftest import HANGS, write_h5
 
 import streammargin as sm
 
@@ -35,12 +35,22 @@ EQUIVALENCE = ("check_sample_weight_equivalence_on_dense_data", "check_sample_we
 @estimator_checks.parametrize_with_checks(
     [
         sm.MarginClassifier(),
+    ],
+)
+def test_scikit_learn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@estimator_checks.parametrize_with_checks(
+    [
         sm.MarginClassifier(tol=1e-12, passes=500),
         sm.MarginClassifier(loss="squared_hinge", **EXACT),
         sm.MarginClassifier(loss="logistic", **EXACT),
-    ]
+    ],
 )
-def test_scikit_learn_suite(estimator, check):
+def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)
 
 
@@ -371,7 +381,7 @@ except ImportError as error:
 
 def test_scikit_learn_is_optional(blobs_file, tmp_path):
     command = [sys.executable, "-c", WITHOUT, blobs_file, str(tmp_path / "m.npz")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     assert "pip install 'streammargin[sklearn]'" in done.stdout
     assert (tmp_path / "m.npz").exists()

@@ -30,13 +30,25 @@ def stops_early(estimator):
 @estimator_checks.parametrize_with_checks(
     [
         sm.MarginRegressor(),
+    ],
+    expected_failed_checks=lambda estimator: dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if stops_early(estimator) else {},
+    xfail_strict=True,
+)
+def test_scikit_learn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@estimator_checks.parametrize_with_checks(
+    [
         sm.MarginRegressor(tol=0, passes=500, C=0.01),
         sm.MarginRegressor(loss="absolute_error", penalty="l1", passes=200),
     ],
     expected_failed_checks=lambda estimator: dict.fromkeys(EQUIVALENCE, STOPS_EARLY) if stops_early(estimator) else {},
     xfail_strict=True,
 )
-def test_scikit_learn_suite(estimator, check):
+def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)
 
 

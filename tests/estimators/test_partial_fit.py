@@ -36,13 +36,25 @@ def expected_failures(estimator):
 @estimator_checks.parametrize_with_checks(
     [
         sm.MarginClassifier(solver="perceptron", passes=100),
+    ],
+    expected_failed_checks=expected_failures,
+    xfail_strict=True,
+)
+def test_scikit_learn_suite(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@estimator_checks.parametrize_with_checks(
+    [
         sm.MarginClassifier(solver="mirror", passes=50, norm=1.5, average=True),
         sm.MarginClassifier(solver="pegasos", passes=100),
     ],
     expected_failed_checks=expected_failures,
     xfail_strict=True,
 )
-def test_scikit_learn_suite(estimator, check):
+def test_scikit_learn_suite_with_other_options(estimator, check):
     check(estimator)
 
 

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import HANGS
 
 pytest.importorskip("sklearn", reason="the peers need the extra `benchmarks`")
 
@@ -24,7 +25,7 @@ def command(name, *arguments, path=()):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), ROOT])}
     done = subprocess.run(
         [sys.executable, "-m", f"examples.benchmarks.{name}", *map(str, arguments)],
-        capture_output=True, text=True, env=environment, cwd=ROOT, timeout=600,
+        capture_output=True, text=True, env=environment, cwd=ROOT, timeout=HANGS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -40,6 +41,7 @@ def module(monkeypatch):
     return importlib.import_module
 
 
+@pytest.mark.slow
 def test_ours_and_a_peer_are_measured_beside_each_other_and_only_once(tmp_path):
     absent = tmp_path / "absent"
     absent.mkdir()
@@ -126,10 +128,11 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_every_peer_that_is_here_solves_the_same_problem(loss):
     # in a process of their own: a library of a peer may make the processor take the smallest numbers for 0
-    done = subprocess.run([sys.executable, "-c", PEERS, loss], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    done = subprocess.run([sys.executable, "-c", PEERS, loss], capture_output=True, text=True, cwd=ROOT, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     optimum = found.pop("ours")
@@ -161,8 +164,9 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_every_peer_with_a_penalty_that_is_here_solves_the_same_problem():
-    done = subprocess.run([sys.executable, "-c", PENALISED], capture_output=True, text=True, cwd=ROOT, timeout=600)
+    done = subprocess.run([sys.executable, "-c", PENALISED], capture_output=True, text=True, cwd=ROOT, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert {"hinge HiGHS simplex", "hinge Algorithm 1", "logistic LogisticRegression saga"} <= set(found)
@@ -224,6 +228,7 @@ def test_a_peer_is_held_to_its_loosest_setting_and_cut_off(module):
     assert rows[1]["stopped"] == "cut off at 2 s with setting 3"
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_stopped(module, tmp_path):
     sets, worker = module("examples.benchmarks.sets"), module("examples.benchmarks.worker")
     path = sets.make("D", "", str(tmp_path), 100)
@@ -236,6 +241,7 @@ def test_a_call_that_takes_too_long_is_stopped(module, tmp_path):
         side.close()
 
 
+@pytest.mark.slow
 def test_reads_and_seconds_to_each_gap_out_of_core(tmp_path):
     out = tmp_path / "rows.jsonl"
     arguments = [tmp_path, "--work", tmp_path, "--out", out, "--rows", 3000, "--sets", "csr100,dense200-sorted",
@@ -267,6 +273,7 @@ def test_bytes_that_were_read_are_counted(module, tmp_path):
     assert 3 << 20 <= disk.bytes_read() - before < 4 << 20
 
 
+@pytest.mark.slow
 def test_held_out_errors_beside_sgd(tmp_path):
     out = tmp_path / "rows.jsonl"
     said = command("held_out", tmp_path, "--work", tmp_path, "--out", out, "--rows", 2000, "--sets", "A", "--most", 2)
@@ -284,6 +291,7 @@ def test_the_first_point_that_stays_within_the_error(module):
     assert settled(points, 0.3) is points[0] and settled(points, 0.01) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, arguments, said",
     [

@@ -29,6 +29,7 @@ SPLICE = pytest.mark.skipif(
 VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script, given, verdicts",
     [

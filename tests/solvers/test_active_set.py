@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -45,7 +46,7 @@ def few(monkeypatch):
 
 
 @pytest.mark.parametrize("bias", [None, 1.5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_the_maximum_margin(few, form, dtype, bias):
     X, y, problem, low, high = largest(bias)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy
 from scipy.optimize import nnls
 
@@ -86,7 +87,7 @@ def test_known_answers():
 
 
 @pytest.mark.parametrize("bias", [0.0, 1.5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_gram_matrix_and_sums_of_rows(form, dtype, bias):
     X = noisy(20, 7)[0].astype(dtype)

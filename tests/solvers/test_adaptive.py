@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
 from reference.losses import make
@@ -166,7 +167,7 @@ def check(result, low, high, tol):
     assert low * (1 - 1e-12) <= figures["margin_upper"] <= high * (1 + tol) / (1 - tol)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_the_maximum_margin_is_certified(form, dtype):
     X, y, problem, low, high = largest()

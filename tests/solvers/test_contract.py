@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
@@ -140,7 +141,7 @@ def check_fields(problem, solver, state):
 
 
 @every_way
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_the_state_is_what_was_declared_and_takes_the_memory_that_was_counted(trained, way, form):
     def watched(run):
         for _ in steps(run):
@@ -189,7 +190,7 @@ def small_units(monkeypatch):
 
 
 @every_way
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_training_that_is_saved_and_loaded_after_every_unit_ends_in_the_same_bits(trained, way, form, small_units):
     """In fresh objects each time, so that nothing can lie anywhere else."""
     phases = []
@@ -283,7 +284,7 @@ def assert_they_agree(results):
 
 
 @every_way
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
     """Nor the way of a method that steps between passes, but for the order of its sums."""
     n = len(data_of(way[1])[1])
@@ -310,7 +311,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
 
 
 @every_way
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_row_of_weight_0_may_be_any_and_is_absent(trained, way, form):
     """Other weights mean nothing to a hard margin, nor to interpolation."""
     X, y = data_of(way[1])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.diagonal import toy, unsigned
 from reference.optimum import solve
@@ -46,7 +47,7 @@ def test_the_toy_set_of_the_papers(solver, schedule):
     assert result.certificate["primal"] == pytest.approx(0.25, rel=3e-3)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_forms_of_the_data(form, dtype):
     X, y = separable()

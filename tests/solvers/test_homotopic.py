@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -45,7 +46,7 @@ def test_a_read_for_each_pass(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"stochastic": True}])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_forms_of_the_data(form, dtype, options):
     X, y = separable(200, 12)

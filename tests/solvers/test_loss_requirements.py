@@ -25,6 +25,7 @@ def trainings():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", bare.SOLVERS_OF_LOSSES)
 def test_what_it_requires_is_enough(trainings, solver):
     errors = {case: error for case, error in trainings.items() if case.startswith(f"{solver}: ")}

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import primal as twins
 from reference.datasets import as_form, noisy
 from reference.norms import conjugate, exponent, length, mirror
@@ -16,7 +17,7 @@ from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
-FORMS = [(form, dtype) for form in ("dense", "csr") for dtype in (np.float32, np.float64)]
+FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
 RULES = {"perceptron": Perceptron, "mirror": MirrorDescent, "pegasos": Pegasos}
 
 

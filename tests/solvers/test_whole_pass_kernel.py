@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form
 from reference.whole_pass import log_risk, pseudo_rows, shares, signed
 
@@ -97,7 +98,8 @@ def test_separated_rows_far_from_0(loss):
 
 @pytest.mark.parametrize("chunk", [1, 3, 64, 90, 500])
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("form, dtype", [(f, t) for f in ("dense", "csr") for t in (np.float32, np.float64)])
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", [slow(np.float32), np.float64])
 def test_blocks_chunks_and_forms_agree(form, dtype, split, chunk):
     X, codes, weights, w, there = data(size=30.0, ordered=True)
     pull, figures, _ = softmax_pass(X, codes, weights, w, form=form, dtype=dtype, split=SPLITS[split], chunk=chunk)

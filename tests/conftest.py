@@ -10,9 +10,13 @@ import h5py
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
 from numba.core import event
 
 HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # by default hypothesis fails what takes a fifth of a second
 
 os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # kernels are compiled at once: tests compare bits
 

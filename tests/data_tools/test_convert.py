@@ -153,7 +153,7 @@ rows = st.lists(
 ).filter(lambda found: any(entries for _, entries, *_ in found))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=rows, size=st.integers(5, 400))
 def test_any_valid_text_round_trips(tmp_path_factory, rows, size):
     folder = tmp_path_factory.mktemp("round")

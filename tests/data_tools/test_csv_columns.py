@@ -195,7 +195,7 @@ fields = st.one_of(st.integers(-(10**6), 10**6).map(str), st.floats(-1e30, 1e30)
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_table_round_trips(tmp_path_factory, data):
     """Written by Python's own writer, in any separator, with or without names, quotes, blanks and empty lines."""

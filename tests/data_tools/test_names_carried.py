@@ -68,7 +68,7 @@ def test_names_take_the_order_of_a_model(tmp_path):
 texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(names=st.lists(texts, min_size=1, max_size=8), quoted=st.booleans())
 def test_any_names_of_a_table_round_trip(tmp_path_factory, names, quoted):
     names = [f"n{name}".strip(" \t") for name in names]

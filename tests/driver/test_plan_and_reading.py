@@ -58,7 +58,7 @@ def files(tmp_path_factory):
         yield dense, sparse
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(budget=st.integers(15 << 20, 64 << 20), state=st.integers(0, 1 << 20), kind=st.integers(0, 1))
 def test_plans_keep_the_budget(files, budget, state, kind):
     source = files[kind]

@@ -12,7 +12,7 @@ from streammargin.driver.prefetch import BlockReader, read_blocks
 from streammargin.sources.open import open_source
 
 quick = settings(
-    max_examples=60, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 FILTERS = [{}, {"compression": "gzip"}, {"compression": "lzf", "shuffle": True}, {"fletcher32": True}]
 INTEGERS = ["<i4", "<i8", "<u4", ">i4", ">i8", "<u8"]

@@ -340,6 +340,7 @@ def test_the_weights_are_of_the_budget_of_predictions(tmp_path, verb, blobs):
     assert len(model.predict(data)) == 200  # from Python they are there already
 
 
+@pytest.mark.slow
 def test_scores_of_many_classes_and_long_names_take_little_at_a_time():
     """Of rows in memory, which are one block: 800 bytes of scores a row, 400 kB of a label."""
     rows = sp.csr_matrix((20_000, 4))

@@ -210,7 +210,7 @@ def test_a_training_that_is_saved_and_loaded_after_every_unit_ends_in_the_same_b
 
 
 @every_way
-@pytest.mark.parametrize("reason", ["signal", "seconds"])
+@pytest.mark.parametrize("reason", ["signal", slow("seconds")])
 def test_a_training_may_end_after_any_unit(trained, way, reason, small_units):
     """What is proven then is true: it agrees with all that was proven before, and is of the weights that are left."""
     units = []

@@ -172,6 +172,7 @@ SERVING = dict.fromkeys(("l1", "group"), ("pdprox", "prox-newton"))
 SERVING["elasticnet"] = ("pdprox", "prox-newton", "sdca")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("penalty", NORMS)
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])

@@ -101,6 +101,7 @@ def test_a_weight_is_so_many_repetitions(loss):
     assert weighted.model.coef_ == pytest.approx(repeated.model.coef_, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", losses.ALL)
 def test_weights_over_six_orders_of_magnitude(loss):
     X, y = overlapping(300, 6)
@@ -252,6 +253,7 @@ def test_steps_come_sooner_where_duals_never_rest():
     assert phases["squared_hinge"].count("momentum") > 2 * phases["logistic"].count("momentum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(loss, monkeypatch):
     monkeypatch.setattr(newton, "COLUMNS", 19)

@@ -11,6 +11,7 @@ from functools import cache
 import h5py
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form
 from reference.optimum import solve
 from reference.training import binary
@@ -76,7 +77,7 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(active_set, "LEAST", 16)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 @pytest.mark.parametrize("solver", sorted(names()))
 def test_a_tenth_of_the_file_is_memory_enough(files, solver, form):
     X, y = rows()

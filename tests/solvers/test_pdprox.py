@@ -6,6 +6,7 @@ from itertools import cycle, product
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy
 
 import streammargin as sm
@@ -191,7 +192,7 @@ def test_duals_that_are_pulled_in_prove_weights_before_their_own_do(loss, consta
     assert result.dual <= sure.primal * (1.0 + 1e-9) and result.primal >= sure.dual * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("penalty", [{"penalty": "elasticnet"}, {"penalty": "group", "groups": GROUPS}])
 def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss):
@@ -265,7 +266,7 @@ def test_a_C_too_small_for_any_weight_is_proven_by_the_first_read():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("rarer", [0.1, 0.4])
+@pytest.mark.parametrize("rarer", [0.1, slow(0.4)])
 def test_so_it_is_where_one_class_is_rarer_and_the_constant_is_not_penalised(loss, rarer):
     X, _ = rows()
     y, options = np.where(np.arange(50) < 50 * rarer, "rare", "more"), {"penalty": "l1", "loss": loss, "tol": 1e-6}

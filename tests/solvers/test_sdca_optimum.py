@@ -55,6 +55,7 @@ def test_small_and_large_C(loss, C):
     check_certificate(result, problem, exact, weights_of(result), TOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", [2, 1.5])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("loss", losses.NAMES)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import slow
 from reference.conic import solve
 from reference.datasets import as_form
 
@@ -105,7 +106,7 @@ def test_a_pass_equals_the_twin(form, momentum):
         np.testing.assert_allclose(image, exact, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["sdca", "asdca", "ascent"])
+@pytest.mark.parametrize("solver", ["sdca", slow("asdca"), "ascent"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("C, constant", [(0.01, 1.0), (1.0, 1.0), (30.0, 1.0), (1.0, 10.0), (1.0, 0.01)])
 def test_the_end_is_the_optimum(solver, loss, C, constant):

@@ -219,6 +219,7 @@ def test_the_upper_bound_is_the_smallest_of_the_points_that_the_steps_pass(metho
             assert found[t] >= largest * (1 - 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows, features, margin, passes", [(20, 3, 3.0, 6000), (60, 12, 0.3, 60_000)])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_the_exact_margin_to_six_digits(form, rows, features, margin, passes):

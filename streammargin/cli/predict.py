@@ -100,9 +100,10 @@ def _wanted(model: Any, options: argparse.Namespace) -> _Wanted:
 
 def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) -> None:
     """A row a line, after a line of the classes of its columns; a class is in quotes where it has blanks."""
-    if len(wanted.classes):
-        csv.writer(out, delimiter=" ", lineterminator="\n").writerow(map(one_line, map(str, wanted.classes.tolist())))
-    for _, values in blocks:
+    head = csv.writer(out, delimiter=" ", lineterminator="\n")
+    for start, values in blocks:
+        if start == 0 and len(wanted.classes):  # of rows that are refused nothing is printed
+            head.writerow(map(one_line, map(str, wanted.classes.tolist())))
         if wanted.name == "labels":
             lines = (one_line(str(row[0])) for row in values.tolist())
         else:

@@ -14,7 +14,8 @@ from streammargin.options.table import TABLE
 from streammargin.wording import in_python, in_shell
 
 ROOT = Path(sm.__file__).parent
-KNOWN = {line.name for line in TABLE} | {"force", "missing_columns"}  # of `save`, and of predictions
+# of `save`, of predictions, and of `write_hdf5` and `convert`
+KNOWN = {line.name for line in TABLE} | {"force", "missing_columns", "dtype"}
 
 
 @pytest.mark.parametrize("text, shell, python", [

@@ -145,6 +145,7 @@ def test_a_disk_that_is_full_at_the_names_leaves_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["in.csv"]
 
 
+@pytest.mark.slow
 def test_many_names_are_held_once(tmp_path):
     """The memory for a wide table does not grow with its rows: no copy of the names for each piece."""
     width, peaks = 100_000, []

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.wide import WideHinge
 
@@ -16,7 +17,7 @@ from streammargin.solvers.streams import perceptron
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_loss_of_the_users_own(form, solver):
     """With w = width v the objective is width^2 times that of the hinge at C / width."""
     X, y = noisy()
@@ -50,7 +51,7 @@ def logistic_with(*names):
     return own(make_loss("logistic").tolerance, *(1.0 for _ in names))
 
 
-@pytest.mark.parametrize("names", [["attained", "of_numbers"], ["distance"], ["slope"]])
+@pytest.mark.parametrize("names", [["attained", "of_numbers"], slow(["distance"]), slow(["slope"])])
 @pytest.mark.parametrize("solver", ["auto", "newton", "sdca"])
 def test_numbers_of_a_loss_are_not_taken_for_methods(solver, names):
     loss, lacking = logistic_with(*names), [name for name in names if name in newton.Method.requires]

@@ -6,6 +6,7 @@ from itertools import cycle, product
 import h5py
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form
 
 import streammargin as sm
@@ -105,7 +106,7 @@ def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
     assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
 
 
-@pytest.mark.parametrize("penalty", ["l2", "elasticnet", "group and square"])
+@pytest.mark.parametrize("penalty", ["l2", slow("elasticnet"), "group and square"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
     for constant, form in (("penalised", "dense"), ("none", "csr" if penalty == "l2" else "dense")):

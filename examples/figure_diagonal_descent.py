@@ -27,7 +27,7 @@ def paper(base, length, inertia=3.0):
 
         def begin_pass(self, problem, state, number):
             super().begin_pass(problem, state, number)
-            state.arrays["curvature"][:] = (length / self.largest_norm(state)) ** 2  # 1/gamma
+            state.curvature[:] = (length / self.largest_norm(state)) ** 2  # 1/gamma
 
     return Constant()
 
@@ -35,7 +35,7 @@ def paper(base, length, inertia=3.0):
 def iterates(solver, X, y, passes):
     """w_t = A^T beta_t (passes, d) of diagonal descent, without the inertia that `weights` would add."""
     runs = states(solver, X, y, passes, schedule="4/t")
-    return np.array([state.arrays["theta"][0, :-1] / method.largest_norm(state) for method, _, state, _ in runs])
+    return np.array([state.theta[0, :-1] / method.largest_norm(state) for method, _, state, _ in runs])
 
 
 def reached(distances, accuracy):

@@ -50,11 +50,11 @@ def ends(start, X, y, passes, average=True):
     steps, found, outer = [], [], 0.0
     runs = states(paper(start), X, y, passes, average=average)
     for number, (_, _, state, _) in enumerate(runs, 1):
-        if state.arrays["carried"][0, OUTER] > outer:
-            outer = state.arrays["carried"][0, OUTER]
+        if state.carried[0, OUTER] > outer:
+            outer = state.carried[0, OUTER]
             # the best iterate is known one pass late, which has gone on from it already
             steps.append(number if average else number - 1)
-            found.append(state.arrays["v" if average else "kept"][0, :-1].copy())
+            found.append((state.v if average else state.kept)[0, :-1].copy())
     return np.array(steps), np.array(found)
 
 

@@ -10,26 +10,32 @@ import numpy as np
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.rows.blocks import DenseBlock
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
 
-def problem_of(X, y, C=math.inf, loss="hinge", norm=2, seed=0, **options):
-    """The problem of the rows X (n, d) with labels y (n,) of -1 and 1, as the solvers are told of it."""
+def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0, **options):
+    """The problem of the rows X (n, d) of two classes, as the solvers are told of it."""
     p = resolve_p(norm, X.shape[1])
     return Problem(
         rows=len(X), features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(p), p=p,
-        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(1, np.int64), caps=np.full((1, 2), C),
-        weights=np.empty(0), trials=1, tol=0.0, seed=seed, present=len(X), options=options,
+        positive=np.ones(1, np.int64), caps=np.full((1, 2), C), trials=1, tol=0.0, seed=seed, present=len(X),
+        options=options,
     )  # fmt: skip
+
+
+def labels_of(y):
+    """What a solver is told of the labels y (n,) of -1 and 1."""
+    return RowLabels((y > 0).astype(np.int16), np.empty(0), np.empty(0))
 
 
 def states(solver, X, y, passes, **problem):
     """Yields (method, problem, state, report) after every pass. solver: a name, or an instance of a solver's class."""
     method = make_solver(solver) if isinstance(solver, str) else solver
-    told = problem_of(X, y, **{"loss": method.default_loss, **problem})
+    told = problem_of(X, **{"loss": method.default_loss, **problem})
     method.check(told)
-    state, active, block = method.start(told), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
+    state, active, block = method.start(told, labels_of(y)), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
     for index in range(method.prologue):
         method.prologue_block(told, state, index, block, 0)
     for number in range(1, passes + 1):

@@ -32,6 +32,9 @@ _HOME = {
 __all__ = ["__version__", *(name for name, home in _HOME.items() if home != "streammargin.estimators")]
 
 if TYPE_CHECKING:
+    from streammargin import losses as losses
+    from streammargin import penalties as penalties
+    from streammargin import solvers as solvers
     from streammargin.api import train as train
     from streammargin.errors import DataError as DataError
     from streammargin.errors import InputMissingError as InputMissingError

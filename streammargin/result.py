@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from streammargin.model.linear import LinearModel
+from streammargin.model.base import Model
 from streammargin.wording import counted
 
 
@@ -45,7 +45,7 @@ class Certificate:
 class TrainResult:
     """What `train` returns.
 
-    model : LinearModel
+    model : Model; of a linear answer, as all are today, a LinearModel: with `coef_` and `intercept_`
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
@@ -54,7 +54,7 @@ class TrainResult:
     ranges : what there is to say of columns whose sizes differ much, None where they do not
     """
 
-    model: LinearModel = field(repr=False)
+    model: Model = field(repr=False)
     certificate: Certificate
     history: list[dict[str, Any]] = field(repr=False)
     reason: str

@@ -41,7 +41,7 @@ SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that
     "sdca": (HINGES, ("lp", "lp", "lp", "l2", "elasticnet", "group")),
     "asdca": (HINGES, ("lp", "l2")),
     "ascent": (HINGES, ("lp", "l2")),
-    "newton": (HINGES, ("lp", "l2")),
+    "newton": (HINGES, ("lp", "lp", *COLUMNS)),
     "pdprox": (HINGES, ("lp", *COLUMNS, *COLUMNS, "linf", "l2norm", "exclusive")),
     "prox-newton": (HINGES, COLUMNS),
     "pegasos": (("hinge",), ("lp",)),
@@ -57,7 +57,7 @@ HARD = {  # solvers of C = inf, and their losses
     **dict.fromkeys(("perceptron", "mirror", "diagonal", "inertial-diagonal", "homotopic", "adaptive"), ("hinge",)),
     "batch-perceptron": ("hinge",),
 }
-WITH_NUMBERS = ("auto", "sdca", "asdca", "ascent", "pdprox", "prox-newton")
+WITH_NUMBERS = ("auto", "sdca", "asdca", "ascent", "pdprox", "newton", "prox-newton")
 ANY_NORM = ("auto", "sdca", "asdca", "ascent", "perceptron", "mirror")
 AVERAGE = ("perceptron", "mirror", "pegasos", "homotopic", "batch-perceptron")
 JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
@@ -198,7 +198,7 @@ def _problem(
             options["groups"] = numbers.integers(0, max(1, columns // 2), columns)
         if chance.random() < 0.2:
             options["C"] = [0.03, 0.3, 3.0]
-        elif solver in ("pdprox", "prox-newton") and chance.random() < 0.15:
+        elif solver in ("pdprox", "newton", "prox-newton") and chance.random() < 0.15:
             options["C"], options["C_path"] = [0.01, 1.0], 4
         elif solver == "pdprox" and task in ("two", "several") and chance.random() < 0.1:
             options["dual_budget"] = 8.0

@@ -153,7 +153,7 @@ def test_the_penalties_are_those_of_the_code():
         assert (penalised == "yes") == (name in PENALISE_BIAS)
         given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
         penalty = make_penalty(name, Given(**{key: given[key] for key in PENALTIES[name].takes if key in given}))
-        for solver in ("sdca", "pdprox", "prox-newton") if name not in ("lp", "l2") else ():
+        for solver in ("sdca", "pdprox", "newton") if name not in ("lp", "l2") else ():
             assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
 
 

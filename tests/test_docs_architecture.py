@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import streammargin
+from streammargin.solvers.registry import make_solver
 
 PACKAGE = Path(streammargin.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "architecture.md").read_text()
@@ -22,14 +23,26 @@ def test_every_folder_has_its_line():
     assert set(re.findall(r"^\| `(\w+)/` \|", PAGE, re.MULTILINE)) == folders
 
 
+def test_every_room_of_solvers_has_its_line():
+    rooms = {path.name for path in (PACKAGE / "solvers").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert set(re.findall(r"^\| `solvers/(\w+)/` \|", PAGE, re.MULTILINE)) == rooms
+
+
+def test_stages_that_are_drawn_are_those_of_the_methods():
+    for name in ("ascent", "active-set"):
+        stages = list(make_solver(name).stages())
+        lines = re.findall(rf"^\| `{name}` \| `(\w+)` .*\n\| \| `(\w+)` ", PAGE, re.MULTILINE)
+        assert lines == [tuple(stages)]
+
+
 @pytest.mark.parametrize(
     "file, what",
     [
         ("solvers/base.py", "requires"),
         ("solvers/base.py", "def reached"),
         ("solvers/base.py", "def check"),
-        ("solvers/base.py", "together"),
-        ("solvers/coordinate/sdca.py", "def visit_rows"),
+        ("solvers/base.py", "blocks_per_step"),
+        ("solvers/coordinate/plain.py", "def visit_rows"),
         ("solvers/proof/sweep.py", "def certify_block"),
         ("sources/base.py", "def read"),
         ("model/base.py", "def evaluate"),

@@ -3,9 +3,13 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from reference.datasets import noisy
+from reference.training import binary
 
 import streammargin
+import streammargin as sm
 
 
 def test_importing_costs_nothing():
@@ -18,3 +22,70 @@ def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="no attribute 'tarin'"):
         streammargin.tarin  # noqa: B018
     assert "train" in dir(streammargin)
+
+
+def loaded(code):
+    """Which of the modules that take their time are loaded by this line."""
+    line = f"import sys; import streammargin as sm; {code}; print(*sorted({{'numba', 'h5py'}} & set(sys.modules)))"
+    return subprocess.run([sys.executable, "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "sm.losses.make_loss('hinge').primal(0.5, 1.0)", "sm.losses.LOSSES", "sm.penalties.PENALTIES", "sm.penalties",
+        "sm.solvers", "sm.solvers.names()", "sm.solvers.roles.Rows", "dir(sm)",
+    ],
+)  # fmt: skip
+def test_losses_penalties_and_names_of_solvers_are_there_without_a_compiler(code):
+    assert "numba" not in loaded(code)
+
+
+def test_rooms_are_there_by_name():
+    assert {"losses", "penalties", "solvers", "Source", "open_source"} <= set(dir(sm))
+    assert sm.losses.make_loss("hinge").primal(-1.0, 2.0) == 4.0
+    assert "l1" in sm.penalties.PENALTIES and "newton" in sm.solvers.names()
+    assert isinstance(sm.open_source(noisy()), sm.Source)
+    with pytest.raises(AttributeError, match="no attribute 'Slover'"):
+        sm.solvers.Slover  # noqa: B018
+    assert all(getattr(sm.solvers, name) is not None for name in dir(sm.solvers))
+
+
+@sm.solvers.roles.state
+class Mean(sm.solvers.Certified):
+    """total: the sum of the rows of one side, less those of the other; seen: how many."""
+
+    total: sm.solvers.roles.Shared[sm.solvers.roles.f8]
+    seen: sm.solvers.roles.Count = 0
+
+
+class Means(sm.solvers.CertifiedBySweep[Mean]):
+    """The difference of the means of two classes."""
+
+    name = "means"
+    requires = ("primal",)
+    state_class = Mean
+
+    def run_block(self, problem, state, active, block, first):
+        rows = slice(first, first + block.rows())
+        state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.positive[0], 1.0, -1.0) @ block.X
+        state.seen += block.rows()
+
+    def end_pass(self, problem, state, active):
+        return sm.solvers.PassReport(np.full(problem.count, np.inf), 0)
+
+    def frozen(self, problem, state, k):
+        return state.total[k] / state.seen
+
+    def weights(self, problem, state):
+        return state.total / state.seen
+
+
+def test_a_solver_of_the_users_own_derives_from_what_is_offered():
+    X, y = noisy()
+    X += 1.0
+    result = sm.train((X, y), solver=Means(), C=0.1, passes=3)
+    w = np.where(y == result.model.classes_[1], 1.0, -1.0) @ X / len(y)
+    np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-12)
+    assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.1).primal(w), rel=1e-12)
+    assert result.passes == 3 and result.reason == "passes"

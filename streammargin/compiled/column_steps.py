@@ -5,11 +5,12 @@ Of a problem with frozen centres alpha, at the margins z = A w (Li, Sun and Toh 
     f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
     M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
 
-A is a matrix of signed columns: `starts` and `ends` (m,) of each in `rows` and `values`. Group g has the columns
-first[g] .. first[g+1]. What rows answer stands in `margins` z, `duals` a and `slopes` -da/dz (n,); `caps` (n,).
+What belongs together comes as one named tuple.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -18,11 +19,47 @@ from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.quadratic import scaled_direction
 from streammargin.compiled.samples import Sample
-from streammargin.rows.blocks import Block, DenseBlock, values_of
+from streammargin.rows.blocks import Block, DenseBlock
 
 TRIES = 30  # of a shorter step
 BACK = 0.4  # the part of a Newton step that is tried next
 LEAST = 1e-3  # of the largest curvature that a column may have, where no row of it bends
+
+
+class Columns(NamedTuple):
+    """A, signed columns: `starts` and `ends` (m,) of each in `rows` and `values`."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+
+
+class Centred(NamedTuple):
+    """What rows answer from: centres alpha (n,), caps (n,), 0 for rows that do not count, targets (n,) or (0,)."""
+
+    softness: float
+    targets: np.ndarray
+    caps: np.ndarray
+    alpha: np.ndarray
+
+
+class Answers(NamedTuple):
+    """What they answer: margins z, duals a, and the slopes -da/dz (n,)."""
+
+    margins: np.ndarray
+    duals: np.ndarray
+    slopes: np.ndarray
+
+
+class Terms(NamedTuple):
+    """What f has beside the rows; group g has the columns first[g] .. first[g+1]."""
+
+    first: np.ndarray
+    roots: np.ndarray
+    squares: np.ndarray
+    ridge: float
+    centre: np.ndarray
 
 
 @kernel
@@ -100,35 +137,21 @@ def sizes(block: Block) -> np.ndarray:
     return stored
 
 
-def chosen(
-    block: Block, labels, k: int, place: np.ndarray, count: int, stored: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """(starts, ends, rows, values) of the columns of a block of all rows, as `gather` does; stored: their `sizes`.
-
-    Between the end of one and the start of the next is what rows store that problem k does not know, or zeros.
-    """
-    there = place < count
-    starts = np.zeros(count + 1, np.int64)
-    starts[place[there] + 1] = stored[there]
-    starts = np.cumsum(starts)
-    rows, values = np.empty(starts[-1] + 1, np.int32), np.empty(starts[-1] + 1, values_of(block).dtype)
-    ends = starts.copy()
-    gather(block, 0, labels, k, place, ends, rows, values)
-    return starts[:-1], ends[:-1], rows, values
-
-
 @register_jitable
-def respond(loss, softness, i, caps, alpha, margins, duals, slopes):
+def respond(loss, centred, i, answers):
     """The dual of row i and its slope, at its margin; returns M_i."""
-    a = loss.step(alpha[i], margins[i], softness, caps[i])
-    duals[i] = a
-    slopes[i] = loss.slope(a, softness, caps[i])
-    return loss.dual(a, caps[i]) - a * margins[i] - 0.5 * softness * (a - alpha[i]) * (a - alpha[i])
+    softness, cap, centre, margin = centred.softness, centred.caps[i], centred.alpha[i], answers.margins[i]
+    a = loss.step(centre, margin, softness, cap)
+    answers.duals[i] = a
+    answers.slopes[i] = loss.slope(a, softness, cap)
+    return loss.dual(a, cap) - a * margin - 0.5 * softness * (a - centre) * (a - centre)
 
 
 @kernel
-def meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes):
+def meet(loss, centred, columns, w, answers):
     """Margins of w, and what the rows answer; returns sum_i M_i."""
+    starts, ends, rows, values = columns
+    targets, margins = centred.targets, answers.margins
     for i in range(margins.size):
         margins[i] = -targets[i] if targets.size > 0 else 0.0
     for j in range(w.size):
@@ -137,8 +160,8 @@ def meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, ma
                 margins[rows[e]] += values[e] * w[j]
     total = 0.0
     for i in range(margins.size):
-        if caps[i] > 0.0:
-            total += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+        if centred.caps[i] > 0.0:
+            total += respond(loss, centred, i, answers)
     return total
 
 
@@ -152,8 +175,9 @@ def length(w, low, high):
 
 
 @kernel
-def penalty(first, roots, squares, ridge, centre, w):
+def penalty(terms, w):
     """What f has beside the rows."""
+    first, roots, squares, ridge, centre = terms
     total = 0.0
     for g in range(roots.size):
         total += roots[g] * length(w, first[g], first[g + 1])
@@ -163,8 +187,9 @@ def penalty(first, roots, squares, ridge, centre, w):
 
 
 @register_jitable
-def _bend(low, high, starts, ends, rows, values, slopes, least):
+def _bend(low, high, columns, slopes, least):
     """The largest curvature of the columns low .. high, and of each at least this times the sum of its squares."""
+    starts, ends, rows, values = columns
     bend = 0.0
     for j in range(low, high):
         curved, square = 0.0, 0.0
@@ -177,13 +202,16 @@ def _bend(low, high, starts, ends, rows, values, slopes, least):
 
 
 @kernel
-def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge, centre, order, w, duals, slopes):
+def sweep(most, bends, columns, terms, order, w, answers):
     """A proximal step of the quadratic model of f on each group in this order, with a curvature at which it falls.
 
     The rows answer as the slopes say, which stay. bends (groups,): curvatures that are kept; below 0: not known yet.
     most: what a slope may be at most. Returns the sum of the violations that were met, and the largest one as a part of
     its root, of groups that have one.
     """
+    starts, ends, rows, values = columns
+    first, roots, squares, ridge, centre = terms
+    duals, slopes = answers.duals, answers.slopes
     widest = 0
     for g in range(roots.size):
         widest = max(widest, first[g + 1] - first[g])
@@ -207,7 +235,7 @@ def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge,
         if not violation > 0.0:
             continue
         if bends[g] < 0.0:
-            bends[g] = _bend(low, high, starts, ends, rows, values, slopes, LEAST * most)
+            bends[g] = _bend(low, high, columns, slopes, LEAST * most)
         if bends[g] == 0.0:
             continue
         bend = bends[g] + own
@@ -249,7 +277,7 @@ def sweep(most, bends, starts, ends, rows, values, first, roots, squares, ridge,
 
 
 @kernel
-def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, slopes, sweeps):
+def pull_in(loss, caps, columns, roots, over, bends, duals, slopes, sweeps):
     """Move duals to where no column pulls beyond its root, one column after the other, in the metric of the slopes.
 
     Each step goes `over` times the way to the bound of its column, between 1 and 2, of one that is not penalised just
@@ -257,6 +285,7 @@ def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, s
     kept; below 0: not known yet.
     Returns the largest part of its root that a column was met at in the last sweep.
     """
+    starts, ends, rows, values = columns
     largest = 0.0
     for _ in range(sweeps):
         largest = 0.0
@@ -269,7 +298,7 @@ def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, s
             if abs(pulled) <= roots[j]:
                 continue
             if bends[j] < 0.0:
-                bends[j] = _bend(j, j + 1, starts, ends, rows, values, slopes, 0.0)
+                bends[j] = _bend(j, j + 1, columns, slopes, 0.0)
             if bends[j] == 0.0:
                 continue
             share = over if roots[j] > 0.0 else 1.0
@@ -281,8 +310,9 @@ def pull_in(loss, caps, starts, ends, rows, values, roots, over, bends, duals, s
 
 
 @kernel
-def mean_square(starts, ends, values):
+def mean_square(columns):
     """The mean of ||A_j||^2 over the columns."""
+    starts, ends, _, values = columns
     total = 0.0
     for j in range(starts.size):
         for e in range(starts[j], ends[j]):
@@ -397,15 +427,15 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
 
 
 @kernel
-def newton(
-    loss, softness, targets, caps, alpha, starts, ends, rows, values, first, roots, squares, ridge, centre, w, margins,
-    duals, slopes, few, tolerance, most,
-):  # fmt: skip
+def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
     """A Newton step where w is not 0; columns that would change sign become 0.
 
     Its equations are factored for so few columns, and else solved by at most so many conjugate gradients. Returns the
     norm of the gradient there, whether f fell, and f.
     """
+    starts, ends, rows, values = columns
+    first, roots, squares, ridge, centre = terms
+    duals, slopes = answers.duals, answers.slopes
     width = w.size
     sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
     face, count, room = np.empty(width, np.int64), 0, 0
@@ -441,15 +471,15 @@ def newton(
             leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
         most_bent = max(most_bent, curved + added[q])
     slope = length(down, 0, count)
-    value = penalty(first, roots, squares, ridge, centre, w)
-    for i in range(margins.size):
-        if caps[i] > 0.0:
-            value += respond(loss, softness, i, caps, alpha, margins, duals, slopes)
+    value = penalty(terms, w)
+    for i in range(duals.size):
+        if centred.caps[i] > 0.0:
+            value += respond(loss, centred, i, answers)
     if not slope > 0.0:
         return 0.0, False, value
     for q in range(count):
         added[q] += 1e-9 * most_bent + 1e-300  # where columns are the same
-    system = (from_, on, bent, margins.size, group[:count], added, leaning, down)
+    system = (from_, on, bent, duals.size, group[:count], added, leaning, down)
     p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
     old, share = np.empty(width), 1.0
     for j in range(width):
@@ -460,31 +490,29 @@ def newton(
             w[j] = old[j] + share * p[q]
             if first[g + 1] - first[g] == 1 and roots[g] > 0.0 and w[j] * old[j] < 0.0:
                 w[j] = 0.0
-        new = meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
-        new += penalty(first, roots, squares, ridge, centre, w)
+        new = meet(loss, centred, columns, w, answers)
+        new += penalty(terms, w)
         if new < value:
             return slope, True, new
         share *= BACK
     for j in range(width):
         w[j] = old[j]
-    meet(loss, softness, targets, caps, alpha, starts, ends, rows, values, w, margins, duals, slopes)
+    meet(loss, centred, columns, w, answers)
     return slope, False, value
 
 
 def warm(sample: Sample) -> None:
-    d = 2
-    place, stored = np.array([0, 1, 2], np.int32), sizes(sample.block)
-    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, place, d, stored)
-    n, one, none = sample.block.rows(), np.ones(d), np.empty(0)
-    first, w = np.arange(d + 1), np.zeros(d)
+    n, d, columns = sample.block.rows(), 2, Columns(*sample.columns)
+    place, ends = np.array([0, 1, 2], np.int32), np.append(0, np.cumsum(sizes(sample.block)[:2]))
+    gather(sample.block, 0, sample.labels, 0, place, ends, np.zeros(5, np.int32), np.zeros(5, sample.dtype))
+    one, w, none = np.ones(d), np.zeros(d), np.empty(0)
+    centred, answers = Centred(1.0, none, np.ones(n), np.zeros(n)), Answers(np.zeros(n), np.zeros(n), np.zeros(n))
+    terms = Terms(np.arange(d + 1), one, one, 0.0, w.copy())
     for loss in sample.losses("slope"):
-        state = (np.zeros(n), np.zeros(n), np.zeros(n))
-        problem = (np.ones(n), np.zeros(n), starts, ends, rows, values)
-        rest = (first, one, one, 0.0, w.copy())
-        meet(loss, 1.0, none, *problem, w, *state)
-        newton(loss, 1.0, none, *problem, *rest, w, *state, 1, 0.1, 2)
-        pull_in(loss, np.ones(n), starts, ends, rows, values, one, 1.0, -one, *state[1:], 1)
-        dual_value(loss, none, np.ones(n), state[1])
-    mean_square(starts, ends, values)
-    penalty(*rest, w)
-    sweep(1.0, -one, starts, ends, rows, values, *rest, np.arange(d), w, *state[1:])
+        meet(loss, centred, columns, w, answers)
+        newton(loss, centred, columns, terms, w, answers, 1, 0.1, 2)
+        pull_in(loss, centred.caps, columns, one, 1.0, -one, answers.duals, answers.slopes, 1)
+        dual_value(loss, none, centred.caps, answers.duals)
+    mean_square(columns)
+    penalty(terms, w)
+    sweep(1.0, -one, columns, terms, np.arange(d), w, answers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.compiled.column_steps import add_products, chosen, diagonal_matrix, sizes
+from streammargin.compiled.column_steps import add_products, diagonal_matrix
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.quadratic import scaled_descent, scaled_factor
 from streammargin.compiled.samples import Sample
@@ -60,10 +60,8 @@ def solved(U, roots, b):
 
 
 def warm(sample: Sample) -> None:
-    place = np.array([0, 1, 2], np.int32)
-    starts, ends, rows, values = chosen(sample.block, sample.labels, 0, place, 2, sizes(sample.block))
-    n = sample.block.rows()
-    margins(starts, ends, rows, values, np.ones(2), n)
-    pulls(starts, ends, rows, values, np.ones(n))
-    U, roots = factored(starts, ends, rows, values, np.ones(n), np.ones(2))
+    n, columns = sample.block.rows(), sample.columns
+    margins(*columns, np.ones(2), n)
+    pulls(*columns, np.ones(n))
+    U, roots = factored(*columns, np.ones(n), np.ones(2))
     solved(U, roots, np.ones(2))

@@ -265,37 +265,55 @@ def subtract_image(block, numbers, labels, k, alpha, offset):
 
 
 @kernel
-def lowest(labels, loss, k, softness, caps, alpha, margins, products, along, square, slope, limit):
-    """The t in (0, limit) where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
+def lowest(loss, softness, caps, alpha, margins, products, along, square, slope):
+    """The t > 0 where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
 
-    The M_i are at the margins + t products; centres alpha, margins, products (n,), and caps as row_caps gives them, or
-    (0,), where there is no room. Newton's method from t = 1, kept in the interval that still holds the minimum.
+    The M_i are at the margins + t products; centres alpha, margins, products (n,), and caps as row_caps gives them.
+    Newton's method from t = 1, kept in the interval that still holds the minimum.
     """
-    low, high, t = 0.0, limit, min(1.0, 0.5 * limit)
-    cap, margin = np.empty(CHUNK), np.empty(CHUNK)
+    low, high, t = 0.0, np.inf, 1.0
     for _ in range(TRIALS):
         first, second = along + t * square, square
         for start in range(0, margins.size, CHUNK):
             stop = min(start + CHUNK, margins.size)
-            there, those = caps[start:stop], margins[start:stop]
-            if caps.size == 0:
-                there, those = cap[: stop - start], margin[: stop - start]
-                for r in range(those.size):  # a slice that is set to another one takes Numba two seconds
-                    those[r] = margins[start + r]
-                row_caps(labels, k, start, those, there)
-            slope_there, bend = chunk_slope(loss, softness, there, those, alpha[start:stop], products[start:stop], t)
+            slope_there, bend = chunk_slope(
+                loss, softness, caps[start:stop], margins[start:stop], alpha[start:stop], products[start:stop], t
+            )
             first += slope_there
             second += bend
         if abs(first) <= FLAT * abs(slope):
             break
-        if first < 0.0:
-            low = t
-        else:
-            high = t
-        t = t - first / second if second > 0.0 else np.inf
-        if not low < t < high:
-            t = 0.5 * (low + high) if high < np.inf else 4.0 * low
+        low, high, t = narrowed(low, high, t, first, second)
     return t
+
+
+@register_jitable
+def narrowed(low, high, t, first, second):
+    """The interval that still holds the minimum, by the derivatives at t, and the next t in it, Newton's if it is."""
+    if first < 0.0:
+        low = t
+    else:
+        high = t
+    t = t - first / second if second > 0.0 else np.inf
+    if not low < t < high:
+        t = 0.5 * (low + high) if high < np.inf else 4.0 * low
+    return low, high, t
+
+
+@kernel
+def add_slopes(labels, loss, k, softness, alpha, margins, products, t, sums):
+    """Adds the first and second derivative of sum_i M_i at the margins + t products to sums (2,); others (n,)."""
+    caps, those = np.empty(CHUNK), np.empty(CHUNK)
+    for start in range(0, margins.size, CHUNK):
+        stop = min(start + CHUNK, margins.size)
+        for r in range(stop - start):  # a slice that is set to another one takes Numba two seconds
+            those[r] = margins[start + r]
+        row_caps(labels, k, start, those[: stop - start], caps[: stop - start])
+        slope_there, bend = chunk_slope(
+            loss, softness, caps[: stop - start], those[: stop - start], alpha[start:stop], products[start:stop], t
+        )
+        sums[0] += slope_there
+        sums[1] += bend
 
 
 @kernel(wide_sums=True)
@@ -412,7 +430,8 @@ def warm(sample: Sample) -> None:
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
         chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)
         attain(loss, 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
-        lowest(labels, loss, 0, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0, np.inf)
+        lowest(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0)
+        add_slopes(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0, np.zeros(2))
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
         middle_centres(labels, loss, 0, 1.0, pair[0].copy())
     row_caps(labels, 0, 0, pair[0].copy(), np.zeros(2))

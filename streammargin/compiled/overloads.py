@@ -9,6 +9,7 @@ import inspect
 import sys
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload, overload_method, register_jitable
@@ -120,6 +121,18 @@ def _overload_far(loss, u, most):
 def _overload_attained(loss, u, cap):
     at_once = base.has(loss.instance_class, "attained")
     return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
+
+
+@overload(base.derivative, jit_options=ALONG)
+def _overload_derivative(loss, u, cap):
+    at_once = base.has(loss.instance_class, "attained")
+    return (lambda loss, u, cap: loss.attained(u, cap)[:2]) if at_once else base.derivative_by_step
+
+
+@overload(base.largest_bend, jit_options=ALONG)
+def _overload_largest_bend(loss):
+    known = base.has(loss.instance_class, "curvature_bound")
+    return (lambda loss: loss.curvature_bound()) if known else (lambda loss: np.inf)
 
 
 _exposed: set[str] = set()

@@ -44,6 +44,12 @@ class Sample(NamedTuple):
         """The type of the values."""
         return values_of(self.block).dtype
 
+    @property
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Two columns of a value each: their starts and ends, and rows and values."""
+        ends = np.array([1, 2])
+        return ends - 1, ends, np.array([0, 1, 0], np.int32), np.ones(3, self.dtype)
+
     def losses(self, method: str) -> list[Any]:
         """One loss of each family that has this method: the others differ in numbers only."""
         families = {type(loss): loss for loss in (maker.make(Given()) for _, maker in sorted(LOSSES.items()))}

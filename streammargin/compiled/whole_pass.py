@@ -21,14 +21,6 @@ LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
 ROOM = 200.0
 
 
-def new_figures(problems: int) -> np.ndarray:
-    """Figures (problems, FIGURES) before a pass."""
-    figures = np.zeros((problems, FIGURES))
-    figures[:, SMALLEST] = math.inf
-    figures[:, LEVEL] = -math.inf
-    return figures
-
-
 @register_jitable
 def top_score(figures, group, joint):
     """The largest score -a_i.w so far, of all classes of a joint margin."""
@@ -137,10 +129,12 @@ def perceptron_block(
 
 
 def warm(sample: Sample) -> None:
+    figures = np.zeros((1, FIGURES))
+    figures[:, SMALLEST], figures[:, LEVEL] = math.inf, -math.inf
     for loss in sample.losses("share"):
         softmax_block(
-            *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), new_figures(1), counts()
+            *sample.rows, loss, 2, False, ONE, weights(), np.ones(1), 40.0, weights(), figures.copy(), counts()
         )
     perceptron_block(
-        *sample.rows, 2, ONE, weights(), weights(), np.ones(1), weights(), new_figures(1), new_figures(1), counts()
+        *sample.rows, 2, ONE, weights(), weights(), np.ones(1), weights(), figures.copy(), figures.copy(), counts()
     )

@@ -11,9 +11,8 @@ import os
 import time
 from typing import Any
 
-from streammargin.driver import snapshot
 from streammargin.driver.progress import DONE, IDENTITY
-from streammargin.driver.run import Run
+from streammargin.driver.runs import Runs
 from streammargin.driver.slots import LOCK, PART, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
 from streammargin.errors import DataError, OutputError, StreamMarginError, UsageError
 from streammargin.files import short_reason
@@ -83,8 +82,8 @@ class Checkpoint:
                 known.append(float(read_plain(self._path(name))["least_tol"]))
         return min(known)
 
-    def resume(self, run: Run, identity: dict[str, Any], wanted: bool) -> bool:
-        """Put the run where the newest slot was written; False where there is none.
+    def resume(self, training: Runs, identity: dict[str, Any], wanted: bool) -> bool:
+        """Put the training where the newest slot was written; False where there is none.
 
         Raises UsageError where there is one and none was wanted, or it is of another training; DataError where it is of
         other data, or no slot is whole.
@@ -101,7 +100,8 @@ class Checkpoint:
                 f"{self.folder} holds the checkpoint of a training; add `resume=True` to go on with it, or name "
                 "another directory"
             )
-        self._take(run, there)
+        self._take(training, there)
+        run = training.run
         self.ended = run.progress.phase == DONE
         for listener, mark in zip(run.history.listeners, self._marks, strict=False):
             if hasattr(listener, "go_on"):
@@ -113,9 +113,10 @@ class Checkpoint:
         )  # fmt: skip
         return True
 
-    def _take(self, run: Run, there: list[str]) -> None:
-        """Restore the run from the first slot that is whole and fits, with a warning where that is not the first."""
+    def _take(self, training: Runs, there: list[str]) -> None:
+        """Go on from the first slot that is whole and fits, with a warning where that is not the first."""
         refused: list[str] = []
+        run = training.run
         for name in self._in_order(there, run.limits.passes, refused):
             try:
                 header, arrays = self._read(name)
@@ -124,7 +125,7 @@ class Checkpoint:
                 continue
             self._compare(header["identity"], run.problem.tol < header["least_tol"])
             try:
-                snapshot.restore(run, header, arrays)
+                training.restore(header, arrays)
             except StreamMarginError:  # of the data
                 raise
             except ValueError as error:
@@ -199,30 +200,31 @@ class Checkpoint:
 
     # writing
 
-    def keep(self, run: Run, reason: str | None) -> None:
+    def keep(self, training: Runs, reason: str | None) -> None:
         """Called between two blocks; reason: why the run is about to be broken off, None where it goes on.
 
         More passes go on from a slot from before the end (`_newest`); any does, so the end needs no other.
         """
-        if run.progress.phase == IDENTITY:  # the slot that was taken is as far as it came
+        if training.run.progress.phase == IDENTITY:  # the slot that was taken is as far as it came
             self.written = True
             return
         none_before = reason == "passes" and not self._serial
         due = time.monotonic() - self._last >= self._interval
         if due or none_before or reason in ("signal", "seconds"):
-            self.written = self._write(run)
+            self.written = self._write(training)
 
-    def finish(self, run: Run) -> None:
+    def finish(self, training: Runs) -> None:
         """Called at the end; a training that was stopped keeps the slot from before that."""
-        if not self.ended and run.progress.reason not in ("signal", "seconds"):
-            self._write(run)
+        if not self.ended and training.run.progress.reason not in ("signal", "seconds"):
+            self._write(training)
 
-    def _write(self, run: Run) -> bool:
+    def _write(self, training: Runs) -> bool:
         """Whether a slot was written; a disk that fails is worth a warning and no more."""
+        run = training.run
         started = time.perf_counter()
         path = self._path(self._next)
         marks = [listener.mark() if hasattr(listener, "mark") else None for listener in run.history.listeners]
-        plain, arrays = snapshot.save(run)
+        plain, arrays = training.save()
         plain |= {"serial": self._serial + 1, "identity": self.identity, "marks": marks}
         plain["least_tol"] = min(run.problem.tol, run.problem.least_tol)
         try:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from streammargin.compiled.overloads import expose
 from streammargin.errors import UsageError
-from streammargin.solvers.base import Solver
+from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
@@ -16,10 +16,10 @@ Fitted = TypeVar("Fitted")
 
 
 def choose(
-    names: Sequence[str | Solver],
-    problem_for: Callable[[Solver], Problem],
-    fit: Callable[[Solver, Problem], Fitted],
-) -> tuple[Solver, Fitted]:
+    names: Sequence[str | Method],
+    problem_for: Callable[[Method], Problem],
+    fit: Callable[[Method, Problem], Fitted],
+) -> tuple[Method, Fitted]:
     """The solver, and what `fit` makes of its problem. Raises the last one's UsageError where none of them will do.
 
     problem_for: with the solver's own loss and C where these were left out; fit says how it is planned, or raises

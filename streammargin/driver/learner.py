@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,17 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss
 from streammargin.options.table import Options, Where
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
-from streammargin.solvers.base import State, StreamSolver
+from streammargin.points.base import Point
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
+from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.labels import as_values, census, label_key
 from streammargin.sources.names import check_same
+
+NO_ROWS = RowLabels(np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 
 def streaming_solvers() -> list[str]:
@@ -110,11 +114,14 @@ class Learner:
         block = check_block(source, whole, 0, borrowed=True)
         if self.problem is None:
             self.problem = self._first_problem(target, source.features, rows, name)
-            self.state = self.solver.start(self.problem)
+            self.state = self.solver.start(self.problem, NO_ROWS)
             self.target, self.names = target, names
-        problem = replace(self.problem, rows=rows, codes=codes, weights=weights)
         assert self.state is not None
-        self.mistakes += self.solver.stream_block(problem, self.state, block._replace(bias=self.column))
+        self.state.labels = RowLabels(codes, weights, np.empty(0))
+        try:
+            self.mistakes += self.solver.stream_block(self.problem, self.state, block._replace(bias=self.column))
+        finally:
+            self.state.labels = NO_ROWS
         self.batches += 1
         self.rows += rows
 
@@ -159,18 +166,18 @@ class Learner:
         p = resolve_p(self.options.norm, features)
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
-            codes=np.empty(0, np.int16), positive=target.positive.astype(np.int64),
-            caps=np.full((len(target.positive), 1), self.C) * factors, weights=np.empty(0), trials=1,
+            positive=target.positive.astype(np.int64),
+            caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
             tol=self.options.tol, seed=0, present=self.options.max_rows or rows,
             joint=self.options.multiclass == "joint" and len(target.positive) > 1, options=self.options.of_the_solver(),
         )  # fmt: skip
         self.solver.check(problem)
         return problem
 
-    def weights(self) -> np.ndarray:
-        """The weights (K, d+1) float64 after the last batch; the last column belongs to the constant column."""
+    def point(self) -> Point:
+        """What it found by the last batch."""
         assert self.problem is not None and self.state is not None, "no batch was learned"
-        return self.solver.weights(self.problem, self.state)
+        return self.solver.point(self.problem, self.state, self.column, proven=False)
 
     def margin_upper(self) -> float | None:
         """An upper bound of the smallest margin of the classes, from the steps; None where the method has none."""
@@ -179,12 +186,6 @@ class Learner:
             return None
         upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
         return upper if upper < math.inf else None
-
-    def model_parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Coefficients (K, d), intercepts (K,) and labels of a model."""
-        assert self.target is not None
-        w = self.weights()
-        return w[:, :-1], w[:, -1] * self.column, self.target.classes
 
 
 def learn_stream(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.points.base import Answer
+from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
-from streammargin.solvers.problem import Problem
+from streammargin.rows.labels import RowLabels
 
 SCORES = 1 << 16  # that are worked on at a time
 
@@ -31,16 +31,16 @@ class Midway:
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 
-    def add_block(self, block: Block, first: int, answer: Answer, problem: Problem) -> None:
+    def add_block(self, block: Block, first: int, point: Point, positive: np.ndarray, labels: RowLabels) -> None:
         """The rows of a block, of which `first` is the number of the first; absent ones do not count."""
-        piece = max(1, SCORES // answer.outputs)
+        piece = max(1, SCORES // point.outputs)
         for low in range(0, block.rows(), piece):  # a block in memory may be all rows
             high = min(block.rows(), low + piece)
-            scores = np.empty((high - low, answer.outputs))
-            answer.score(block, low, scores)
+            scores = np.empty((high - low, point.outputs))
+            point.score(block, low, scores)
             rows = slice(first + low, first + high)
-            there = problem.there(rows)
-            self.add(scores[there], problem.codes[rows][there, None] == problem.positive)
+            there = labels.present(rows)
+            self.add(scores[there], labels.codes[rows][there, None] == positive)
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that it would not separate, or that had no row of one of the signs."""

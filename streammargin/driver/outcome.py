@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from streammargin.points.linear import LinearAnswer
+from streammargin.points.base import Point
 from streammargin.solvers.base import Solver
-from streammargin.solvers.old_state import State
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import is_number
+from streammargin.solvers.state import State
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Limits:
 class Outcome:
     """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
 
-    figures is None when the run was interrupted: `w` then holds weights that nothing was proven of.
-    midway (K,): the bias of eq. (15) of the homotopic paper for w, where it was asked for and no signal came.
+    figures is None when the run was interrupted: `point` is then one that nothing was proven of.
+    midway (K,): the bias of eq. (15) of the homotopic paper for it, where it was asked for and no signal came.
     smallest_margin: tol times the mean row norm, of a hard margin.
     zeros (K, d): which weights are proven to be 0 in every solution.
     C, path: of a path over C, the value that did best, and what was proven at each.
@@ -43,7 +44,7 @@ class Outcome:
     reason: str
     converged: np.ndarray
     passes: int
-    w: np.ndarray
+    point: Point
     figures: list[Figures] | None
     wrong: np.ndarray | None
     valid_errors: np.ndarray | None
@@ -67,12 +68,11 @@ class Outcome:
         trial, size = self.best(problem), problem.per_trial
         return slice(trial * size, (trial + 1) * size)
 
-    def answer(self, problem: Problem, column: float) -> LinearAnswer:
-        """Its answer, with a constant column of this value, or the bias midway."""
+    def best_point(self, problem: Problem) -> Point:
+        """What it found for that value, with the bias midway where there is one."""
         chosen = self.chosen(problem)
-        if self.midway is None:
-            return LinearAnswer(self.w[chosen], column)
-        return LinearAnswer(np.column_stack([self.w[chosen, :-1], self.midway[chosen]]), 1.0)
+        point = self.point.chosen(chosen)
+        return point if self.midway is None else point.with_constants(self.midway[chosen])
 
     def mistakes(self, problem: Problem) -> int | None:
         """Its rows that are wrong, None for numbers or where nothing was proven."""
@@ -93,7 +93,7 @@ def certificate_event(
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
 
-    numeric = problem.targets.size > 0
+    numeric = problem.numeric
     smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
     return {
         "primal": float(sum(f.primal for f in classes)),
@@ -115,6 +115,18 @@ def certificate_event(
             for f in classes
         ],
     }  # fmt: skip
+
+
+def plain_figures(figures: list[Figures]) -> list[dict[str, Any]]:
+    """As plain values, that `figures_of` makes them of again."""
+    return [asdict(one) for one in figures]
+
+
+def figures_of(plain: list[dict[str, Any]]) -> list[Figures]:
+    """ValueError for what are no numbers."""
+    if not all(value is None or is_number(value) for one in plain for value in one.values()):
+        raise ValueError("its figures are no numbers")
+    return [Figures(**one) for one in plain]
 
 
 def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:

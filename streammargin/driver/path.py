@@ -1,4 +1,4 @@
-"""A path over C: from a small one to larger ones, each from the duals and weights of the one before."""
+"""A path over C: from a small one to larger ones; what was proven at each, and which did best."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.driver.outcome import Outcome, certificate_event
+from streammargin.driver.outcome import Outcome, certificate_event, figures_of, plain_figures
 from streammargin.errors import UsageError
+from streammargin.points.table import KINDS, kind_of
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import is_count, is_number
 
-UNKNOWN = -1.0
 REACH = 1e3  # the largest C is so many times the first, where it is not given
 FARTHEST = 1e100  # beyond it there is no C
+SAVED = ("first", "number", "table", "best")  # plain values
 
 
 class Path:
     """Values of C, `count` of them, evenly spread on a log scale.
 
     ends: the first and the last one, or the last one, or none. The first is else the one where w leaves 0, and the last
-    one REACH times the first. problem: at C = unit. table: what was proven at each value so far, as in the event
-    run_end. What is kept is of the value with the smallest held-out error, the smallest such C.
+    one REACH times the first. problem: at C = unit. table: what was proven at each value before the one at work, as in
+    the event run_end; best, kept: of these the one with the smallest held-out error, the smallest such C.
     """
 
     def __init__(self, problem: Problem, unit: float, count: int, ends: Sequence[float] = ()) -> None:
@@ -33,8 +34,7 @@ class Path:
         self.number = 0  # of the value at work
         self.table: list[dict[str, Any]] = []
         self.best = -1  # its place in the table
-        self.kept: list[Figures] = []
-        self.errors = np.full((2, problem.trials), UNKNOWN)  # rows missed, and the held-out error, of what is kept
+        self.kept: Outcome | None = None
 
     @property
     def C(self) -> float:
@@ -79,33 +79,66 @@ class Path:
         factor = self.C / self.unit
         return replace(self.problem, costs=self.problem.costs * factor, caps=self.problem.caps * factor)
 
-    def keep(self, figures: list[Figures], wrong: np.ndarray | None, errors: np.ndarray | None, passes: int) -> None:
-        """What was certified last at the value at work, after so many passes in all."""
-        error = None if errors is None else float(errors[0])
-        event = certificate_event(self.problem, 0, figures, wrong, error)
+    def goes_on(self, outcome: Outcome) -> bool:
+        """Whether the next value follows where the one at work ended so."""
+        return self.more and outcome.reason == "tolerance"
+
+    def go_on(self, outcome: Outcome) -> None:
+        """To the next value. What is kept is copied: the training goes on in its place."""
+        self.table.append(self._row(outcome))
+        if self._is_best(outcome):
+            self.best, self.kept = self.number, replace(outcome, point=outcome.point.copy())
+        self.number += 1
+
+    def _row(self, outcome: Outcome) -> dict[str, Any]:
+        assert outcome.figures is not None and outcome.valid_errors is not None
+        error = float(outcome.valid_errors[0])
+        event = certificate_event(self.problem, 0, outcome.figures, outcome.wrong, error)
         names = ("primal", "gap", "margin_gap", "train_error", "valid_error")
-        nonzeros = int(np.count_nonzero([figure.w[:-1] for figure in figures]))
-        del self.table[self.number :]
-        self.table.append(
-            {"C": self.C, "nonzeros": nonzeros, "passes": passes, **{name: event[name] for name in names}}
-        )
-        best = self.table[self.best]["valid_error"] if 0 <= self.best < self.number else None
-        if best is None or error is None or error < best:
-            self.best, self.kept = self.number, [replace(figure, w=figure.w.copy()) for figure in figures]
-            self.errors[:] = UNKNOWN
-            for place, known in enumerate((wrong, errors)):
-                if known is not None:
-                    self.errors[place] = known
+        figures = {name: event[name] for name in names}
+        return {"C": self.C, "nonzeros": outcome.point.nonzeros(), "passes": outcome.passes, **figures}
+
+    def _is_best(self, outcome: Outcome) -> bool:
+        assert outcome.valid_errors is not None
+        return self.best < 0 or float(outcome.valid_errors[0]) < self.table[self.best]["valid_error"]
 
     def chosen(self, outcome: Outcome) -> Outcome:
-        """The outcome with the weights that are kept and their proof; without any, of the value at work."""
-        whole = outcome.converged & (not self.more)
-        if not self.kept:
-            return replace(outcome, converged=whole, C=self.C)
-        known = [None if (one == UNKNOWN).any() else one for one in self.errors]
-        wrong = None if known[0] is None else known[0].astype(np.int64)
-        w = np.stack([figure.w for figure in self.kept])
+        """The outcome of the value that did best, where the one at work ended so; without any, of the value at work."""
+        judged = outcome.figures is not None and outcome.valid_errors is not None
+        table = [*self.table, self._row(outcome)] if judged else self.table
+        best = outcome if self.kept is None or (judged and self._is_best(outcome)) else self.kept
         return replace(
-            outcome, w=w, figures=self.kept, wrong=wrong, valid_errors=known[1], converged=whole,
-            C=self.table[self.best]["C"], path=self.table,
+            outcome, point=best.point, figures=best.figures, wrong=best.wrong, valid_errors=best.valid_errors,
+            C=self.C if best is outcome else self.table[self.best]["C"], path=table or None,
+            converged=outcome.converged & (not self.more),
         )  # fmt: skip
+
+    def save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """(what JSON can hold, arrays by name)."""
+        plain: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
+        if (best := self.kept) is None:
+            return plain, {}
+        wrong = None if best.wrong is None else best.wrong.tolist()
+        plain |= {"kind": kind_of(best.point), "figures": plain_figures(best.figures or []), "wrong": wrong}
+        return plain, best.point.arrays()
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """ValueError where the saved one is at no value of this one."""
+        table, number, best, first = (plain[name] for name in ("table", "number", "best", "first"))
+        known = is_count(number) and number < self.count and len(table) == number and -1 <= best < number
+        begun = is_number(first) and (0.0 < first < np.inf if number else 0.0 <= first < np.inf)
+        if not known or not begun or (number > 0) != (best >= 0):
+            raise ValueError("it is on another path")
+        self.first, self.number, self.table, self.best = first, number, table, best
+        self.kept = None if best < 0 else self._restored(plain, arrays)
+
+    def _restored(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Outcome:
+        row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
+        point, figures = kind.restored([arrays[name] for name in kind.ARRAYS]), figures_of(plain["figures"])
+        wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
+        if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.count):
+            raise ValueError("its path keeps another point")
+        if not is_number(row["valid_error"]) or (wrong is not None and wrong.shape != (problem.trials,)):
+            raise ValueError("its path keeps other errors")
+        errors = np.array([row["valid_error"]], np.float64)
+        return Outcome("tolerance", np.ones(problem.count, bool), row["passes"], point, figures, wrong, errors)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
-from streammargin.solvers.old_state import is_count, is_number
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"

@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.compiled.columns import dense_ranges, extremes, sparse_ranges
 from streammargin.rows.blocks import Block, DenseBlock
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 
 ROWS = 2_000  # looked at, evenly spread: of large data hardly any, so that the pass is as fast as the next
@@ -18,8 +19,8 @@ class Ranges:
     largest (d,), of the type of the rows; 0 for a column of zeros.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.codes, self.weights = problem.codes, problem.weights
+    def __init__(self, problem: Problem, labels: RowLabels) -> None:
+        self.codes, self.weights = labels.codes, labels.weights
         self.step = -(-problem.rows // ROWS)
         self.largest = np.zeros(problem.features, problem.dtype)
 

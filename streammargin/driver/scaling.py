@@ -14,8 +14,6 @@ from streammargin.rows.blocks import Block
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
 
-VECTORS = 6  # of length d that are held
-
 
 class Scaling:
     """x / max|x|, or (x - mean) / standard deviation, of the columns of the present rows.
@@ -32,6 +30,11 @@ class Scaling:
         self.sums = {"largest": np.zeros(d), "mean": np.zeros(d), "spread": np.zeros(d), "mass": np.zeros(d + 1)}
         plan = make_plan(source, max(memory, least_budget(source)), 0)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+
+    @staticmethod
+    def nbytes(features: int) -> int:
+        """Bytes of its six vectors, of which one has a number for the rows too."""
+        return 8 * (6 * features + 1)
 
     def scaled(self, source: Source) -> ScaledSource:
         """These rows, or held-out ones, in the scale that is found."""

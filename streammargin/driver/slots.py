@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 FAMILY = b"streammargin checkpoint "
-MAGIC = FAMILY + b"5\n"  # another one where a resumed training would not end in the same bits
+MAGIC = FAMILY + b"7\n"  # another one where a resumed training would not end in the same bits
 DIGEST = 32
 LARGEST = 1 << 48  # side of an array
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}

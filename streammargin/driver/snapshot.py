@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.path import Path
+from streammargin.driver.outcome import figures_of, plain_figures
 from streammargin.driver.prefetch import BlockReader, ReadCounts
 from streammargin.driver.progress import (
     BIAS,
@@ -23,10 +25,9 @@ from streammargin.driver.progress import (
 )
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
-from streammargin.driver.saved_state import pass_of, read_kept, restore_state, save_state, under
+from streammargin.driver.saved_state import read_kept, restore_state, save_state, under
 from streammargin.driver.stopping import Stopping
-from streammargin.solvers.old_state import is_count, is_number
-from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import is_number
 
 Arrays = dict[str, np.ndarray]
 
@@ -45,7 +46,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
     progress = {name: value for name, value in progress.items() if not isinstance(value, np.ndarray)}
     progress["stopping"] = asdict(p.stopping)
     if p.figures is not None:
-        progress["figures"] = _plain_figures(p.figures)
+        progress["figures"] = plain_figures(p.figures)
     plain["progress"] = progress
     plain["files"] = [source.files_then for source in run.watched]
     for k, source in enumerate(run.watched):
@@ -58,38 +59,7 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"held out/{name}": array for name, array in run.validator.sums.items()}
     if run.bias is not None:
         arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
-    if (path := run.path) is not None:
-        plain["path"] = {name: getattr(path, name) for name in PATH} | {"kept": _plain_figures(path.kept)}
-        arrays |= {"path/errors": path.errors, **{f"path/{k}": one.w for k, one in enumerate(path.kept)}}
     return plain, arrays
-
-
-PATH = ("first", "number", "table", "best")
-
-
-def _plain_figures(figures: list[Figures]) -> list[dict[str, Any]]:
-    """Without the weights."""
-    return [{f.name: getattr(one, f.name) for f in fields(one) if f.name != "w"} for one in figures]
-
-
-def _figures(saved: list[dict[str, Any]], w: list[np.ndarray]) -> list[Figures]:
-    if not all(value is None or is_number(value) for one in saved for value in one.values()):
-        raise ValueError("its figures are no numbers")
-    return [Figures(w=weights, **one) for weights, one in zip(w, saved, strict=True)]
-
-
-def _restore_path(path: Path, plain: dict[str, Any], arrays: Arrays, width: int) -> None:
-    """ValueError where the saved one is at no value of this one."""
-    table, number, best, first = plain["table"], plain["number"], plain["best"], plain["first"]
-    known = is_count(number) and number < path.count and len(table) in (number, number + 1) and -1 <= best < len(table)
-    if not known or not is_number(first) or not 0.0 <= first < np.inf or (number > 0 and first == 0.0):
-        raise ValueError("it is on another path")
-    weights = [arrays[f"path/{k}"] for k in range(len(plain["kept"]))]
-    if (best >= 0) != bool(weights) or {w.shape for w in weights} - {(width,)}:
-        raise ValueError("its path keeps other weights")
-    path.first, path.number, path.table, path.best = first, number, table, best
-    path.kept = _figures(plain["kept"], weights)
-    _fill(path.errors, arrays["path/errors"], "path/errors")
 
 
 def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
@@ -98,8 +68,15 @@ def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     Reads the rows that the solver keeps. Raises ValueError where something is missing or has another shape or type;
     another slot may be restored then.
     """
-    try:
+    with incomplete():
         _restore(run, plain, arrays)
+
+
+@contextlib.contextmanager
+def incomplete() -> Iterator[None]:
+    """What is missing in what was saved, or is none of it, is a ValueError."""
+    try:
+        yield
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"the saved state is incomplete: {error}") from error
 
@@ -108,9 +85,6 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and np.isnan(array.min(initial=0.0)):  # without a copy of its length
             raise ValueError(f"{name} holds nan")
-    if run.path is not None:
-        _restore_path(run.path, plain["path"], arrays, run.problem.features + 1)
-        run.take_path()
     run.doubted = [
         k for k, source in enumerate(run.watched) if source.restore(plain["files"][k], under(f"watched/{k}/", arrays))
     ]
@@ -124,13 +98,13 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.bias is not None:
         for name, array in vars(run.bias).items():
             _fill(array, arrays[f"bias/{name}"], name)
-    run.ranges = Ranges(problem) if "ranges" in arrays else None
+    run.ranges = Ranges(problem, run.shared.labels) if "ranges" in arrays else None
     if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
     restore_state(run, plain, arrays)
     run.progress = _progress(run, plain["progress"], arrays)
-    if run.progress.number != pass_of(run.state):
-        raise ValueError(f"it is in two passes, {run.progress.number} and {pass_of(run.state)}")
+    if run.progress.number != run.state.number:
+        raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
     run.history.restore(plain["history"])
     read_kept(run, arrays)
     if not run.solver.fits(problem, run.state):
@@ -159,7 +133,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
         run.predictions.check(p.predicted)
     _cut(p, run.at_work, bounds)
     if p.figures is not None and p.stopping.tol != run.limits.tol:
-        done = p.impossible | np.array([run.over(figures) for figures in p.figures])
+        done = p.impossible | np.array([run.over(k, figures) for k, figures in enumerate(p.figures)])
         if not (p.order.size and done.all()):  # a read at work is for someone
             p.done = done
     p.stopping.tol = run.limits.tol
@@ -195,6 +169,5 @@ def _progress(run: Run, plain: dict[str, Any], arrays: Arrays) -> Progress:
     saved["stopping"] = Stopping(**saved["stopping"])
     saved["spent"] = tuple(saved["spent"])
     if saved["figures"] is not None:
-        w = run.solver.certified(run.problem, run.state)
-        saved["figures"] = _figures(saved["figures"], list(w))
+        saved["figures"] = figures_of(saved["figures"])
     return Progress(**saved)

@@ -9,17 +9,19 @@ import numpy as np
 
 from streammargin.compiled.predict import total_loss
 from streammargin.driver.outcome import Outcome
+from streammargin.driver.path import Path
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.setup import class_mass
-from streammargin.points.base import Answer, answered
+from streammargin.points.base import Point, answered
 from streammargin.rows.blocks import Block
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 
 
 class Validator(ABC):
-    """Errors of an answer on a held-out source, one for each value of C: the smaller the better.
+    """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
     Blocks are planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to, the scores and the
     `known` bytes of the labels included. sums: what is added up from block to block.
@@ -41,10 +43,10 @@ class Validator(ABC):
         for total in self.sums.values():
             total[:] = 0
 
-    def add(self, answer: Answer, first: int, block: Block) -> None:
+    def add(self, point: Point, first: int, block: Block) -> None:
         """One block, in any order; `first` is the number of its first row."""
-        scores = np.empty((block.rows(), answer.outputs))
-        answer.score(block, 0, scores)
+        scores = np.empty((block.rows(), point.outputs))
+        point.score(block, 0, scores)
         self._judge(slice(first, first + block.rows()), scores)
 
     @abstractmethod
@@ -101,16 +103,22 @@ class NumberValidator(Validator):
 class Predictions:
     """Which classes are the answer to any row: of the held-out ones where others are not in memory, or of all.
 
-    there (classes,): rows of each; column: the value of the constant column.
+    there (classes,): rows of each. path: on it the answer is that of the best value.
     """
 
     def __init__(
-        self, problem: Problem, classes: int, rows: BlockReader, validator: Validator | None, column: float
+        self,
+        problem: Problem,
+        labels: RowLabels,
+        classes: int,
+        rows: BlockReader,
+        validator: Validator | None,
+        path: Path | None = None,
     ) -> None:
-        self.problem, self.column, self.validator = problem, column, validator
-        self.there = class_mass(problem.codes, problem.weights, classes, rows=True)
+        self.problem, self.validator, self.path = problem, validator, path
+        self.there = class_mass(labels.codes, labels.weights, classes, rows=True)
         self.held_out = validator is not None and not problem.resident
-        self.reader, self.codes = rows, problem.codes
+        self.reader, self.codes = rows, labels.codes
         if self.held_out and validator is not None:
             self.reader, self.codes = validator.reader, validator.codes
 
@@ -119,20 +127,29 @@ class Predictions:
         if (predicted.dtype, predicted.shape) != (bool, self.there.shape):
             raise ValueError("its predictions are of other classes")
 
+    def wanted(self, outcome: Outcome) -> bool:
+        """Whether a training ends so."""
+        return self.path is None or not self.path.goes_on(outcome)
+
+    def _shown(self, outcome: Outcome) -> Outcome:
+        return outcome if self.path is None else self.path.chosen(outcome)
+
     def known(self, outcome: Outcome) -> np.ndarray | None:
         """The answer (classes,) without a look: all, while the mistakes are fewer than the rows of any, or by the last
         held-out errors.
         """
-        mistakes = outcome.mistakes(self.problem)
+        shown = self._shown(outcome)
+        mistakes = shown.mistakes(self.problem)
         if mistakes is not None and mistakes < self.there[self.there > 0].min():
             return np.ones(len(self.there), bool)
-        if self.held_out and self.validator is not None and outcome.valid_errors is not None:
-            return self.validator.sums["seen"][outcome.best(self.problem)].copy()
+        judged = shown.valid_errors is not None and shown.figures is outcome.figures
+        if self.held_out and self.validator is not None and judged:  # they are of what is shown
+            return self.validator.sums["seen"][shown.best(self.problem)].copy()
         return None
 
     def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block) -> None:
         """Note in `seen` (classes,) what the rows of a block are predicted to be."""
-        answer = outcome.answer(self.problem, self.column)
-        scores = np.empty((block.rows(), answer.outputs))
-        answer.score(block, 0, scores)
+        point = self._shown(outcome).best_point(self.problem)
+        scores = np.empty((block.rows(), point.outputs))
+        point.score(block, 0, scores)
         seen[answered(scores)[self.codes[first : first + block.rows()] >= 0]] = True

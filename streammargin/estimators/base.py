@@ -154,7 +154,7 @@ class Estimator(BaseEstimator):
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss of {kind}; {other} takes the loss {options.loss}")
         result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)
-        self.n_features_in_ = result.model.coef_.shape[1]
+        self.n_features_in_ = result.model.answer.features
         self.n_iter_ = result.passes
         self.certificate_ = result.certificate
         self._header = result.model.header

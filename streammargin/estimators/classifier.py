@@ -89,11 +89,11 @@ class MarginClassifier(ClassifierMixin, Estimator):
             if len(np.unique(y)) < 2:
                 raise ValueError(f"MarginClassifier needs two classes; y has one class only, {y[0]!r}")
             result = self._train((X, y), None, sample_weight)
-        model = result.model
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # of an earlier partial_fit
             del self.t_  # type: ignore[has-type]
-        self.coef_, self.intercept_, self.classes_ = model.coef_, model.intercept_, model.classes_
+        self.coef_, self.intercept_ = result.model.answer.arrays().values()
+        self.classes_ = result.model.classes_
         self._warn(result)
         return self
 
@@ -125,7 +125,9 @@ class MarginClassifier(ClassifierMixin, Estimator):
             )
         learner.learn(X, y, sample_weight)
         self._learner = learner
-        self.coef_, self.intercept_, self.classes_ = learner.model_parts()
+        self.coef_, self.intercept_ = learner.point().arrays().values()
+        assert learner.target is not None
+        self.classes_ = learner.target.classes
         self.n_iter_, self.t_ = learner.batches, learner.rows
         self._header = stream_header(learner, "passes", 0.0)
         self.certificate_ = Certificate(**self._header["certificate"])

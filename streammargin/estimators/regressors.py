@@ -35,8 +35,8 @@ class Regressor(RegressorMixin, Estimator):
         else:
             X, y = self._rows(X, y=y, order="C", y_numeric=True)
             result = self._train((X, y), None, self._weights(sample_weight, X))
-        model = result.model
-        self.coef_, self.intercept_ = model.coef_[0], float(model.intercept_[0])
+        coef, intercept = result.model.answer.arrays().values()
+        self.coef_, self.intercept_ = coef[0], float(intercept[0])
         self._warn(result)
         return self
 

@@ -14,8 +14,7 @@ from streammargin.losses import LOSSES, is_own
 from streammargin.losses.base import Given
 from streammargin.model.base import Model
 from streammargin.model.file import NAMES, read_model
-from streammargin.model.linear import LinearModel
-from streammargin.points.linear import LinearAnswer
+from streammargin.model.linear import LinearModel, model_of
 from streammargin.sizes import parse_size
 from streammargin.sources.labels import text_fault
 from streammargin.sources.names import unpacked
@@ -42,9 +41,7 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
         names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
     except ValueError as fault:
         raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
-    model = Model(answer, classes, header, names)
-    if isinstance(answer, LinearAnswer):  # with its weights as scikit-learn shows them
-        model = LinearModel(answer.w[:, :-1], answer.w[:, -1], classes, header, names)
+    model = model_of(answer, classes, header, names)
     model.problem = others
     return model
 

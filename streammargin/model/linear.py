@@ -9,7 +9,8 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.model.base import Model
-from streammargin.points.linear import LinearAnswer
+from streammargin.points.base import Answer
+from streammargin.points.linear import LinearPoint
 
 
 class LinearModel(Model):
@@ -37,8 +38,8 @@ class LinearModel(Model):
         return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes + self._names_bytes
 
     @property
-    def answer(self) -> LinearAnswer:
-        return LinearAnswer(np.column_stack([self.coef_, self.intercept_]), 1.0)
+    def answer(self) -> LinearPoint:
+        return LinearPoint.of(self.coef_, self.intercept_)
 
     def top_features(self, n: int = 20) -> list[dict[str, Any]]:
         """The n largest weights of each class, in size, the largest first; weights of 0 are left out.
@@ -63,3 +64,13 @@ class LinearModel(Model):
 
     def _name_of(self, column: int) -> str | None:
         return None if self.feature_names_in_ is None else self.feature_names_in_[column]
+
+
+def model_of(
+    answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
+) -> Model:  # fmt: skip
+    """The model of an answer; of a linear one with its weights as scikit-learn shows them."""
+    if isinstance(answer, LinearPoint):
+        coef, intercept = answer.arrays().values()
+        return LinearModel(coef, intercept, classes, header, names)
+    return Model(answer, classes, header, names)

@@ -132,7 +132,7 @@ class Options:
     stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
     C_path: int | None = option(None, Whole(2), "problem", PENALISED & ~(Where.CLASSIFIER | Where.REGRESSOR), "so many "
         "values of C one after the other, each from the weights and duals of the one before: from the C where w leaves "
-        "0, or the first of two, to `C`, or to 1000 times that; the best on `valid` is kept (prox-newton, pdprox)",
+        "0, or the first of two, to `C`, or to 1000 times that; the best on `valid` is kept (newton, pdprox)",
         solver=True)
     dual_budget: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="M"),
         "problem", PENALISED & CLASSES, "of the duals, in rows: sum_i alpha_i <= M for 0 <= alpha_i <= s_i, so that "

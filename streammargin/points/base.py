@@ -1,4 +1,4 @@
-"""What the driver, a model and its file ask of an answer."""
+"""What the driver asks of the point that a training has reached, and a model and its file of an answer."""
 
 from __future__ import annotations
 
@@ -41,6 +41,35 @@ class Answer(Protocol):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What `restored` makes it of again, by name."""
+
+
+class Point(Answer, Protocol):
+    """An answer that a training finds, for rows in the scale that it sees them in."""
+
+    @classmethod
+    def restored(cls, arrays: Sequence[np.ndarray]) -> Point:
+        """As above."""
+
+    def copy(self) -> Point:
+        """The same in arrays of its own: those of a training may be written again."""
+
+    def finite(self) -> bool:
+        """Whether it is all numbers."""
+
+    def nonzeros(self) -> int:
+        """How many weights of it are not 0, constants left out."""
+
+    def chosen(self, outputs: slice) -> Point:
+        """These of its outputs."""
+
+    def with_constants(self, constants: np.ndarray) -> Point:
+        """The same with the constants (K,) for those that it has."""
+
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float) -> Point:
+        """The same for rows x of which it was given (x - center) * factor, and with scores larger by `shift`.
+
+        center, factor (d,): None for rows as they are.
+        """
 
 
 def answered(scores: np.ndarray) -> np.ndarray:

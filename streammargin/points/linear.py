@@ -1,4 +1,4 @@
-"""The linear answer: x . w + b."""
+"""The linear point: x . w + b."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 
 
-class LinearAnswer:
+class LinearPoint:
     """Weights w (K, d+1) float64; the last one belongs to a constant column of value `bias`, 0 for none."""
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
@@ -20,7 +20,7 @@ class LinearAnswer:
         self.w, self.bias = w, bias
 
     @classmethod
-    def restored(cls, arrays: Sequence[np.ndarray]) -> LinearAnswer:
+    def restored(cls, arrays: Sequence[np.ndarray]) -> LinearPoint:
         coef, intercept = arrays
         if any(part.dtype.kind not in "fiu" or part.dtype.itemsize > 8 for part in arrays):
             raise ValueError(
@@ -32,6 +32,11 @@ class LinearAnswer:
             )
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise ValueError("its weights are not all finite")
+        return cls.of(coef, intercept)
+
+    @classmethod
+    def of(cls, coef: np.ndarray, intercept: np.ndarray) -> LinearPoint:
+        """x . coef + intercept, of coef (K, d) and intercept (K,)."""
         return cls(np.column_stack([coef, intercept]).astype(np.float64, copy=False), 1.0)
 
     @property
@@ -42,6 +47,11 @@ class LinearAnswer:
     def features(self) -> int:
         return self.w.shape[1] - 1
 
+    @staticmethod
+    def nbytes(outputs: int, features: int) -> int:
+        """What one with so many outputs takes in memory."""
+        return 8 * outputs * (features + 1)
+
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
         from streammargin.compiled.predict import decide_block
 
@@ -51,11 +61,34 @@ class LinearAnswer:
         """||w||_p of output 0 without the weight of the constant."""
         return lp_norm(self.w[0, :-1], p)
 
-    def for_columns(self, order: np.ndarray, features: int) -> LinearAnswer:
+    def copy(self) -> LinearPoint:
+        return LinearPoint(self.w.copy(), self.bias)
+
+    def finite(self) -> bool:
+        return bool(np.isfinite(self.w).all())
+
+    def nonzeros(self) -> int:
+        return int(np.count_nonzero(self.w[:, :-1]))
+
+    def chosen(self, outputs: slice) -> LinearPoint:
+        return LinearPoint(self.w[outputs], self.bias)
+
+    def with_constants(self, constants: np.ndarray) -> LinearPoint:
+        return LinearPoint.of(self.w[:, :-1], constants)
+
+    def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float) -> LinearPoint:
+        coef, constants = self.w[:, :-1], self.w[:, -1] * self.bias + shift
+        if factor is not None:
+            coef = coef * factor
+        if center is not None:
+            constants -= coef @ center
+        return LinearPoint.of(coef, constants)
+
+    def for_columns(self, order: np.ndarray, features: int) -> LinearPoint:
         w = np.zeros((self.outputs, features + 1))
         there = np.flatnonzero(order >= 0)
         w[:, order[there]], w[:, -1] = self.w[:, there], self.w[:, -1]
-        return LinearAnswer(w, self.bias)
+        return LinearPoint(w, self.bias)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"coef": np.ascontiguousarray(self.w[:, :-1]), "intercept": self.w[:, -1] * self.bias}

@@ -1,12 +1,12 @@
-"""The kinds of answer, by the names that model files have for them. A new one is a file here, and a line."""
+"""The kinds of point, by the names that model files have for them. A new one is a file here, and a line."""
 
 from __future__ import annotations
 
-from streammargin.points.base import Answer
-from streammargin.points.linear import LinearAnswer
+from streammargin.points.base import Answer, Point
+from streammargin.points.linear import LinearPoint
 
-KINDS: dict[str, type[Answer]] = {
-    "linear": LinearAnswer,
+KINDS: dict[str, type[Point]] = {
+    "linear": LinearPoint,
 }
 
 

@@ -42,6 +42,10 @@ class RowLabels:
     weights: np.ndarray
     targets: np.ndarray
 
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.weights.nbytes + self.targets.nbytes
+
     def present(self, rows: np.ndarray | slice) -> np.ndarray:
         """Which of these rows are not absent, and have a weight (bool)."""
         present = self.codes[rows] >= 0

@@ -17,12 +17,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streammargin.rows.blocks import Block
+from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers
 
+GROUP_BYTES = 16384  # a random run of neighbours costs one cache miss for so many bytes
+GROUP_ROWS = 24  # of that at most: runs of many rows would slow convergence
 PLACES = 4  # visits of every call, so that a kernel is compiled for one number only
 Visit = tuple[Block, int, np.ndarray, np.ndarray, int]
 Turns = tuple[tuple[Visit, ...], int, int, int]
+
+
+def group_of(block: Block) -> int:
+    """How many consecutive rows a random visit takes together."""
+    rows = block.rows()
+    bytes_a_row = values_of(block).nbytes / rows
+    return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
 
 
 def visit(block: Block, numbers: RowNumbers, order: np.ndarray, group: int) -> Visit:

@@ -1,1 +1,54 @@
-"""Solvers: one thin file per method. They never open files and know nothing of passes over them."""
+"""Solvers: a method is a state, what a row or a pass does to it, and what that proves.
+
+They never open files and know nothing of passes over them. Here stands what a solver of your own derives from, loaded
+on first use; `roles` has the annotations of a state's fields. Pass an instance as `solver` to `streammargin.train`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "Method": "base",
+    "Solver": "base",
+    "StreamSolver": "base",
+    "Stage": "base",
+    "PassReport": "base",
+    "Succession": "succession",
+    "Problem": "problem",
+    "State": "state",
+    "labels_of": "state",
+    "Certified": "proof.sweep",
+    "CertifiedBySweep": "proof.sweep",
+    "names": "registry",
+    "make_solver": "registry",
+}
+
+if TYPE_CHECKING:
+    from streammargin.solvers import roles as roles
+    from streammargin.solvers.base import Method as Method
+    from streammargin.solvers.base import PassReport as PassReport
+    from streammargin.solvers.base import Solver as Solver
+    from streammargin.solvers.base import Stage as Stage
+    from streammargin.solvers.base import StreamSolver as StreamSolver
+    from streammargin.solvers.problem import Problem as Problem
+    from streammargin.solvers.proof.sweep import Certified as Certified
+    from streammargin.solvers.proof.sweep import CertifiedBySweep as CertifiedBySweep
+    from streammargin.solvers.registry import make_solver as make_solver
+    from streammargin.solvers.registry import names as names
+    from streammargin.solvers.state import State as State
+    from streammargin.solvers.state import labels_of as labels_of
+    from streammargin.solvers.succession import Succession as Succession
+
+
+def __getattr__(name: str) -> Any:
+    if name == "roles":
+        return import_module(f"{__name__}.roles")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(["roles", *_HOME])

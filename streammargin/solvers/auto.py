@@ -19,16 +19,16 @@ def candidates(problem: Problem) -> list[str]:
     """
     if problem.joint:
         return ["dual-momentum"]
-    steps = ["prox-newton"] if _few_columns(problem) else []
+    steps = ["newton"] if _few_columns(problem) else []
     if _tall_numbers(problem):
         return [*steps, "pdprox", "sdca"]
     if problem.penalty is not None and (problem.free or not isinstance(problem.penalty, LpSquare)):
         return [*steps, "pdprox"] if problem.free or problem.penalty.norm is None else [*steps, "sdca", "pdprox"]
-    if problem.hard and problem.p == 2.0 and not problem.targets.size:
+    if problem.hard and problem.p == 2.0 and not problem.numeric:
         return ["active-set", "asdca"]
     if problem.hard and problem.p < 2.0:
         return ["asdca"]
-    if not problem.hard and problem.p == 2.0 and _few_columns(problem):
+    if not (problem.hard or problem.numeric) and problem.p == 2.0 and _few_columns(problem):
         return ["newton", "ascent", "sdca"]
     return ["sdca"] if problem.hard else ["ascent", "sdca"]
 
@@ -45,7 +45,6 @@ def reason(problem: Problem, name: str) -> str:
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",
-        "prox-newton": "few columns: second-order steps take few reads",
     }
     return f"{name} for {size}: {why.get(name, 'one row at a time, as its steps cost least')}"
 
@@ -55,7 +54,7 @@ def _tall_numbers(problem: Problem) -> bool:
 
     So they do where rows are more than columns; of text, whose columns are more, `pdprox` takes ten times the passes.
     """
-    return problem.targets.size > 0 and not problem.hard and problem.p == 2.0 and problem.rows > problem.features
+    return problem.numeric and not problem.hard and problem.p == 2.0 and problem.rows > problem.features
 
 
 def _few_columns(problem: Problem) -> bool:

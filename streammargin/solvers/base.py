@@ -20,12 +20,14 @@ from streammargin.losses import is_numeric, losses_with, make_loss
 from streammargin.losses.base import has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
+from streammargin.points.base import Point
+from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import Block, CSRBlock, values_of
-from streammargin.solvers.old_state import Layout, State, layout_bytes, new_state
-from streammargin.solvers.old_state import State as OldState
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import new, state_bytes
+from streammargin.solvers.state import State
 
 
 @dataclass
@@ -59,6 +61,11 @@ def _stored(block: Block) -> int:
     return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size
 
 
+def matrix_work(width: int, rows: float, values: float) -> float:
+    """Multiplications of a second-order step: a matrix of so many rows with so many values each, and its factor."""
+    return rows * values * values / 2 + width**3 / 6
+
+
 Share = float | None  # of the work of a call that is done, where it is to be called again; None: all of it
 UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
 
@@ -66,16 +73,16 @@ UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the traini
 class Method(ABC):
     """What `solver` names: what it serves and takes. It is one solver, or several that succeed one another."""
 
-    name: ClassVar[str]
+    name: str
     summary: ClassVar[str]
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
     default_loss: ClassVar[str] = "hinge"
-    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: it has no loss but the default
+    requires: Any = ()  # methods of a loss that it calls; none: it has no loss but the default
     default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
     joint: ClassVar[bool] = False  # serves multiclass = joint
     options: ClassVar[tuple[str, ...]] = ()  # the names in Problem.options that it heeds
     numeric: ClassVar[bool] = False  # serves targets that are numbers
-    together: ClassVar[int] = 1  # blocks that a step of a pass is given at once, where the memory allows it
+    blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass is given at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
         """Raise UsageError for a loss, norm, C or option that this method does not serve."""
@@ -84,7 +91,7 @@ class Method(ABC):
                 "`multiclass=joint` is one hard margin of all classes: it knows `C=inf` alone, with `solver=auto`, "
                 "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
             )
-        if is_numeric(problem.loss) and not (self.numeric and problem.targets.size):
+        if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
             able = (
                 "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
             )
@@ -153,21 +160,28 @@ class Method(ABC):
         return 0
 
 
+def stay(problem: Problem, state: Any, watch: Any, report: PassReport, active: np.ndarray) -> str:
+    """The stage goes on."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Stage:
     """A solver that others may come before and after.
 
-    enter: makes its state of that of the stage before. leave: called with the report of each pass, says which stage is
-    to follow, "" where this one goes on; the driver changes over when the next pass begins, so that the pass before is
-    certified by the solver that made it. watch: what the method declares for decisions over several stages.
+    enter: makes its state, `best` included, of that of the stage before, whose arrays it may take; the driver sets
+    labels, number and multiplications. leave: called once a pass, before its certificate is judged, says which stage is
+    to follow, "" where this one goes on. The driver changes over when the next pass begins, so that the pass before is
+    certified by the solver that made it. watch: what the method declares for decisions over several stages; both may
+    write it.
     """
 
     solver: Solver
-    enter: Callable[[Problem, Any, Any], State] = lambda problem, before, watch: before
-    leave: Callable[[Problem, Any, Any, PassReport, np.ndarray], str] = lambda *_: ""
+    enter: Callable[[Problem, Any, Any], Any] = lambda problem, before, watch: before
+    leave: Callable[[Problem, Any, Any, PassReport, np.ndarray], str] = stay
 
 
-S = TypeVar("S")
+S = TypeVar("S", bound=State)
 
 
 class Solver(Method, Generic[S]):
@@ -178,7 +192,7 @@ class Solver(Method, Generic[S]):
     state and go on from there in another process: what is left to do stands in the state.
     """
 
-    state_class: ClassVar[type | None] = None
+    state_class: ClassVar[type[State]]
 
     def stages(self) -> dict[str, Stage]:
         return {self.name: Stage(self)}
@@ -198,17 +212,9 @@ class Solver(Method, Generic[S]):
         """Whether exact figures prove what the user asked for; default: what the objective says."""
         return problem.objective.reached(figures, problem.tol)
 
-    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+    def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
         """Whether the method looks for nothing better than these weights, proven or not; default: never."""
         return False
-
-    def layout(self, problem: Problem) -> Layout:
-        """The arrays and numbers of the state, and room for what comes and goes beside them."""
-        raise NotImplementedError
-
-    def layout_now(self, problem: Problem, state: S) -> Layout:
-        """The layout of this state, where a method changes its own on the way."""
-        return self.layout(problem)
 
     def dtype(self, problem: Problem) -> np.dtype:
         """Of the arrays of `Float` in the state."""
@@ -224,19 +230,16 @@ class Solver(Method, Generic[S]):
 
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
-        if self.state_class is None:
-            return layout_bytes(self.layout(problem))
         return state_bytes(self.state_class, problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
         return 0
 
-    def start(self, problem: Problem) -> S:
-        """The state before the first pass."""
-        if self.state_class is None:
-            return new_state(self.layout(problem))  # type: ignore[return-value]
-        return new(self.state_class, problem, self.dtype(problem), labels=problem.row_labels)
+    def start(self, problem: Problem, labels: RowLabels) -> S:
+        """The state before the first pass; labels: of its rows."""
+        made: Any = new(self.state_class, problem, self.dtype(problem), labels=labels)
+        return made
 
     def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:
         """One block of prologue pass number `index`, of `prologue_passes`; in units."""
@@ -248,18 +251,14 @@ class Solver(Method, Generic[S]):
 
     def begin_pass(self, problem: Problem, state: S, number: int) -> None:
         """Called before the first block of a pass."""
-        now: Any = state
-        if isinstance(now, OldState):
-            now.numbers["pass"] = number
-        else:
-            now.number = number
+        state.number = number
 
     @abstractmethod
     def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
         """Learn from rows first .. first + m, for the problems listed in `active` (int64); in units."""
 
     def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
-        """Learn from the blocks of one step, (first, block), at most `together` of them; in units. Default: of one."""
+        """Learn from the blocks of one step, (first, block), at most `blocks_per_step` of them; in units."""
         [(first, block)] = blocks
         return self.run_block(problem, state, active, block, first)
 
@@ -287,9 +286,11 @@ class Solver(Method, Generic[S]):
 
     def certified(self, problem: Problem, state: S) -> np.ndarray:
         """The weights (K, d+1) float64 that the last exact figures belong to."""
-        now: Any = state
-        best = now.arrays["best"] if isinstance(now, OldState) else now.best.w
-        return best.astype(np.float64, copy=False)
+        return state.best.w.astype(np.float64, copy=False)
+
+    def point(self, problem: Problem, state: S, column: float, proven: bool) -> Point:
+        """What the last exact figures belong to, or what it has now; column: the value of the constant column."""
+        return LinearPoint(self.certified(problem, state) if proven else self.weights(problem, state), column)
 
     def zeros(self, problem: Problem, state: S) -> np.ndarray:
         """Which weights (K, d) are known to be 0 in every solution; default: none."""
@@ -319,7 +320,7 @@ class StreamSolver(Solver[S]):
     def stream_block(self, problem: Problem, state: S, block: Block) -> int:
         """Learn from each row of the block once, in order, and count the mistakes made on the way.
 
-        The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
+        The labels of the state are those of its rows; `present` of the problem: the rows that the objective is made of.
         """
 
     @abstractmethod

@@ -13,7 +13,6 @@ import numpy as np
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import L2, Shrunk
-from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
@@ -24,11 +23,11 @@ from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 class Problem:
     """K binary problems over the same n rows of d features (one per class and value of C).
 
-    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with
-    sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin.
-    weights (n,) float64 or (0,): sample weights. trials: the number of values of C.
+    Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
+    positive (K,) int64: the class with sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf
+    for the hard margin. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
-    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows; then K = trials, and codes are 0.
+    numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
@@ -45,10 +44,8 @@ class Problem:
     loss: Any
     norm: Any
     p: float
-    codes: np.ndarray
     positive: np.ndarray
     caps: np.ndarray
-    weights: np.ndarray
     trials: int
     tol: float
     seed: int
@@ -59,7 +56,7 @@ class Problem:
     free: bool = False
     resident: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
-    targets: np.ndarray = field(default_factory=lambda: np.empty(0))
+    numeric: bool = False
     largest_target: float = 0.0
     budget: int = 1 << 30
     entries: int = 0
@@ -82,40 +79,19 @@ class Problem:
         return len(self.positive)
 
     @cached_property
-    def labels(self) -> Labels:
-        """What each row counts for, as kernels take it."""
-        return Labels(self.codes, self.positive, self.caps, self.weights, self.targets)
-
-    @cached_property
-    def row_labels(self) -> RowLabels:
-        """What is known of each row beside its values."""
-        return RowLabels(self.codes, self.weights, self.targets)
-
-    def there(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Which of these rows are present (bool)."""
-        there = self.codes[rows] >= 0
-        return there & (self.weights[rows] > 0.0) if self.weights.size else there
-
-    @cached_property
     def objective(self) -> Objective:
         """What is minimised, and what proves it."""
         together, lp = self.per_trial > 1, LpSquare(self.p)
-        numeric = self.targets.size > 0
-        if self.hard and numeric:
+        if self.hard and self.numeric:
             return Interpolation(lp, together, self.largest_target, signed=True)
         if self.hard:
             return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
-        return SoftMargin(self.penalty or lp, together, free=self.free, signed=numeric)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether the rows have numbers in place of classes."""
-        return self.targets.size > 0
+        return SoftMargin(self.penalty or lp, together, free=self.free, signed=self.numeric)
 
     @property
     def counts(self) -> bool:
         """Whether a row is right or wrong: of its class or not, or met or not."""
-        return self.hard or not self.targets.size
+        return self.hard or not self.numeric
 
     @property
     def per_trial(self) -> int:

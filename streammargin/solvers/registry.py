@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streammargin.errors import UsageError
 from streammargin.wording import shown
 
 if TYPE_CHECKING:
-    from streammargin.solvers.base import Solver
+    from streammargin.solvers.base import Method
 
 ROOMS = ("coordinate", "newton", "columns", "margin", "streams", "papers")
+# words for a solver with fields of its own: its file, and the fields
+WORDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sdca": ("ascent", {"momentum": "no"}),
+    "asdca": ("ascent", {"momentum": "yes"}),
+    "prox-newton": ("newton", {"proximal": True}),
+}
 AUTO = "auto"  # stands for the solvers that `solvers/auto.py` names for a problem
 
 # name on the command line -> one line of help; a literal table, because --help must not import numba
@@ -20,8 +26,8 @@ SOLVERS = {
     "sdca": "dual coordinate ascent, one row at a time; any loss, norm and C; stops by the duality (margin) gap",
     "asdca": "the same with momentum, any p > 1: fewer passes to a tight gap; stops by the duality (margin) gap",
     "ascent": "sdca, and in memory asdca from where that takes fewer passes; finite C; stops by the duality gap",
-    "newton": "second-order steps, a few reads at any C; finite C, norm 2, few columns; stops by the duality gap",
-    "prox-newton": "second-order steps; finite C, l1, elastic net or groups, few columns; stops by the duality gap",
+    "newton": "second-order steps, a few reads; finite C, norm 2, l1, groups, few columns; stops by the duality gap",
+    "prox-newton": "the same, with the steps for l1 and groups under any penalty; stops by the duality gap",
     "pdprox": "primal-dual proximal steps, one read each; finite C, any penalty; stops by the duality gap",
     "mirror": "primal mirror descent, also on streams; C = inf, any norm; stops when every y x.w >= 1 - tol",
     "perceptron": "lp-norm perceptron, also on streams; C = inf, any norm; stops when no row is misclassified",
@@ -44,15 +50,17 @@ def names() -> dict[str, str]:
     return {AUTO: suits, **SOLVERS}
 
 
-def make_solver(name: str | Solver) -> Solver:
+def make_solver(name: str | Method) -> Method:
     """An instance of the solver of this name; an instance is one already. Raises UsageError if unknown."""
     if not isinstance(name, str):
         from streammargin.solvers import base
 
-        if not isinstance(name, base.Solver):
+        if not isinstance(name, base.Method):
             raise UsageError(f"`solver` must be a name or a Solver, not {shown(name)}")
         return name
     if name not in SOLVERS:
         raise UsageError(f"unknown solver {shown(name)}; the solvers are {', '.join(names())}")
-    places = [f"{__package__}.{room}.{name.replace('-', '_')}" for room in ROOMS]
-    return importlib.import_module(next(filter(importlib.util.find_spec, places))).Method()
+    file, fields = WORDS.get(name, (name.replace("-", "_"), {}))
+    places = [f"{__package__}.{room}.{file}" for room in ROOMS]
+    made: Method = importlib.import_module(next(filter(importlib.util.find_spec, places))).Method(**fields)
+    return made

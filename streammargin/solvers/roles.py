@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=np.generic)
 S = TypeVar("S")
 Float: TypeAlias = np.floating[Any]  # float32 or float64, as the solver says for a problem
+Stored: TypeAlias = np.inexact[Any]  # float32 or float64, as the values of the rows are
 f8: TypeAlias = np.float64
 f4: TypeAlias = np.float32
 i8: TypeAlias = np.int64
+i4: TypeAlias = np.int32
 u1: TypeAlias = np.uint8
 b1: TypeAlias = np.bool_
 
 
 class Role(Enum):
-    """Who holds a field where several holders have some of the rows each."""
+    """Who holds a field, where several holders have some of the rows each.
+
+    A training has one holder today; tests have three.
+    """
 
     ROWS = "rows"  # each has the part of its rows
     SHARED = "shared"  # all have the same
@@ -52,21 +57,25 @@ Scratch = Annotated[S, Role.SCRATCH]
 
 
 class Axis(NamedTuple):
-    """The length of an axis in a problem; rows: it is cut with the rows."""
+    """An axis, and its length in a problem; rows: it is cut with the rows."""
 
     size: Callable[[Problem], int]
     rows: bool = False
+    name: str = "?"  # in lists of arrays
 
     def where(self, condition: Callable[[Problem], bool]) -> Axis:
         """The same, and 0 where the condition does not hold."""
-        return Axis(lambda problem: self.size(problem) if condition(problem) else 0, self.rows)
+        size = self.size
+        return Axis(lambda problem: size(problem) if condition(problem) else 0, self.rows, f"{self.name} or 0")
 
 
-K = Axis(lambda problem: problem.count)
-N = Axis(lambda problem: problem.rows, rows=True)
-D = Axis(lambda problem: problem.features)
-W = Axis(lambda problem: problem.features + 1)
-TRIALS = Axis(lambda problem: problem.trials)
+K = Axis(lambda problem: problem.count, name="K")
+N = Axis(lambda problem: problem.rows, rows=True, name="n")
+D = Axis(lambda problem: problem.features, name="d")
+W = Axis(lambda problem: problem.features + 1, name="d+1")
+TRIALS = Axis(lambda problem: problem.trials, name="trials")
+ALL = slice(None)  # all columns
+Columns: TypeAlias = tuple[int, ...] | slice
 AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
 
 
@@ -79,13 +88,12 @@ class Of:
     axes: tuple[Axis | int, ...] = ()
     fill: float = 0.0
     grows: bool = False
-    smallest: tuple[int, ...] = ()
-    largest: tuple[int, ...] = ()
+    smallest: Columns = ()
+    largest: Columns = ()
 
 
 def of(
-    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: tuple[int, ...] = (),
-    largest: tuple[int, ...] = (),
+    *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: Columns = (), largest: Columns = ()
 ) -> Any:  # fmt: skip
     """The default of a field that is an array (see `Of`)."""
     return Of(axes, fill, grows, smallest, largest)
@@ -159,16 +167,26 @@ def _rest(spec: Of) -> tuple[Any, ...]:
 
 
 def _dtype(hint: Any) -> Any:
-    """The dtype of NDArray[T]; Float itself where the solver is to say."""
+    """The dtype of NDArray[T]; Float or Stored itself where the solver or the rows are to say."""
     scalar = typing.get_args(typing.get_args(hint)[1])[0]
-    return Float if scalar == Float or scalar is np.floating else np.dtype(scalar)
+    for word in (Float, Stored):
+        if scalar in (word, typing.get_origin(word)):
+            return word
+    return np.dtype(scalar)
+
+
+def _scalar(entry: Entry, problem: Problem, dtype: Any) -> np.dtype:
+    """The dtype of an array or list in a problem; dtype: that of `Float`."""
+    if entry.type is Stored:
+        return problem.dtype
+    return np.dtype(dtype) if entry.type is Float else entry.type
 
 
 def _array(entry: Entry, problem: Problem, dtype: np.dtype) -> Array:
     sizes = [axis if isinstance(axis, int) else axis.size(problem) for axis in entry.of.axes]
     if entry.of.grows:
         sizes[-1] = 0
-    return Array(tuple(sizes), np.dtype(dtype) if entry.type is Float else entry.type, entry.of.fill)
+    return Array(tuple(sizes), _scalar(entry, problem, dtype), entry.of.fill)
 
 
 def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> dict[str, Array]:
@@ -196,12 +214,17 @@ def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
         elif entry.kind == "array":
             made[entry.name] = _array(entry, problem, np.dtype(dtype)).allocate()
         elif entry.kind == "list":
-            made[entry.name] = [np.empty(0, entry.type) for _ in range(problem.count)]
+            made[entry.name] = [np.empty(0, _scalar(entry, problem, dtype)) for _ in range(problem.count)]
         elif entry.kind == "part":
             made[entry.name] = new(entry.type, problem, dtype)
         elif entry.kind == "rows":
             made[entry.name] = entry.type()
     return cls(**made)
+
+
+def take(cls: type[S], before: Any) -> S:
+    """A state of this class, with the fields of another one that has them all; arrays are not copied."""
+    return cls(**{entry.name: getattr(before, entry.name) for entry in entries(cls)})
 
 
 def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
@@ -251,7 +274,7 @@ def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
         elif entry.kind == "array":
             setattr(part, name, _checked(path, expected[path], arrays, entry.of.grows))
         elif entry.kind == "list":
-            one = Array((0,), entry.type)
+            one = Array((0,), _scalar(entry, problem, dtype))
             setattr(part, name, [_checked(f"{path}.{k}", one, arrays, True) for k in range(problem.count)])
     if numbers or arrays:
         raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is of another method")
@@ -307,10 +330,16 @@ def clear(state: Any) -> None:
         if entry.role is Role.SUM and entry.kind == "array":
             value[...] = entry.of.fill
             for columns, limit in ((entry.of.smallest, math.inf), (entry.of.largest, -math.inf)):
-                value[..., list(columns)] = limit
+                if columns != ():  # an array of integers has none, and takes no inf
+                    value[_at(columns)] = limit
         elif entry.role is Role.SUM:
             part, name = _owner(state, path)
             setattr(part, name, type(value)())
+
+
+def _at(columns: Columns) -> Any:
+    """The index of these columns of an array."""
+    return ..., columns if isinstance(columns, slice) else list(columns)
 
 
 def cut(state: S, first: int, stop: int) -> S:
@@ -344,7 +373,7 @@ def merge(state: Any, part: Any) -> None:
         if entry.kind == "array":
             total = value + other
             for columns, which in ((entry.of.smallest, np.minimum), (entry.of.largest, np.maximum)):
-                total[..., list(columns)] = which(value, other)[..., list(columns)]
+                total[_at(columns)] = which(value, other)[_at(columns)]
             value[...] = total
         else:
             owner, name = _owner(state, path)

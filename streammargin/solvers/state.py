@@ -6,6 +6,7 @@ import numpy as np
 
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import Given, Total, state
 
 
@@ -13,11 +14,13 @@ from streammargin.solvers.roles import Given, Total, state
 class State:
     """A solver's own state derives from it, with the fields that it declares (see `roles.py`).
 
-    labels: of the rows that this holder has. number: of the pass at work. multiplications: of all that was done so far
-    (docs/events.md); the driver adds those of the rows that it hands over, a solver those of what it does beside.
+    labels: of the rows that this holder has. best: the weights and bounds of the certificates so far. number: of the
+    pass at work. multiplications: of all that was done so far (docs/events.md); the driver adds those of the rows that
+    it hands over, a solver those of what it does beside.
     """
 
     labels: Given[RowLabels]
+    best: Best
     number: int = 0
     multiplications: Total = 0.0
 

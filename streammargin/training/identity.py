@@ -13,6 +13,7 @@ from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
 from streammargin.version import __version__
@@ -21,7 +22,12 @@ MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
 
 def identity(
-    params: dict[str, Any], problem: Problem, names: np.ndarray | None, validator: Validator | None, plan: Plan
+    params: dict[str, Any],
+    problem: Problem,
+    labels: RowLabels,
+    names: np.ndarray | None,
+    validator: Validator | None,
+    plan: Plan,
 ) -> dict[str, Any]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
 
@@ -33,7 +39,7 @@ def identity(
         "rows": problem.rows,
         "features": problem.features,
         "penalty": repr(problem.objective.penalty),
-        "labels": _digest(problem.codes, problem.weights, problem.targets),
+        "labels": _digest(labels.codes, labels.weights, labels.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),

@@ -9,20 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from streammargin.driver.clock import Clock
+from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
+from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run
+from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, class_mass
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import loss_text
-from streammargin.model.linear import LinearModel
+from streammargin.model.linear import model_of
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
-from streammargin.solvers.base import Solver
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.watched import WatchedSource
@@ -47,9 +52,10 @@ class Job:
     options: Options
     costs: list[float]
     column: float
-    method: Solver
+    method: Method
     source: Source
     target: Target
+    labels: RowLabels
     problem: Problem
     working: Source
     scaling: Scaling | None
@@ -76,7 +82,6 @@ class Job:
     def run_start(self) -> dict[str, Any]:
         """The event before the first pass."""
         source, plan = self.source, self.plan
-        kept = None if plan.resident else self.method.layout(self.problem).get("rows kept")
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__, "params": self.params(),
             "data": {
@@ -85,17 +90,17 @@ class Job:
             },
             "plan": {
                 "block_rows": plan.block_rows, "blocks": plan.blocks, "memory_bytes": plan.memory_bytes,
-                "kept_bytes": kept.bytes if kept is not None else 0,
+                "kept_bytes": 0 if plan.resident else self.method.kept_bytes(self.problem),
             },
             "solver": self.why,
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for another process to go on."""
-        return identity(self.params(), self.problem, self.names, self.validator, self.plan)
+        return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
 
-    def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Run:
-        """The run, before its first block."""
+    def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
+        """What is run, before its first block."""
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
@@ -113,20 +118,21 @@ class Job:
         if options.C_path is not None:
             path = Path(self.problem, self.costs[0], options.C_path, options.costs or ())
         predictions = None
-        if self.target.rest is None and not self.problem.targets.size:
+        if self.target.rest is None and not self.problem.numeric:
             classes = len(self.target.classes)
-            predictions = Predictions(self.problem, classes, reader, self.validator, self.column)
-        return Run(
-            self.problem, self.method, reader, self.column, limits, self.costs, self.validator, history, should_stop,
-            publish=bool(history.listeners), midway=options.midway, scaling=self.scaling, path=path,
-            watched=self.watched, predictions=predictions,
+            predictions = Predictions(self.problem, self.labels, classes, reader, self.validator, path)
+        midway = Midway(self.problem.count) if options.midway else None
+        shared = Shared(
+            self.labels, reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
+            self.validator, self.scaling, midway, predictions, self.watched,
         )  # fmt: skip
+        return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
     def unpredicted(self, outcome: Outcome) -> list[str] | None:
         """The classes that the model never predicts; None where that is not known."""
         if outcome.predicted is None:
             return None
-        there = class_mass(self.problem.codes, self.problem.weights, len(self.target.classes), rows=True)
+        there = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
         return [str(label) for label in self.target.classes[(there > 0) & ~outcome.predicted].tolist()]
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
@@ -136,23 +142,16 @@ class Job:
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
-        coef = outcome.w[chosen, :-1]
-        if self.scaling is not None:
-            coef = coef * self.scaling.factor
-        constant = outcome.w[chosen, -1] * self.column
-        if outcome.midway is not None:
-            constant = outcome.midway[chosen]
-        elif self.options.midway:
+        if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
-        intercept = constant + target.shift
-        if self.scaling is not None:
-            intercept -= coef @ self.scaling.center
+        center, factor = (None, None) if self.scaling is None else (self.scaling.center, self.scaling.factor)
+        answer = outcome.best_point(problem).unscaled(center, factor, target.shift)
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
             "positive": target.rest, "certificate": certificate, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
-        model = LinearModel(coef, intercept, target.classes, header, self.names)
+        model = model_of(answer, target.classes, header, self.names)
         model.problem = self._arrays(problem.caps[chosen][0] * (1.0 if outcome.C is None else outcome.C / costs[trial]))
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
@@ -174,10 +173,10 @@ class Job:
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
-        absent = problem.targets.size > 0 and bool(np.any(problem.codes < 0))  # numbers to be met have no other weights
+        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # numbers to be met have no other weights
         return {
             "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
-            "joint": problem.joint, "weighted": problem.weights.size > 0 or absent,
+            "joint": problem.joint, "weighted": self.labels.weights.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
         }  # fmt: skip
 

@@ -13,15 +13,16 @@ import numpy as np
 
 from streammargin.driver.choose import choose
 from streammargin.driver.plan import Plan, column_names, make_plan
-from streammargin.driver.scaling import VECTORS, Scaling
+from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss
 from streammargin.options.table import Options
+from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
-from streammargin.solvers.base import Solver
+from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.sources.base import Source
@@ -46,11 +47,11 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     budget = parse_size(options.memory)
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = watch(stored, options)
-    target, asked = make_problem(source, task, options, budget)
+    target, labels, asked = make_problem(source, task, options, budget)
 
-    # weights of the certificate event and the model are further copies of (K, d+1)
-    own = asked.codes.nbytes + asked.weights.nbytes + asked.targets.nbytes
-    own += 8 * ((3 + (options.C_path is not None)) * asked.count + 4) * (source.features + 1)
+    # what is certified, kept of a path or shown is further copies, and there are four vectors of an output beside
+    own = labels.nbytes
+    own += LinearPoint.nbytes((3 + (options.C_path is not None)) * asked.count + 4, source.features)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     held_out = None
@@ -59,14 +60,14 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
         watched += more
     working: Source = source
     if options.scale != "none":
-        own += 8 * VECTORS * (source.features + 1)
+        own += Scaling.nbytes(source.features)
         working = ScaledSource(source, np.empty(0), np.empty(0))  # to plan with
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
-    def problem_for(method: Solver) -> Problem:
+    def problem_for(method: Method) -> Problem:
         return _problem_for(method, asked, task, options, source)
 
-    def fit(method: Solver, problem: Problem) -> tuple[Problem, Plan]:
+    def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
         return plan_of(working, method, problem, budget, own)
 
     # before anything large is read or allocated
@@ -79,7 +80,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     left = budget - method.memory(problem) - own
     scaling: Scaling | None = None
     if options.scale != "none":
-        scaling = Scaling(source, options.scale, problem.codes, problem.weights, left)
+        scaling = Scaling(source, options.scale, labels.codes, labels.weights, left)
         working = scaling.scaled(source)
     validator: Validator | None = None
     if held_out is not None:
@@ -102,12 +103,12 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
     if why is not None:
         LOG.info("took %s", why)
     return Job(
-        options, costs, options.column(costs), method, source, target, problem, working, scaling, validator, plan, why,
-        better, watched, names,
+        options, costs, options.column(costs), method, source, target, labels, problem, working, scaling, validator,
+        plan, why, better, watched, names,
     )  # fmt: skip
 
 
-def plan_of(rows: Source, method: Solver, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:
+def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:
     """The plan of reading these rows, and the problem that knows whether all of them are in memory by it.
 
     others: bytes of the budget that are taken, beside the state of the method. Raises UsageError for a small budget.
@@ -117,7 +118,7 @@ def plan_of(rows: Source, method: Solver, problem: Problem, budget: int, others:
         def scratch(m: int, size: int) -> int:
             return method.scratch(fitted, m, size, rows.sparse)
 
-        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.together, fitted.count)
+        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.blocks_per_step, fitted.count)
 
     inside, outside = replace(problem, resident=True), replace(problem, resident=False)
     with suppress(UsageError):
@@ -127,7 +128,7 @@ def plan_of(rows: Source, method: Solver, problem: Problem, budget: int, others:
     return outside, attempt(outside)
 
 
-def _problem_for(method: Solver, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
+def _problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem as this method takes it: with its own loss and C, and a constant that it leaves free if it can."""
     column = options.column(task.costs)
     if task.from_constant and column and options.penalize_bias is None:
@@ -144,7 +145,7 @@ def _problem_for(method: Solver, asked: Problem, task: Task, options: Options, s
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
     """What finds the errors on held-out rows, within a budget of bytes."""
-    if problem.targets.size:
+    if problem.numeric:
         _, targets = make_numbers(rows, np.empty(0))
         return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
     return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
@@ -158,7 +159,7 @@ def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]
     return watched, [watched]
 
 
-def _first(names: Sequence[str], problem_for: Callable[[Solver], Problem]) -> str | None:
+def _first(names: Sequence[str], problem_for: Callable[[Method], Problem]) -> str | None:
     """The first of these solvers that serves its problem."""
     for name in names:
         method = make_solver(name)

@@ -23,6 +23,7 @@ from streammargin.options.table import Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Given, Penalty
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 from streammargin.sources.groups import column_groups
@@ -32,7 +33,7 @@ from streammargin.training.task import Task
 PENALISE_BIAS = ("lp", "l2")  # unless it is said otherwise
 
 
-def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, Problem]:
+def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, RowLabels, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
     check_read(source, budget, labels, "its labels alone")
@@ -70,23 +71,21 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         costs=np.repeat(np.array(task.costs), per_trial),
         penalty=penalty,
         free=free,
-        codes=target.codes,
         positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
         caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
-        weights=weights,
         trials=len(task.costs),
         tol=options.tol,
         seed=options.seed,
         present=int(present.sum()),
         joint=options.multiclass == "joint" and per_trial > 1,
         options=options.of_the_solver(),
-        targets=targets,
+        numeric=task.numeric,
         budget=spendable(budget),
         entries=source.nnz,
         sparse=source.sparse,
         largest_target=float(np.abs(targets).max(initial=0.0)),
     )
-    return target, problem
+    return target, RowLabels(target.codes, weights, targets), problem
 
 
 def make_objective(source: Source, options: Options, p: float, free: bool) -> Penalty:

@@ -10,7 +10,7 @@ from typing import Any
 
 from streammargin.driver.checkpoint import Checkpoint
 from streammargin.driver.events import History
-from streammargin.driver.run import run
+from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
 from streammargin.errors import UsageError
 from streammargin.files import check_apart

@@ -8,7 +8,7 @@ from typing import Any
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
 from streammargin.losses import loss_text
-from streammargin.model.linear import LinearModel
+from streammargin.model.linear import model_of
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
 from streammargin.version import __version__
@@ -37,13 +37,14 @@ def train_stream(
     reason, seconds = learn_stream(
         batches, learner, options.max_rows, options.max_seconds, history, announce, should_stop
     )
+    assert learner.target is not None
     header = stream_header(learner, reason, seconds)
     end = {
         "event": "run_end", "status": "ok", "converged": False, "reason": reason, "passes": 1, "seconds": seconds,
         "exit_code": 0, "model": None,
     }  # fmt: skip
     history.publish(end)
-    model = LinearModel(*learner.model_parts(), header, learner.names)
+    model = model_of(learner.point(), learner.target.classes, header, learner.names)
     return TrainResult(model, Certificate(**header["certificate"]), history.events, reason, False, 1, seconds, end)
 
 

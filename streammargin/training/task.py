@@ -9,7 +9,7 @@ from typing import Any
 from streammargin.errors import UsageError
 from streammargin.losses import is_hard, is_numeric, loss_text, make_loss
 from streammargin.options.table import SEVERAL, Options, Where
-from streammargin.solvers.base import Solver
+from streammargin.solvers.base import Method
 from streammargin.solvers.registry import AUTO, make_solver
 
 
@@ -36,10 +36,10 @@ def make_task(options: Options) -> Task:
     if options.max_rows is not None:
         raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
     # those of `auto` depend on the problem, which is known once the data are open
-    declared: Solver | type[Solver] = Solver if options.solver == AUTO else make_solver(options.solver)
+    declared: Method | type[Method] = Method if options.solver == AUTO else make_solver(options.solver)
     name = declared.default_loss if options.loss is None else options.loss
     loss = make_loss(name, **options.of_the_loss())
-    default_C = Solver.default_C if is_numeric(loss) else declared.default_C
+    default_C = Method.default_C if is_numeric(loss) else declared.default_C
     costs = options.costs or [math.inf if is_hard(name) else default_C]
     if is_numeric(loss):
         named = loss_text(name)

@@ -15,13 +15,14 @@ from conftest import HANGS, call
 from data_tools.generate import generate
 from streammargin.cli.main import main
 from streammargin.driver.checkpoint import SLOTS
+from streammargin.driver.slots import read_plain
 from streammargin.errors import UsageError
 from streammargin.sinks.jsonl import JsonLines
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
 AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast the machine
 
-# Trains, with a slot after every block, and sends itself signals once it has written the third.
+# Trains, with a slot after every block, and sends itself signals once it has written so many.
 # No clock decides when they come, and the seconds between them are longer than what counts as one request.
 STRUCK = """
 import math, os, sys, time
@@ -29,9 +30,10 @@ from streammargin.cli import entry
 from streammargin.driver import checkpoint
 from streammargin.__main__ import main
 
-numbers, sys.argv = [int(number) for number in sys.argv[1].split(",")], ["streammargin", *sys.argv[2:]]
+numbers, left = [int(number) for number in sys.argv[1].split(",")], list(range(1, int(sys.argv[2])))
+sys.argv = ["streammargin", *sys.argv[3:]]
 entry.AGAIN, checkpoint.SHARE = 0.1, math.inf
-write, left = checkpoint.write_slot, [1, 2]
+write = checkpoint.write_slot
 
 def write_and_strike(*given):
     write(*given)
@@ -78,9 +80,9 @@ def written(folder):
     return arrays, [{k: v for k, v in e.items() if k not in CLOCKS} for e in events if e["event"] != "checkpoint"]
 
 
-def struck(arguments, folder, *numbers):
+def struck(arguments, folder, *numbers, slot=3):
     """The process of a training that is sent these signals in its midst."""
-    words = [sys.executable, "-c", STRUCK, ",".join(str(int(number)) for number in numbers)]
+    words = [sys.executable, "-c", STRUCK, ",".join(str(int(number)) for number in numbers), str(slot)]
     return subprocess.Popen([*words, *map(str, command(arguments, folder))], stderr=subprocess.PIPE, text=True)
 
 
@@ -97,6 +99,27 @@ def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, numbe
     once_more = call(*command(arguments, folder))  # of a training that is done, at once
     assert once_more.returncode == 0 and "at its end" in once_more.stderr and "certified gap" in once_more.stderr
     assert written(folder) == expected
+
+
+def test_a_path_that_is_killed_again_and_again_goes_on_to_the_same_bits(tmp_path):
+    data, held_out = str(tmp_path / "data.h5"), str(tmp_path / "valid.h5")
+    generate(data, rows=8000, features=8)
+    generate(held_out, rows=500, features=8, seed=2)
+    arguments = ["train", data, "--valid", held_out, "--penalty", "l1", "--solver", "pdprox", "--C-path", "4"]
+    folder, straight = tmp_path / "killed", tmp_path / "straight"
+    folder.mkdir()
+    straight.mkdir()
+    assert call(*command(arguments, straight)).returncode == 0
+    passes = (straight / "log").read_text().count('"pass_end"')
+    numbers = set()
+    while True:
+        process = struck(arguments, folder, signal.SIGKILL, slot=passes // 4)
+        _, told = process.communicate(timeout=60)
+        if process.returncode == 0:
+            break
+        assert process.returncode == -9, told
+        numbers |= {read_plain(str(folder / "points" / name))["path"]["number"] for name in SLOTS}
+    assert len(numbers) > 2 and written(folder) == written(straight)
 
 
 def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):

@@ -11,7 +11,8 @@ from streammargin.compiled import newton as steps
 from streammargin.compiled.jit import kernel
 from streammargin.losses import make_loss
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.solvers.newton.subproblem import direction, raise_bound
+from streammargin.solvers.newton.bound import raise_bound
+from streammargin.solvers.newton.subproblem import direction
 from streammargin.sources.arrays import ArraySource
 
 BIAS = 0.5
@@ -165,12 +166,19 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
         def search(limit, p=p, products=products):
-            way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p, limit
-            t = steps.lowest(s.labels, s.loss, 0, s.softness, caps, *way)
-            assert steps.lowest(s.labels, s.loss, 0, s.softness, caps[:0], *way) == t
+            """With the derivatives that the rows of a holder add to sums."""
+            low, high, t, sums = 0.0, limit, min(1.0, 0.5 * limit), np.zeros(2)
+            for _ in range(steps.TRIALS):
+                sums[:] = s.w[0] @ p + t * (p @ p), p @ p
+                steps.add_slopes(s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, t, sums)
+                if abs(sums[0]) <= steps.FLAT * (downhill @ p):
+                    break
+                low, high, t = steps.narrowed(low, high, t, *sums.tolist())
             return t
 
-        t = search(np.inf)
+        way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p
+        t = steps.lowest(s.loss, s.softness, caps, *way)
+        assert search(np.inf) == t
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
         assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
         assert 0 < search(0.5 * t) <= 0.5 * t

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference.datasets import as_form, noisy
 
-from streammargin.compiled import pdprox as steps
+from streammargin.compiled import look as steps
 from streammargin.losses import make_loss
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
@@ -33,16 +33,17 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     duals, wrong = np.zeros((3, sides, steps.DUAL_SUMS)), np.zeros((2, 1), np.int64)
     for first, last in ((0, 15), (15, 40)):
         part = ArraySource(as_form(X[first:last], form)).whole()._replace(bias=BIAS)
-        steps.pdprox_block(
-            part, numbered_from(first), labels, loss, 1, active, w, lift, np.zeros((2, 3)), curvature, twice, alpha,
-            total, pull, losses, duals, wrong,
+        steps.look(
+            part, numbered_from(first), labels, loss, active, steps.Point(w, lift, np.zeros((2, 3))),
+            steps.Prox(alpha, alpha, curvature, np.zeros(3), twice, total), steps.Found(losses, duals, pull, wrong),
         )  # fmt: skip
     rows = np.column_stack([X, np.full(40, BIAS)])
     there = codes >= 0
     for v in range(2):
         scores = rows @ w[v].T
         assert wrong[v, 0] == np.sum(np.argmax(scores, axis=1)[there] != codes[there])
-        for k in range(3):
+        assert not losses[v, 2].any()
+        for k in active:
             margins = np.where(codes == k, 1, -1) * scores[:, k]
             expected = np.sum(cap * np.maximum(1 - margins - lift[v, k], 0))
             assert losses[v, k, steps.LOSSES] == pytest.approx(expected, rel=1e-13)
@@ -76,10 +77,11 @@ def test_duals_that_stay_are_summed_as_they_are():
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
     loss, alpha, w = make_loss("logistic"), np.random.default_rng(0).random((1, 40)), np.ones((1, 1, 7))
     before, pull, duals = alpha.copy(), np.zeros((1, 1, 7)), np.zeros((1, 1, steps.DUAL_SUMS))
-    steps.pdprox_block(
-        block, numbered_from(0), labels, loss, 1, np.array([0]), w, np.zeros((1, 1)), np.zeros((1, 1)),
-        np.array([np.inf]), False, alpha, np.zeros((1, 0)), pull, np.zeros((1, 1, steps.LOSS_SUMS)), duals,
-        np.zeros((1, 1), np.int64),
+    none = np.zeros((1, 1))
+    steps.look(
+        block, numbered_from(0), labels, loss, np.array([0]), steps.Point(w, none, none),
+        steps.Prox(alpha, alpha, np.array([np.inf]), np.zeros(1)),
+        steps.Found(np.zeros((1, 1, steps.LOSS_SUMS)), duals, pull, np.zeros((1, 1), np.int64)),
     )  # fmt: skip
     np.testing.assert_array_equal(alpha, before)
     signed = np.where(y > 0, 1, -1)[:, None] * np.column_stack([X, np.full(40, BIAS)])

@@ -5,19 +5,21 @@ import pytest
 from reference import losses, newton
 from test_kernel_newton import FORMS, Setting, soft
 
-from streammargin.compiled import pdprox, quadratic
-from streammargin.compiled import prox_newton as steps
+from streammargin.compiled import look as steps
+from streammargin.compiled import quadratic
 from streammargin.penalties.base import Pieces
 from streammargin.rows.labels import numbered_from
 
 
 def look(s, sides=1, steepest=0.0):
     """The sums of the rows of a Setting, in an object of that kind: pull (S, d+1), H, sums, duals, alpha."""
-    s.pull, s.duals, s.H = np.zeros((1, sides, 7)), np.zeros((1, sides, pdprox.DUAL_SUMS)), np.zeros((1, 7, 7))
-    s.sums, s.moved = np.zeros((1, steps.SUMS)), np.zeros((1, 40))
-    steps.prox_newton_sums(
-        s.block, numbered_from(0), s.labels, s.loss, 1, np.array([0]), s.w, np.zeros(1), np.array([s.softness]),
-        steepest, s.alpha, s.moved, s.pull, s.H, s.sums, s.duals, np.zeros(1, np.int64),
+    s.pull, s.duals, s.H = np.zeros((1, sides, 7)), np.zeros((1, sides, steps.DUAL_SUMS)), np.zeros((1, 7, 7))
+    s.sums, s.moved = np.zeros((1, steps.LOSS_SUMS)), np.zeros((1, 40))
+    none = np.zeros((1, 1))
+    steps.look(
+        s.block, numbered_from(0), s.labels, s.loss, np.array([0]), steps.Point(s.w[None], none, none),
+        steps.Prox(s.alpha, s.moved, none[0], np.array([s.softness]), steepest=steepest),
+        steps.Found(s.sums[None], s.duals, s.pull, np.zeros((1, 1), np.int64)), s.H,
     )  # fmt: skip
     return s
 
@@ -32,13 +34,14 @@ def test_one_read_gives_the_slope_the_matrix_and_the_certificate(loss, form, dty
     assert s.moved[0, s.there] == pytest.approx(a, rel=1e-5, abs=1e-7)
     for side, mine in enumerate((signs > 0, signs < 0)):
         assert s.pull[0, side] == pytest.approx(problem.A[mine].T @ a[mine], rel=1e-5, abs=1e-7)
-        assert s.duals[0, side, pdprox.ALPHA] == pytest.approx(a[mine].sum(), rel=1e-6)
+        assert s.duals[0, side, steps.ALPHA] == pytest.approx(a[mine].sum(), rel=1e-6)
     H = np.triu(newton.hessian(problem, w, centres, s.softness))
     assert np.triu(s.H[0]) + np.eye(7) == pytest.approx(H, rel=1e-3, abs=1e-4)
     total = s.sums[0]
     assert total[steps.LOSSES] + w @ w / 2 == pytest.approx(problem.primal(w), rel=1e-12)
     # the function that the steps minimise: with 1/2 ||w||^2 for R it is that of newton
-    height = total[steps.LOSSES] - total[steps.GAP] - 0.5 * s.duals[0, :, pdprox.MOVED].sum()
+    moved = s.duals[0, :, steps.MOVED].sum() if s.softness > 0.0 else 0.0
+    height = total[steps.LOSSES] - total[steps.GAP] - 0.5 * moved
     assert height + w @ w / 2 == pytest.approx(merit, rel=1e-9)
 
 

@@ -18,7 +18,7 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import checkpoint as module
-from streammargin.driver import plan
+from streammargin.driver import plan, snapshot
 from streammargin.driver.checkpoint import SLOTS, Checkpoint
 from streammargin.driver.slots import read_plain, read_slot, write_slot
 
@@ -331,18 +331,20 @@ def with_nan(array):
     ("sdca", "progress/order", np.zeros_like), ("sdca", "progress/order", longer),
     ("sdca", "progress/done", longer), ("sdca", "state/theta", longer), ("sdca", "state/theta", with_nan),
     ("sdca", "state/sleep", np.float64),
-    ("sdca", "position", lambda count: 1000), ("sdca", "number", operator.neg), ("sdca", "rows", float),
+    ("sdca", "position", lambda count: 1000), ("sdca", "progress/number", operator.neg), ("sdca", "rows", float),
     ("sdca", "phase", lambda name: "bias"), ("sdca", "reason", lambda none: "passes"),
     ("sdca", "proven", str), ("sdca", "progress/done", np.ones_like),
-    ("sdca", "visited", operator.neg), ("sdca", "visited", lambda count: []), ("sdca", "near", lambda near: 7.0),
-    ("sdca", "multiplications", operator.neg), ("sdca", "multiplications", str),
-    ("sdca", "pass", lambda count: count + 1), ("sdca", "state/best_dual", operator.neg),
-    ("active-set", "kept/rows 0", beyond), ("active-set", "kept/rows 0", operator.neg),
-    ("active-set", "kept/rows 0", np.float64), ("active-set", "kept/rows 0", longer),
-    ("active-set", "state/signs 0", longer), ("active-set", "state/u 0", lambda array: array[1:]),
-    ("active-set", "state/filled", operator.neg), ("active-set", "state/filled", beyond),
-    ("active-set", "state/heap_ids", lambda array: array[:, 1:]),
-    ("adaptive", "kept/rows", beyond), ("adaptive", "state/order", beyond), ("adaptive", "state/order", operator.neg),
+    ("sdca", "norms.visited", operator.neg), ("sdca", "norms.visited", lambda count: []),
+    ("sdca", "mean.near", lambda near: 7.0), ("sdca", "multiplications", operator.neg),
+    ("sdca", "multiplications", str), ("sdca", "numbers/number", lambda count: count + 1),
+    ("sdca", "state/best.dual", operator.neg),
+    ("active-set", "kept/small.rows.0", beyond), ("active-set", "kept/small.rows.0", operator.neg),
+    ("active-set", "kept/small.rows.0", np.float64), ("active-set", "kept/small.rows.0", longer),
+    ("active-set", "state/small.signs.0", longer), ("active-set", "state/small.u.0", lambda array: array[1:]),
+    ("active-set", "state/heaps.filled", operator.neg), ("active-set", "state/heaps.filled", beyond),
+    ("active-set", "state/heaps.ids", lambda array: array[:, 1:]),
+    ("adaptive", "kept/kept.rows", beyond), ("adaptive", "state/order", beyond),
+    ("adaptive", "state/order", operator.neg),
     ("adaptive", "state/mass", lambda array: array[:, 1:]), ("adaptive", "position", lambda count: 1000),
 ])  # fmt: skip
 def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, change, tmp_path):
@@ -353,7 +355,9 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         assert arrays[name].size
         arrays[name] = np.ascontiguousarray(change(arrays[name]))
     else:
-        where = next(part for part in (plain, plain["numbers"], plain["progress"]) if name in part)
+        part, _, name = name.rpartition("/")
+        places = (plain[part],) if part else (plain, plain["numbers"], plain["progress"])
+        where = next(place for place in places if name in place)
         where[name] = change(where[name])
     write_slot(path, plain, arrays)
     with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove .* to start from nothing"):
@@ -375,7 +379,7 @@ def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp
     train("sdca", str(tmp_path), tol=0.3, passes=1000)
     for path in tmp_path.glob("slot-?"):
         plain, arrays = read_slot(str(path))
-        arrays["state/best_dual"] = 0.999 * arrays["state/best_primal"]
+        arrays["state/best.dual"] = 0.999 * arrays["state/best.primal"]
         write_slot(str(path), plain, arrays)
     with pytest.raises(sm.DataError, match=r"what .* held is not true: the duality gap is negative.*; remove .* to"):
         train("sdca", str(tmp_path), passes=1000, resume=True)
@@ -393,7 +397,7 @@ def test_a_disk_that_fails_costs_a_warning_and_no_more(failure, tmp_path, monkey
     if failure == "full":
         monkeypatch.setattr(module, "write_slot", fail)
     else:
-        monkeypatch.setattr(module.snapshot, "restore", lambda *given, _=module.snapshot.restore: (
+        monkeypatch.setattr(snapshot, "restore", lambda *given, _=snapshot.restore: (
             _(*given), shutil.rmtree(folder)))  # fmt: skip
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder, resume=True, checkpoint_seconds=1e-9)

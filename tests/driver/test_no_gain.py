@@ -55,7 +55,7 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
 
     def after(seconds, gap, primal=2.0):
         now[0] += seconds
-        return known.remark(None, [Figures(np.zeros(2), primal, 0.0, gap, None, None, None, 0)])
+        return known.remark(None, [Figures(primal, 0.0, gap, None, None, None, 0)])
 
     assert after(59.0, 0.9) is None and after(59.0, 0.8) is None and after(2.0, 0.8) is None
     assert after(59.0, 0.799) == "no gain for 1 min: the gap is still about 8.0e-01; the training goes on"

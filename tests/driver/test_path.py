@@ -8,6 +8,7 @@ from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.driver.slots import SLOTS, read_slot, write_slot
 
 CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
 X, Y = noisy(120)
@@ -56,7 +57,7 @@ def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
 @pytest.mark.parametrize("options", [
     {"penalty": "lp", "solver": "pdprox"}, {"penalty": "exclusive", "groups": GROUPS},
     {"penalty": "l2", "rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error"},
-    {"penalty": "l1"},
+    {"penalty": "l1"}, {"penalty": "lp", "solver": "auto"},
 ])  # fmt: skip
 def test_a_path_with_both_ends_needs_no_value_where_w_is_0(options):
     result = train(3, C=[0.01, 1.0], **options)
@@ -113,6 +114,52 @@ def test_a_path_cut_short_keeps_the_best_so_far():
     assert result.model.header["C"] in [one["C"] for one in whole.run_end["trials"][:4]]
 
 
+@pytest.mark.parametrize("change", [
+    {"number": 4}, {"number": -1}, {"number": 1}, {"best": -1}, {"best": 2}, {"first": 0.0}, {"first": float("nan")},
+    {"first": None}, {"table": []}, {"table": [{}, {}]}, {"kind": "unknown"}, {"figures": []}, {"wrong": [1, 2]},
+    {"path/coef": np.ones((1, 3))}, {"path/intercept": None},
+])  # fmt: skip
+def test_a_path_that_was_altered_is_refused(change, tmp_path):
+    numbers = set()
+    while 2 not in numbers:
+        units = stop_after(60)
+        assert train(4, should_stop=units, checkpoint=str(tmp_path), resume=bool(numbers)).reason == "signal"
+        numbers |= {
+            read_slot(str(tmp_path / name))[0]["path"]["number"] for name in SLOTS if (tmp_path / name).exists()
+        }
+    [name] = [name for name in SLOTS if read_slot(str(tmp_path / name))[0]["path"]["number"] == 2][:1]
+    plain, arrays = read_slot(str(tmp_path / name))
+    for each in SLOTS:
+        (tmp_path / each).unlink(missing_ok=True)
+    [(key, value)] = change.items()
+    if "/" in key:
+        arrays = {name: array for name, array in {**arrays, key: value}.items() if array is not None}
+    else:
+        plain["path"][key] = value
+    write_slot(str(tmp_path / name), plain, arrays)
+    with pytest.raises(sm.DataError, match="does not fit this training"):
+        train(4, checkpoint=str(tmp_path), resume=True)
+
+
+def test_a_value_that_a_larger_tolerance_is_met_at_is_not_the_end(tmp_path):
+    passes = train(tol=1e-3).run_end["trials"][2]["passes"]
+    options = {"passes": passes, "checkpoint": str(tmp_path)}
+    assert train(tol=1e-6, **options).reason == "passes"
+    result = train(tol=0.5, resume=True, **options)
+    assert result.reason == "passes" and not result.converged and result.passes == passes
+
+
+def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
+    """Out of core they are known by the held-out errors, but only of the last value."""
+    classes = np.arange(120) % 3
+    rows, valid = (X[30:], classes[30:]), (X[:30], classes[:30])
+    result = train(rows=CountingSource(*rows, [0, 20, 50, 90]), valid=CountingSource(*valid, [0, 10, 30]),
+                   solver="pdprox")  # fmt: skip
+    errors = [one["valid_error"] for one in result.run_end["trials"]]
+    assert int(np.argmin(errors)) < 4 and result.run_end["never_predicted"] == ["1"]
+    assert set(result.model.predict(X[:30])) == {0, 2}
+
+
 @pytest.mark.parametrize("options, told", [
     ({"valid": None}, "several values of C need held-out data"),
     ({"C": [1.0, 2.0, 3.0]}, "give the last value alone, or the first and the last one"),
@@ -121,7 +168,7 @@ def test_a_path_cut_short_keeps_the_best_so_far():
      "w leaves 0 at no C: no column tells rows apart"),
     ({"C": 1e-9}, r"w is 0 up to C = .*; let it end at a larger C"), ({"count": 1}, "C_path must be"),
     ({"penalty": "l2", "solver": "pdprox"}, "w leaves 0 at any C above 0 .*; name both of its ends with C"),
-    ({"penalty": "lp"}, "C_path is for .*pdprox"),
+    ({"penalty": "lp"}, "w leaves 0 at any C above 0 .*; name both of its ends with C"),
     ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C_path"),
 ])  # fmt: skip
 def test_what_is_no_path_is_told_in_a_sentence(options, told):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import slow, write_h5
+from reference.drive import of_codes
 
 import streammargin as sm
 from streammargin.driver.ranges import ROWS, Ranges
@@ -67,11 +68,8 @@ def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size)
     X = np.ones((n, 3))
     X[3 * 1000, 0], X[3 * 1000 + 1, 1], X[-1, 2] = 1e9, 1e9, 1e4  # of three rows the first is looked at
     X[n - 1 - (n - 1) % 3, 2] = 7.0
-    problem = SimpleNamespace(
-        rows=n, features=3, dtype=X.dtype, codes=np.zeros(n, np.int16), weights=np.empty(0)
-    )  # fmt: skip
-    ranges = Ranges(problem)
-    sparse = Ranges(problem)
+    problem = SimpleNamespace(rows=n, features=3, dtype=X.dtype)
+    ranges, sparse = (Ranges(problem, of_codes(np.zeros(n))) for _ in range(2))
     for first in reversed(range(0, n, size)):
         rows = X[first : first + size]
         ranges.add(first, DenseBlock(rows, 0.0))

@@ -10,8 +10,8 @@ from streammargin.driver import clock, plan
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.columns import prox_newton
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.margin import active_set
-from streammargin.solvers.newton import near_margin, newton
+from streammargin.solvers.margin import small_problem
+from streammargin.solvers.newton import near_margin, steps
 from streammargin.solvers.newton import sample as sample_start
 from streammargin.sources.arrays import ArraySource
 
@@ -48,10 +48,10 @@ def small_plans(monkeypatch):
 WORK = [
     (near_margin, "solve", {"solver": "newton"}, 30),
     (sample_start, "solve", {"solver": "newton"}, 0),
-    (newton, "solve", {"solver": "newton", "tol": 1e-9}, 0),
+    (steps, "solve", {"solver": "newton", "tol": 1e-9}, 0),
     (prox_newton, "minimise_quadratic", {"solver": "prox-newton", "penalty": "l1"}, 0),
     (prox_newton, "minimise_quadratic", {"solver": "prox-newton", "penalty": "l1"}, 10),
-    (active_set.kernel, "nearest_point", {"solver": "active-set", "C": np.inf}, 10),
+    (small_problem.kernel, "nearest_point", {"solver": "active-set", "C": np.inf}, 10),
     (column_steps, "minimise", {"solver": "pdprox", "penalty": "l1"}, 0),
 ]
 of_each = pytest.mark.parametrize(

@@ -134,6 +134,13 @@ def test_pickle_and_clone_between_batches(three, solver, tmp_path):
     np.testing.assert_array_equal(sm.load_model(tmp_path / "m.npz").predict(X), straight.predict(X))
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_nothing_of_a_batch_stays(solver):
+    X, y = noisy(1000)
+    sizes = [len(pickle.dumps(sm.MarginClassifier(solver=solver).partial_fit(X[:m], y[:m]))) for m in (10, 1000)]
+    assert abs(sizes[1] - sizes[0]) < 100
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_fit_starts_afresh_and_so_does_the_batch_after_it(solver):

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from reference.covered import Covered
 from reference.datasets import as_form, noisy, separable
+from reference.look import softmax_sums
 from reference.sources import CountingSource
 
 import streammargin as sm
@@ -137,6 +138,7 @@ def run():
         "nearest": ((as_form(X, "csr"), np.arange(20) % 3), {"solver": "batch-perceptron"}),
     }
     answers = {name: refusal(rows) for name, rows in REFUSED.items()}
+    answers["softmax"] = softmax_sums(X, labels)
     answers["pdprox by gradients"] = changed({(column_steps, "FEW"): 0}, *cases["pdprox of groups"])
     always = {(column_steps, "EASY"): -1, (interior, "OUTER"): 0.0}  # steps are hard at once, and few columns matter
     answers["pdprox by interior points"] = changed(always, *cases["pdprox"])

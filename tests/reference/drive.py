@@ -5,23 +5,34 @@ import numpy as np
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 
 
-def hard_problem(X, y, seed=0, **options):
-    """The hard-margin problem of labels -1 and 1."""
+def hard_problem(X, seed=0, **options):
+    """The hard-margin problem of two classes."""
     rows, features = X.shape
     return Problem(
         rows=rows, features=features, dtype=X.dtype, loss=make_loss("hinge", 1.0), norm=make_norm(2.0), p=2.0,
-        codes=(y > 0).astype(np.int16), positive=np.array([1]), caps=np.full((1, 2), np.inf), weights=np.empty(0),
-        trials=1, tol=1e-3, seed=seed, present=rows, options=options,
+        positive=np.array([1]), caps=np.full((1, 2), np.inf), trials=1, tol=1e-3, seed=seed, present=rows,
+        options=options,
     )  # fmt: skip
 
 
-def started(solver, problem, X):
+def labels_of(y):
+    """Of labels -1 and 1."""
+    return of_codes(y > 0)
+
+
+def of_codes(codes):
+    """Of the classes 0, 1, ..., -1 for absent rows."""
+    return RowLabels(np.asarray(codes, np.int16), np.empty(0), np.empty(0))
+
+
+def started(solver, problem, X, y):
     """The state before the first pass, after the prologue."""
     solver.check(problem)
-    state = solver.start(problem)
+    state = solver.start(problem, labels_of(y))
     for index in range(solver.prologue_passes(problem)):
         solver.prologue_block(problem, state, index, DenseBlock(X, 0.0), 0)
     return state

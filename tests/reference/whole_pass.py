@@ -1,6 +1,7 @@
 """The whole-pass methods the slow way: signed rows A (n, d) in one array, every sum over all of them at once."""
 
 import numpy as np
+from reference.drive import of_codes
 from scipy.special import logsumexp
 
 from streammargin.losses import make_loss
@@ -8,22 +9,20 @@ from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.problem import Problem
 
 
-def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, weights=None, tol=1e-3, average=None):
+def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e-3, average=None):
     """The problem that `train` would make of rows X (n, d) with codes (n,), -1 for absent rows."""
     positive = np.array([1]) if classes == 2 else np.arange(classes)
-    codes = np.asarray(codes, np.int16)
-    weights = np.empty(0) if weights is None else weights
     return Problem(
         rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(2.0), p=2.0,
-        codes=codes, positive=positive, caps=np.full((len(positive), classes), np.inf), weights=weights, trials=1,
-        tol=tol, seed=0, present=int(np.sum(codes >= 0)), joint=joint,
+        positive=positive, caps=np.full((len(positive), classes), np.inf), trials=1, tol=tol, seed=0,
+        present=int(np.sum(np.asarray(codes) >= 0)), joint=joint,
         options={} if average is None else {"average": average},
     )  # fmt: skip
 
 
-def passes(solver, problem, blocks, count):
+def passes(solver, problem, codes, blocks, count):
     """Runs a solver on (first row, block) pairs: yields (t, state, weights, report) of each pass."""
-    state, active = solver.start(problem), np.arange(problem.count)
+    state, active = solver.start(problem, of_codes(codes)), np.arange(problem.count)
     for index in range(solver.prologue_passes(problem)):
         for first, block in blocks:
             solver.prologue_block(problem, state, index, block, first)

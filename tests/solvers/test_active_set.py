@@ -12,7 +12,7 @@ from reference.training import binary
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.solvers.margin import active_set
+from streammargin.solvers.margin import active_set, small_problem
 
 
 def train(data, tol=1e-9, **options):
@@ -42,7 +42,7 @@ def check(result, problem, low, high, w, rel=1e-8):
 @pytest.fixture
 def few(monkeypatch):
     """Passes that add a few rows only, so that small sets take several."""
-    monkeypatch.setattr(active_set, "SIDE", 4)
+    monkeypatch.setattr(small_problem, "SIDE", 4)
 
 
 @pytest.mark.parametrize("bias", [None, 1.5])
@@ -126,17 +126,18 @@ def test_several_classes(few, blocks):
 def test_where_the_support_is_too_large_coordinate_ascent_goes_on(few, monkeypatch, form, what):
     small = {"limit": {"LIMIT": 8}, "entries": {"ENTRIES": 100}, "work": {"LIMIT": 160, "WORK": 0, "FEW": 0}}[what]
     for name, value in small.items():
-        monkeypatch.setattr(active_set, name, value)
+        monkeypatch.setattr(small_problem, name, value)
     handed = []
-    original = active_set.Method._hand_over
+    original = active_set.ascend
 
-    def noted(self, problem, state):
-        original(self, problem, state)
-        handed.append(state.arrays["alpha"][0].copy())
+    def noted(problem, before, watch):
+        after = original(problem, before, watch)
+        handed.append(after.alpha[0].copy())
         w = binary(X, y, C=np.inf).A.T @ handed[0]
-        np.testing.assert_allclose(state.arrays["theta"][0, :-1], w, atol=1e-10 * max(1.0, np.abs(w).max()))
+        np.testing.assert_allclose(after.theta[0, :-1], w, atol=1e-10 * max(1.0, np.abs(w).max()))
+        return after
 
-    monkeypatch.setattr(active_set.Method, "_hand_over", noted)
+    monkeypatch.setattr(active_set, "ascend", noted)
     X, y, problem, low, high = largest()
     source = CountingSource(as_form(X, form), y, (0, 120, 200))
     result = train(source, tol=1e-4, passes=20_000)

@@ -9,6 +9,7 @@ import pytest
 from conftest import slow
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
+from reference.drive import labels_of, of_codes
 from reference.losses import make
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -230,11 +231,11 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     codes = ((y + 1) // 2 if classes == 1 else labels).astype(np.int16)
     codes[:5] = -1  # absent
     positive = np.array([1]) if classes == 1 else np.arange(3)
-    problem = replace(problem_of(X, y, C=np.inf, K=classes), codes=codes, positive=positive, trials=1)
+    problem = replace(problem_of(X, C=np.inf, K=classes), positive=positive, trials=1)
     if classes == 3:
         problem = replace(problem, caps=np.full((3, 3), np.inf), joint=True)
     method = Method()
-    state = method.start(problem)
+    state = method.start(problem, of_codes(codes))
     blocks = [(first, DenseBlock(X[first : first + 20], 0.0)) for first in range(0, 100, 20)]
     for first, block in blocks:
         method.prologue_block(problem, state, 0, block, first)
@@ -242,24 +243,24 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     seen = []
     for number in method.order(problem, state, 1, 5):
         first, block = blocks[number]
-        before = state.kept["rows"].ids if state.kept else np.empty(0, np.int64)
+        before = state.kept.pieces["rows"].ids if state.kept.pieces else np.empty(0, np.int64)
         method.run_block(problem, state, np.arange(classes), block, first)
         there = np.union1d(np.arange(first, first + 20), before)
-        scores = X[there] @ state.arrays["w"][:, :-1].T
+        scores = X[there] @ state.w[:, :-1].T
         if classes == 1:
             margins = np.where(codes[there] == 1, 1, -1) * scores[:, 0]
         else:
             own = codes[there][:, None] == positive
             margins = np.where(own, scores, -np.inf).max(axis=1) - np.where(own, -np.inf, scores).max(axis=1)
         margins[codes[there] < 0] = np.inf
-        kept = state.kept["rows"].ids
+        kept = state.kept.pieces["rows"].ids
         assert set(kept) == set(there[np.argsort(margins, kind="stable")[:12]])
-        np.testing.assert_array_equal(state.kept["rows"].rows.X, X[kept])
+        np.testing.assert_array_equal(state.kept.pieces["rows"].rows.X, X[kept])
         # what the others of this block weigh
         size = np.linalg.norm(X[5:], axis=1).max() * (np.sqrt(2) if classes == 3 else 1)
         out = (there >= first) & (there < first + 20) & ~np.isin(there, kept)
         expected = np.log(np.sum(np.exp(-margins[out] / size)))
-        assert state.arrays["mass"][0, number] == pytest.approx(expected, rel=1e-9)
+        assert state.mass[0, number] == pytest.approx(expected, rel=1e-9)
         seen.append(first)
     assert sorted(seen) == [0, 20, 40, 60, 80]
 
@@ -351,15 +352,15 @@ def test_an_unknown_schedule():
 def test_the_work_on_a_block_takes_the_memory_it_declares(form):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 200)), np.where(rng.random(3000) < 0.5, 1, -1)
-    problem = problem_of(X, y, C=np.inf)
+    problem = problem_of(X, C=np.inf)
     method = Method()
     block, inverted = blocks_of(X, form)
     size = sum(a.nbytes for a in block if isinstance(a, np.ndarray)) if form == "csr" else 0
-    method.begin_pass(problem, state := method.start(problem), 1)
+    method.begin_pass(problem, state := method.start(problem, labels_of(y)), 1)
     method.prologue_block(problem, state, 0, block, 0)
     method.order(problem, state, 1, 1)
     method.run_block(problem, state, np.arange(1), block, 0)  # compiles
-    state.numbers["position"] = 0
+    state.position = 0
     tracemalloc.start()
     method.run_block(problem, state, np.arange(1), block, 0)
     peak = tracemalloc.get_traced_memory()[1]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference import losses
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
+from reference.drive import labels_of
 from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -17,8 +18,8 @@ from streammargin.errors import DataError, UsageError
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import make_solver
 
 TOL = 1e-5
 WIDTH = 0.5
@@ -209,53 +210,51 @@ def test_the_logistic_loss_has_no_hard_margin():
         train(*noisy(), loss="logistic", C=math.inf)
 
 
-def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3):
+def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3):
     return Problem(
         rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=make_loss("hinge"), norm=make_norm(p), p=p,
-        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.ones((K, 2)),
-        weights=np.empty(0), trials=K, tol=tol, seed=0, present=len(X),
+        positive=np.ones(K, np.int64), caps=np.ones((K, 2)), trials=K, tol=tol, seed=0, present=len(X),
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_a_certificate_wipes_out_drift_and_changes_nothing_else(p):
     X, y = noisy()
-    problem, solver = problem_of(X, y, p=p), make_solver("asdca")
-    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    problem, solver = problem_of(X, p=p), Momentum()
+    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 4):
         solver.begin_pass(problem, state, number)
         solver.run_block(problem, state, active, block, 0)
-    a = state.arrays
-    a["theta"] *= 1.01
-    before = {name: a[name].copy() for name in ("alpha", "momentum", "drift")}
+    state.theta *= 1.01
+    before = {name: getattr(state, name).copy() for name in ("alpha", "momentum", "drift")}
     solver.begin_certificate(problem, state, active)
     solver.certify_block(problem, state, block, 0)
     figures = solver.end_certificate(problem, state)[0][0]
     signed = X * y[:, None]
-    np.testing.assert_allclose(a["theta"][0, :-1], signed.T @ a["alpha"][0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.theta[0, :-1], signed.T @ state.alpha[0], rtol=1e-9, atol=1e-12)
     for name, array in before.items():
-        np.testing.assert_allclose(a[name], array, rtol=0, atol=1e-12 * np.abs(array).max())
-    v = np.clip(a["alpha"][0] + a["pace"][0, kernel.LAST] ** 2 * a["momentum"][0], 0, 1)
+        np.testing.assert_allclose(getattr(state, name), array, rtol=0, atol=1e-12 * np.abs(array).max())
+    v = np.clip(state.alpha[0] + state.pace[0, kernel.LAST] ** 2 * state.momentum[0], 0, 1)
     assert figures.dual == pytest.approx(v.sum() - 0.5 * length(signed.T @ v, problem.q) ** 2, rel=1e-10)
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_a_restart_goes_on_from_the_averaged_sequence(p):
     X, y = noisy()
-    problem, solver = problem_of(X, y, p=p, tol=0.0), make_solver("asdca")
-    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
-    a, restarts = state.arrays, 0
+    problem, solver = problem_of(X, p=p, tol=0.0), Momentum()
+    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
+    restarts = 0
     for number in range(1, 200):
         solver.begin_pass(problem, state, number)
         solver.run_block(problem, state, active, block, 0)
-        last = a["pace"][0, kernel.LAST]
-        v = a["alpha"] + last**2 * a["momentum"]
-        image = a["theta"] + last**2 * a["drift"]
+        last = state.pace[0, kernel.LAST]
+        v = state.alpha + last**2 * state.momentum
+        image = state.theta + last**2 * state.drift
         solver.end_pass(problem, state, active)
-        if a["passes"][0] == 0:
+        if state.passes[0] == 0:
             restarts += 1
-            np.testing.assert_allclose(a["alpha"], np.maximum(v, 0), rtol=1e-12)
-            np.testing.assert_allclose(a["theta"], image, rtol=1e-12, atol=1e-15)
-            assert a["pace"][0, kernel.GAMMA] == 1 / 60
-            assert not a["momentum"].any() and not a["drift"].any()
+            np.testing.assert_allclose(state.alpha, np.maximum(v, 0), rtol=1e-12)
+            np.testing.assert_allclose(state.theta, image, rtol=1e-12, atol=1e-15)
+            assert state.pace[0, kernel.GAMMA] == 1 / 60
+            assert not state.momentum.any() and not state.drift.any()
     assert 1 <= restarts <= 100

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver import run as driver
-from streammargin.driver import saved_state, snapshot
+from streammargin.driver import snapshot
+from streammargin.driver.midway import Midway
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import DONE
+from streammargin.driver.progress import CERTIFICATE, DONE
 from streammargin.driver.scaling import Scaling
 from streammargin.rows.blocks import values_of
 from streammargin.solvers import base, roles
@@ -22,8 +24,7 @@ from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
-from streammargin.solvers.old_state import State as OldState
-from streammargin.solvers.registry import names
+from streammargin.solvers.registry import make_solver, names
 from streammargin.sources.arrays import ArraySource
 
 SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
@@ -85,15 +86,12 @@ def trained(monkeypatch):
     def train(way, form, loop=None, data=None, blocks=None, sample_weight=None):
         ran, sweeps = [], []
 
-        def looped(run, between):
+        def looped(training, between):
+            run = training.run
             ran.append(run)
-            begin = run.solver.begin_certificate
-
-            def counted(*given):
-                sweeps.append(1)
-                begin(*given)
-
-            run.solver.begin_certificate = counted
+            phase = run.phases[CERTIFICATE]
+            begin = phase.begin
+            phase.begin = lambda: (sweeps.append(1), begin())
             with np.errstate(all="ignore"):
                 return (loop or to_the_end)(run).outcome()
 
@@ -108,7 +106,7 @@ def trained(monkeypatch):
         in_memory = ArraySource(rows, y, sample_weight)
         source = in_memory if blocks == 0 else CountingSource(rows, y, bounds, sample_weight)
         if kind == "large":
-            monkeypatch.setattr("streammargin.solvers.margin.active_set.LIMIT", 100)
+            monkeypatch.setattr("streammargin.solvers.margin.small_problem.LIMIT", 100)
         if kind == "in memory":  # and steps on columns are hard at once, and few of them dear
             monkeypatch.setattr("streammargin.solvers.columns.working_set.EASY", -1)
             monkeypatch.setattr("streammargin.solvers.columns.interior.OUTER", 0.0)
@@ -146,13 +144,9 @@ def test_the_state_is_what_was_declared_and_takes_the_memory_that_was_counted(tr
     def watched(run):
         for _ in steps(run):
             state = run.state
-            if isinstance(state, OldState):
-                saved_state.check_layout(run.solver.layout_now(run.problem, state), state)
-                arrays, kept = list(state.arrays.values()), list(state.kept.values())
-            else:
-                check_fields(run.problem, run.solver, state)
-                arrays = list(roles.save(state).arrays.values())
-                kept = [piece for _, cache in roles.rows_kept(state) for piece in cache.pieces.values()]
+            check_fields(run.problem, run.solver, state)
+            arrays = list(roles.save(state).arrays.values())
+            kept = [piece for _, cache in roles.rows_kept(state) for piece in cache.pieces.values()]
             assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
             taken = sum(array.nbytes for array in arrays)
             taken += sum(piece.ids.nbytes + values_of(piece.rows).nbytes for piece in kept)
@@ -240,10 +234,9 @@ def fresh(run):
         scaling.center, scaling.factor = center, factor
         source = scaling.scaled(scaling.source)
     reader = BlockReader(source, reader.bounds, reader.buffer_count)
-    return driver.Run(
-        run.problem, type(run.solver)(), reader, run.column, run.limits, run.costs, run.validator, run.history,
-        midway=run.bias is not None, scaling=scaling, predictions=run.predictions,
-    )  # fmt: skip
+    midway = None if run.bias is None else Midway(run.problem.count)
+    shared = replace(run.shared, reader=reader, scaling=scaling, midway=midway, should_stop=None)
+    return driver.Run(shared, run.problem, run.costs, make_solver(run.method.name))
 
 
 # the plan says in which order these visit rows, and so which way they go; the others make their steps between passes
@@ -297,7 +290,7 @@ def test_the_plan_changes_no_proof_and_no_more_reads(trained, way, form):
         run, solver = result.ran, result.ran.solver
         if not result.sweeps:  # a read proves its own weights
             kinds = [event["event"] for event in result.history]
-            sample = bool(run.state.numbers.get("drawn_from"))  # the first pass takes one, to start from
+            sample = way[0] == "newton" and not run.problem.resident  # the first pass takes one, to start from
             assert kinds.count("certificate") == (result.passes - sample) * run.problem.trials
         if type(solver).order is not Solver.order and way[0] != "newton":  # whose sample is of every block of so few
             continue  # it chooses the blocks of a pass

@@ -32,11 +32,11 @@ class PrintedTen(Printed):
 def frozen(A, passes, **options):
     """(weights that a pass saw, their mass) of the first passes."""
     X, y = unsigned(A)
-    solver, problem = Printed(), hard_problem(X, y, **options)
-    state = started(solver, problem, X)
+    solver, problem = Printed(), hard_problem(X, **options)
+    state = started(solver, problem, X, y)
     for t in range(1, passes + 1):
-        mass = state.arrays["carried"][0, kernel.MASS]
-        w = state.arrays["w"][0, :-1].copy()
+        mass = state.carried[0, kernel.MASS]
+        w = state.w[0, :-1].copy()
         one_pass(solver, problem, state, X, t)
         yield w, mass
 
@@ -70,11 +70,11 @@ def test_the_best_iterate_is_the_best():
 def test_a_step_for_all_rows_is_a_step_of_the_full_method():
     A = rows()  # no more rows than the smallest group has
     X, y = unsigned(A)
-    solver, problem = Printed(), hard_problem(X, y, stochastic=True)
-    state = started(solver, problem, X)
+    solver, problem = Printed(), hard_problem(X, stochastic=True)
+    state = started(solver, problem, X, y)
     for t, (w, mass) in enumerate(frozen(A, 60, average=True), 1):
-        np.testing.assert_allclose(state.arrays["v"][0, :-1], w, rtol=1e-9, atol=1e-13)
-        assert state.arrays["carried"][0, kernel.MASS] == pytest.approx(mass, rel=1e-9, abs=1e-13)
+        np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
+        assert state.carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9, abs=1e-13)
         one_pass(solver, problem, state, X, t)
 
 
@@ -137,14 +137,14 @@ def test_lemma_2_2_and_theorem_3_1(average):
     lengths = np.linalg.norm(A, axis=1).mean()
     eps, alpha, C = constants(10)
     L = 2 * lengths
-    solver, problem = PrintedTen(), hard_problem(X, y, average=average)
-    state = started(solver, problem, X)
+    solver, problem = PrintedTen(), hard_problem(X, average=average)
+    state = started(solver, problem, X, y)
     outer, ends, errors = 0, 0, []
     for t in range(1, 1600):
         one_pass(solver, problem, state, X, t)
-        s = state.arrays["carried"][0, kernel.OUTER]
+        s = state.carried[0, kernel.OUTER]
         penalty = kernel.rates(s, 10.0)[0]
-        v = state.arrays["v"][0, :-1]
+        v = state.v[0, :-1]
         assert np.linalg.norm(v) <= lengths / penalty * (1 + 1e-12)
         if s > outer and average:  # the theorem is one of the averages
             k = sum((10 + i) ** 2 for i in range(int(s)))

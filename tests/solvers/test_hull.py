@@ -7,8 +7,8 @@ from reference.optimum import solve
 from reference.training import binary
 from test_sdca_protocol import problem_of
 
-from streammargin.solvers.margin.hull import hull_bound, hull_layout
-from streammargin.solvers.old_state import new_state
+from streammargin.solvers.margin.hull import Hull, hull_bound
+from streammargin.solvers.roles import new
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
@@ -17,27 +17,27 @@ def test_the_bound_lies_between_the_largest_margin_and_every_point(p):
     A = rng.standard_normal((30, 5)) + np.array([1.5, 0, 0, 0, 0])
     exact = binary(A, np.ones(30), C=np.inf, norm=p)
     best = exact.margin(solve(exact, "hinge").w)
-    problem = problem_of(A, np.where(np.arange(30) % 2, 1, -1), C=np.inf, p=p)
-    state = new_state(hull_layout(problem))
+    problem = problem_of(A, C=np.inf, p=p)
+    hull = new(Hull, problem)
     bounds, lengths = [], []
     for _ in range(300):
         point = np.append(rng.dirichlet(np.full(30, 0.05)) @ A, 0.0)
         lengths.append(length(point, conjugate(p)))
-        bounds.append(hull_bound(problem, state, 0, 1.0, point, 5.0))
+        bounds.append(hull_bound(problem, hull, 0, 1.0, point, 5.0))
     assert np.all(np.array(bounds) >= best * (1 - 1e-7))
     assert np.all(np.diff(bounds) <= 1e-12)
     if p == 2.0:
         assert np.all(bounds <= np.minimum.accumulate(lengths) + 1e-12)
         for _ in range(300):  # the rows that are furthest behind: von Neumann's algorithm
-            worst = A[np.argmin(A @ state.arrays["hull"][0, :-1])]
-            bound = hull_bound(problem, state, 0, 1.0, np.append(worst, 0.0), 5.0)
+            worst = A[np.argmin(A @ hull.point[0, :-1])]
+            bound = hull_bound(problem, hull, 0, 1.0, np.append(worst, 0.0), 5.0)
         assert best <= bound <= 1.05 * best < 0.8 * min(lengths)
 
 
 def test_two_opposite_points_meet_in_0():
-    problem = problem_of(np.eye(2), np.array([1, -1]), C=np.inf)
-    state = new_state(hull_layout(problem))
+    problem = problem_of(np.eye(2), C=np.inf)
+    hull = new(Hull, problem)
     a = np.array([3.0, 4.0, 0.0])
-    assert hull_bound(problem, state, 0, 1.0, a, 5.0) == pytest.approx(5.0)
-    assert hull_bound(problem, state, 0, -0.5, a, 5.0) == pytest.approx(0.0, abs=1e-14)
-    assert hull_bound(problem, state, 0, 1.0, np.zeros(3), 5.0) == pytest.approx(0.0, abs=1e-14)
+    assert hull_bound(problem, hull, 0, 1.0, a, 5.0) == pytest.approx(5.0)
+    assert hull_bound(problem, hull, 0, -0.5, a, 5.0) == pytest.approx(0.0, abs=1e-14)
+    assert hull_bound(problem, hull, 0, 1.0, np.zeros(3), 5.0) == pytest.approx(0.0, abs=1e-14)

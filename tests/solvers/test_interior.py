@@ -1,5 +1,7 @@
 """Interior points against HiGHS, and where pdprox sets out for them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,12 +9,13 @@ from reference.datasets import as_form, noisy
 from scipy.optimize import linprog
 
 import streammargin as sm
+from streammargin.compiled.column_steps import Columns
 from streammargin.losses import make_loss
 from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.old_state import State
 
 C = 2.0
+STATE = SimpleNamespace(multiplications=0.0)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +34,10 @@ C = 2.0
 def test_which_losses_are_linear_but_for_their_kinks(loss, given, expected):
     found = interior.linear(make_loss(loss, **given))
     assert found == (expected if expected is None else pytest.approx(expected))
+
+
+def of_scipy(A):
+    return Columns(A.indptr[:-1].astype(np.int64), A.indptr[1:].astype(np.int64), A.indices, A.data)
 
 
 def program(A, roots, low, span, height):
@@ -57,8 +64,8 @@ def test_they_find_what_highs_finds(monkeypatch, bounds, free, seed):
     A[caps == 0.0] = 0.0
     targets = random.standard_normal(n) if bounds[2] == 0.0 else np.empty(0)
     columns = sp.csc_matrix(A)
-    matrix = columns.indptr[:-1].astype(np.int64), columns.indptr[1:].astype(np.int64), columns.indices, columns.data
-    found = interior.approach(bounds, caps, targets, matrix, roots, np.zeros(m), np.zeros(n), 1e-6, m, State())
+    matrix = of_scipy(columns)
+    found = interior.approach(bounds, caps, targets, matrix, roots, np.zeros(m), np.zeros(n), 1e-6, m, STATE)
     assert found is not None
     w, alpha = found
     low, span = bounds[0] * caps, (bounds[1] - bounds[0]) * caps
@@ -73,13 +80,13 @@ def test_they_find_what_highs_finds(monkeypatch, bounds, free, seed):
 
 def test_there_are_none_where_too_many_columns_matter(monkeypatch):
     A = sp.csc_matrix(np.eye(4))
-    matrix = A.indptr[:-1].astype(np.int64), A.indptr[1:].astype(np.int64), A.indices, A.data
+    matrix = of_scipy(A)
     few = (np.full(4, 9.0), np.empty(0), matrix, np.ones(4), np.zeros(4), np.full(4, 4.5), 1e-3)
-    assert interior.approach((0.0, 1.0, 1.0), *few, 3, State()) is None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 3, STATE) is None
     monkeypatch.setattr(interior, "OUTER", 0.0)
-    assert interior.approach((0.0, 1.0, 1.0), *few, 4, State()) is not None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 4, STATE) is not None
     monkeypatch.setattr(interior, "OUTER", 99.0)  # the sum over the rows takes longer than to factor so many
-    assert interior.approach((0.0, 1.0, 1.0), *few, 4, State()) is None
+    assert interior.approach((0.0, 1.0, 1.0), *few, 4, STATE) is None
 
 
 @pytest.mark.parametrize("loss", [{"loss": "absolute_error"}, {"loss": "quantile", "quantile": 0.3}], ids=str)

@@ -9,9 +9,10 @@ from reference.datasets import as_form
 
 import streammargin as sm
 from streammargin.driver import plan
+from streammargin.solvers.cache.columns import ColumnCache
 from streammargin.solvers.columns import kept_columns
-from streammargin.solvers.columns.working_set import Split
-from streammargin.solvers.old_state import State
+from streammargin.solvers.columns.kept_columns import Kept
+from streammargin.training import rows as in_rows
 
 ROWS, FEATURES, EACH = 2500, 1200, 60
 OPTIONS = {"solver": "pdprox", "penalty": "l1", "C": 0.05, "tol": 1e-2, "bias": 0.0}
@@ -95,18 +96,74 @@ def test_the_optimum_is_that_of_steps_in_memory(text, options):
 
 def test_arrays_of_a_damaged_checkpoint_are_refused():
     problem = SimpleNamespace(rows=3, features=2, count=1, dtype=np.dtype(np.float32))
-    penalty = Split(np.arange(3), np.ones(3), 0.0)
     whole = {
-        "stored": np.array([[2, 0, 3, 0]]), "chosen": np.array([[True, False, True]]), "others": np.zeros((1, 3)),
-        "filled": np.array([[1, 4, 5, 0]]), "kept rows": np.array([[0, 0, 0, 1, 0, 0]], np.int32),
-        "kept values": np.zeros((1, 6), np.float32), "off": np.ones(1),
+        "sizes": np.array([2, 0, 3, 0]), "chosen": np.array([True, False, True]), "others": np.zeros((1, 3)),
+        "ends": np.array([1, 4, 5]), "rows": np.array([0, 0, 0, 1, 0, 0], np.int32), "values": np.zeros(6, np.float32),
     }  # fmt: skip
-    assert kept_columns.fits(problem, penalty, State(whole), [0])
+
+    def fits(arrays):
+        lists = {name: [array] for name, array in arrays.items() if name != "others"}
+        kept = Kept(columns=ColumnCache(**lists), others=arrays["others"], off=np.ones(1))
+        return kept_columns.fits(problem, kept)
+
+    assert fits(whole)
     for name, wrong in [
-        ("stored", whole["stored"][:, :2]), ("stored", whole["stored"] + 1), ("stored", -whole["stored"]),
-        ("chosen", whole["chosen"][:, :2]), ("chosen", ~whole["chosen"]), ("others", np.zeros((1, 2))),
-        ("filled", np.array([[3, 4, 5, 0]])), ("filled", np.array([[1, 1, 5, 0]])), ("filled", np.zeros((1, 2))),
-        ("kept rows", whole["kept rows"] + 2), ("kept rows", whole["kept rows"] - 1),
-        ("kept values", whole["kept values"][:, :5]),
+        ("sizes", whole["sizes"][:2]), ("sizes", whole["sizes"] + 1), ("sizes", -whole["sizes"]),
+        ("sizes", np.empty(0, np.int64)), ("chosen", whole["chosen"][:2]), ("chosen", ~whole["chosen"]),
+        ("chosen", np.empty(0, bool)), ("others", np.zeros((1, 2))), ("others", np.zeros((1, 0))),
+        ("ends", np.array([3, 4, 5])), ("ends", np.array([1, 1, 5])), ("ends", np.zeros(2, np.int64)),
+        ("ends", np.empty(0, np.int64)), ("rows", whole["rows"] + 2), ("rows", whole["rows"] - 1),
+        ("values", whole["values"][:5]),
     ]:  # fmt: skip
-        assert not kept_columns.fits(problem, penalty, State(whole | {name: wrong}), [0]), name
+        assert not fits(whole | {name: wrong}), (name, wrong)
+
+
+@pytest.fixture
+def states(monkeypatch):
+    """After each pass of a run: its stage, the class of its state, and which problems move on columns."""
+    found, run = [], in_rows.run
+
+    def watched(training, *given):
+        course, phase = training.run, training.run.phases["pass"]
+        end = phase.end
+
+        def ended():
+            stage, share = course.progress.stage, end()
+            if share is None:
+                sigma = getattr(course.state, "sigma", np.zeros(course.problem.count))
+                found.append((stage, type(course.state).__name__, (sigma > 0.0).tolist()))
+            return share
+
+        phase.end = ended
+        return run(training, *given)
+
+    monkeypatch.setattr(in_rows, "run", watched)
+    return found
+
+
+def test_the_driver_changes_over_once_no_problem_moves_on_columns(text, states):
+    sm.train(text[0], **{**OPTIONS, "C": 2.0, "tol": 1e-3}, memory=MEMORY, passes=20)
+    stages = [stage for stage, *_ in states]
+    assert stages == sorted(stages) and set(stages) == {"columns", "steps"}
+    assert {kind for stage, kind, _ in states if stage == "steps"} == {"Restarted"}
+    states.clear()
+    sm.train(text[0], **OPTIONS)
+    assert {stage for stage, *_ in states} == {"columns"}
+    for options in ({"penalty": "l2norm"}, {"dual_budget": 100.0}):
+        states.clear()
+        sm.train(text[0], **{**OPTIONS, **options}, passes=3)
+        assert {stage for stage, *_ in states} == {"steps"}
+    states.clear()
+    sm.train(text[0], **OPTIONS, schedule="dual", passes=3)
+    assert {stage for stage, *_ in states} == {"paper"}
+
+
+def test_a_problem_that_leaves_its_columns_takes_no_other_along(text, tmp_path, states):
+    """Of two values of C the smaller one stays on columns, where the larger one goes on without."""
+    path, (X, y) = text
+    options = {**OPTIONS, "C": [0.02, 2.0], "tol": 1e-3, "valid": (X[:100], y[:100]), "memory": 1_600_000, "passes": 12}
+    whole = sm.train(path, **options)
+    moving = [on for stage, _, on in states if stage == "columns"]
+    assert [True, True] in moving and moving[-1] == [True, False] and len(moving) == whole.passes
+    resumed = stopped_and_resumed(path, str(tmp_path / "stopped"), **options)
+    assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()

@@ -1,5 +1,7 @@
 """The multiplications that events tell, against what a count by hand comes to."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,7 +17,6 @@ from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
 from streammargin.solvers.newton.subproblem import LINE_SEARCH, Proximal, solve
-from streammargin.solvers.old_state import State
 
 
 def take_units(monkeypatch, size):
@@ -70,8 +71,8 @@ def test_newton_steps_in_memory_count_their_matrices(unit):
     X, y = overlapping()
     n, d = X.shape
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
-    proximal, w = Proximal(0.0), np.zeros(d + 1)
-    given = [(numbered_from(0), DenseBlock(X, 1.0))], labels, make_loss("logistic"), proximal, np.zeros(n), w
+    proximal, w = Proximal(centres=np.zeros(n)), np.zeros(d + 1)
+    given = [(numbered_from(0), DenseBlock(X, 1.0))], labels, make_loss("logistic"), proximal, w
     units = 1
     while not solve(*given, np.zeros(d + 1), 0.0, 1e-9):
         units += 1
@@ -95,7 +96,7 @@ def test_rows_of_a_unit_count_when_they_are_visited_and_never_again(unit):
     """The driver counts the block when it is done, and what was counted before is taken off then."""
     X = sp.random(50, 9, 0.4, format="csr", random_state=1)
     block = CSRBlock(X.data, X.indices, X.indptr.astype(np.int64), 9, 1.0)
-    state, begun, ends = State(numbers={"part": 0}), 0, []
+    state, begun, ends = SimpleNamespace(part=0, multiplications=0.0), 0, []
     while begun < 50:
         start, begun = row_store.next_rows(state, block, 2 * 3, 3)
         assert start == (ends[-1] if ends else 0)

@@ -42,7 +42,8 @@ def test_rows_in_several_parts_are_solved_to_the_end(form):
     problem = binary(X, y, C=0.7, bias=0.5, sample_weight=s)
     labels = Labels(((y + 1) // 2).astype(np.int16), np.array([1]), np.full((1, 2), 0.7), s, np.empty(0))
     parts, alpha, w = parts_of(X, form, [0, 50, 51, 120]), np.zeros(120), np.zeros(7)
-    solve(parts, labels, make_loss("hinge"), Proximal(0.5), alpha, w, np.zeros(7), 0.0, 1e-9)
+    proximal = Proximal(centres=alpha, softness=0.5)
+    solve(parts, labels, make_loss("hinge"), proximal, w, np.zeros(7), 0.0, 1e-9)
     best = exact(problem, "hinge")
     assert problem.primal(w) == pytest.approx(best.primal, rel=1e-7)
     assert problem.dual(alpha[s > 0]) == pytest.approx(best.dual, rel=1e-7)
@@ -66,7 +67,8 @@ def test_the_problem_of_the_rows_kept_has_the_gradient_of_all_rows():
     duals, moved = omega * a[kept], w.copy()
     centres = duals.copy()
     small = binary(X[kept], y[kept], C=0.7, bias=0.5, sample_weight=omega)
-    solve([(numbers, block)], labels, make_loss("hinge"), Proximal(0.25), duals, moved, offset, 0.0, 1e-10)
+    proximal = Proximal(centres=duals, softness=0.25)
+    solve([(numbers, block)], labels, make_loss("hinge"), proximal, moved, offset, 0.0, 1e-10)
     assert moved - offset == pytest.approx(small.A.T @ duals, abs=1e-4)
     assert not np.allclose(newton.gradient(small, w, centres, 0.25) - offset, 0.0, atol=1e-2)
 
@@ -104,7 +106,8 @@ def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
     run = near_margin.NearMargin.end_pass
 
     def end_pass(self, problem, state, active):
-        kept.append((state.numbers["bytes"], near_margin.room(problem), sum(k.ids.size for k in state.kept.values())))
+        assert state.held == sum(near_margin.bytes_of(*piece) for piece in state.rows.pieces.values())
+        kept.append((state.held, near_margin.room(problem), state.rows.count))
         return run(self, problem, state, active)
 
     monkeypatch.setattr(near_margin.NearMargin, "end_pass", end_pass)

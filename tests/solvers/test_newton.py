@@ -11,8 +11,9 @@ from reference.sources import CountingSource
 from reference.training import binary, check_certificate
 
 import streammargin as sm
+from streammargin.driver.phases.passes import Pass
 from streammargin.errors import UsageError
-from streammargin.solvers.newton import newton
+from streammargin.solvers.newton import newton, steps
 
 TOL = 1e-5
 
@@ -171,7 +172,7 @@ def test_short_passes_are_given_more_of_them(monkeypatch):
     X = rng.standard_normal((400, 40))
     y = np.where(X @ rng.standard_normal(40) + 0.3 * np.sqrt(40) * rng.standard_normal(400) > 0, 1, -1)
     problem = binary(X, y, C=100.0)
-    monkeypatch.setattr("streammargin.solvers.newton.newton.WORK", 1.0)
+    monkeypatch.setattr(steps, "WORK", 1.0)
     result = train(X, y, C=100.0, tol=1e-4)
     check_certificate(result, problem, solve(problem, "hinge"), result.model.coef_[0], 1e-4)
     assert result.passes <= 100
@@ -189,7 +190,7 @@ def test_each_read_is_its_own_certificate(loss, most):
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, monkeypatch, tmp_path):
-    monkeypatch.setattr("streammargin.solvers.newton.newton.WORK", 1.0)  # one step a pass
+    monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
     X, y = overlapping(2000, 10)
     y = np.where(X[:, 0] > 1, 2, y)
     whole = train(X, y, loss=loss, C=100.0, bias=1.0)
@@ -199,6 +200,20 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
         other = train(X, y, loss=loss, C=100.0, bias=1.0, checkpoint=str(tmp_path / str(passes)), resume=True)
         assert other.passes == whole.passes and other.certificate == whole.certificate
         assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
+
+
+def stages_of_passes(monkeypatch):
+    """The stage that each pass ended in, from here on."""
+    stages, end = [], Pass.end
+
+    def noted(phase):
+        stage = phase.course.progress.stage
+        share = end(phase)
+        stages.extend([stage] if share is None else [])
+        return share
+
+    monkeypatch.setattr(Pass, "end", noted)
+    return stages
 
 
 @pytest.mark.parametrize("rows, most, left, way", [
@@ -214,10 +229,7 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss,
     monkeypatch.setattr(newton, "COLUMNS", 19)
     monkeypatch.setattr(newton, "A_SEARCH", newton.A_VISIT)
     monkeypatch.setattr(newton, "passes_left", lambda *given: left)
-    phases, end_pass = [], newton.Method.end_pass
-    monkeypatch.setattr(
-        newton.Method, "end_pass", lambda *given: (phases.append(given[2].numbers["phase"]), end_pass(*given))[1]
-    )
+    phases = stages_of_passes(monkeypatch)
     X, y = overlapping(rows, 20)
     y = np.where((X[:, 0] > 1) & (classes == 3), 2, y)
     options = {"loss": loss, "tol": 1e-4, "bias": 1.0, "passes": 5000}
@@ -239,15 +251,10 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss,
 def test_steps_come_sooner_where_duals_never_rest():
     """A visit is a search there, as long as many values: passes cost more beside the same steps."""
     X, y = overlapping(5000, 220)
-    phases, end_pass = {}, newton.Method.end_pass
-
-    def counted(loss):
-        seen = phases.setdefault(loss, [])
-        return lambda *given: (seen.append(given[2].numbers["phase"]), end_pass(*given))[1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        for loss in ("squared_hinge", "logistic"):
-            patch.setattr(newton.Method, "end_pass", counted(loss))
+    phases = {}
+    for loss in ("squared_hinge", "logistic"):
+        with pytest.MonkeyPatch.context() as patch:
+            phases[loss] = stages_of_passes(patch)
             patch.setattr(newton, "passes_left", lambda *given: 0.0)
             assert train(X, y, loss=loss, C=100.0, tol=1e-9).converged
     assert phases["squared_hinge"].count("momentum") > 2 * phases["logistic"].count("momentum")
@@ -257,7 +264,7 @@ def test_steps_come_sooner_where_duals_never_rest():
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(loss, monkeypatch):
     monkeypatch.setattr(newton, "COLUMNS", 19)
-    monkeypatch.setattr(newton, "_far", lambda problem, state, estimate: state.numbers["pass"] >= 40)
+    monkeypatch.setattr(newton, "far", lambda problem, watch, number, estimate: number >= 40)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3600, 20)).astype(np.float32)
     y = (X @ rng.standard_normal((20, 3)) / 4 + 0.3 * rng.standard_normal((3600, 3))).argmax(axis=1)
@@ -326,14 +333,18 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
         train(X, y, memory="32M")
 
 
-def test_where_it_gets_stuck_coordinate_ascent_goes_on(monkeypatch):
-    X, y = overlapping(100, 5)
-    for loss in ("hinge", "logistic"):
-        monkeypatch.setattr(newton, "RESIDENT", 1)
-        monkeypatch.setattr(newton, "PROGRESS", 0.0)
-        result = train(X, y, loss=loss, tol=1e-4, passes=5000)
-        exact = solve(binary(X, y, loss=loss), loss)
-        assert result.converged and exact.dual * (1 - 1e-9) <= result.certificate["primal"] <= exact.primal * (1 + 1e-4)
-        assert result.certificate["dual"] <= exact.primal * (1 + 1e-9)
-        duals = [e["dual"] for e in result.history if e["event"] == "certificate"]
-        assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(duals))
+@pytest.mark.parametrize("blocks", [0, 4])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_where_it_gets_stuck_coordinate_ascent_goes_on(loss, blocks, monkeypatch):
+    X, y = overlapping(1000, 5)
+    monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
+    for name, value in {"PATIENCE": 1, "READS": 1, "PROGRESS": 0.0, "DOWNHILL": 1e9}.items():
+        monkeypatch.setattr(newton, name, value)
+    stages, options = stages_of_passes(monkeypatch), {"loss": loss, "tol": 1e-6, "passes": 5000}
+    result = in_blocks(X, y, blocks, **options)[0] if blocks else train(X, y, **options)
+    assert list(dict.fromkeys(stages)) == ["near"] * (blocks > 0) + ["steps", "ascent"]
+    exact = solve(binary(X, y, loss=loss), loss)
+    assert result.converged and exact.dual * (1 - 1e-9) <= result.certificate["primal"] <= exact.primal * (1 + 1e-6)
+    assert result.certificate["dual"] <= exact.primal * (1 + 1e-9)
+    duals = [e["dual"] for e in result.history if e["event"] == "certificate"]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in pairwise(duals))

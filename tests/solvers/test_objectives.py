@@ -10,22 +10,22 @@ from reference.datasets import noisy
 from streammargin.losses import make_loss
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
-from streammargin.solvers.old_state import new_state
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import Best, best_figures, keep_bounds, keep_weights
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
 from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
-from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
+from streammargin.solvers.roles import new
 
 
 def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
     loss = make_loss("interpolate" if targets else "hinge")
     K = trials * classes
     return Problem(
-        rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p, codes=np.zeros(4, np.int16),
-        positive=np.arange(K), caps=np.full((K, 2), C), weights=np.empty(0), trials=trials, tol=1e-3, seed=0, present=4,
-        joint=joint, targets=np.array(targets, float), largest_target=max(map(abs, targets), default=0.0),
+        rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p,
+        positive=np.arange(K), caps=np.full((K, 2), C), trials=trials, tol=1e-3, seed=0, present=4, joint=joint,
+        numeric=bool(targets), largest_target=max(map(abs, targets), default=0.0),
     )  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
     np.testing.assert_allclose(of_rows, [margins.reshape(9, 2).min(axis=1)])
     spread = np.linalg.norm(rows, 2) ** 2 / np.linalg.norm(X, 2) ** 2
     assert 0.5 * joint.spread < spread <= joint.spread
-    figures = joint.figures(W[0], Candidate(math.inf, 0.5, 0), joint.dual(0.6), 0.6)
+    figures = joint.figures(Candidate(math.inf, 0.5, 0), joint.dual(0.6), 0.6)
     assert 3 * figures.primal == pytest.approx(0.5 / 0.25) and 3 * figures.dual == pytest.approx(0.5 / 0.36)
     assert figures.margin_gap == pytest.approx(0.1 / 0.6)
 
@@ -88,32 +88,32 @@ def test_interpolation_weighs_violations_against_the_norm():
     near, exact = Candidate(2.0, -0.04, 0), Candidate(2.4, 0.0, 0)
     assert objective.better(near, exact, 2.0) and not objective.better(exact, near, 2.0)
     assert objective.better(exact, Candidate(math.inf, -math.inf, 0), 2.0)
-    figures = objective.figures(np.ones(2), near, 2.0, math.inf)
+    figures = objective.figures(near, 2.0, math.inf)
     assert figures.gap is None and figures.residual == 0.04
     assert objective.reached(figures, 0.011) and not objective.reached(figures, 0.009)
-    assert objective.figures(np.ones(2), exact, 2.0, math.inf).gap == pytest.approx(1 / 6)
+    assert objective.figures(exact, 2.0, math.inf).gap == pytest.approx(1 / 6)
     assert objective.estimate(Running(2.0, 1.9, 0.0, 0.0, -0.4)) == pytest.approx(0.1)
 
 
 def test_each_problem_keeps_its_own_best_and_what_was_shown_is_never_written():
     problem = problem_of(trials=2)
-    state = new_state(best_layout(problem))
-    keep_bounds(state, np.array([1.0, 2.0]), np.full(2, math.inf))
-    keep_weights(problem, state, np.full((2, 3), 1.0), [Candidate(4.0, -math.inf, 1), Candidate(5.0, -math.inf, 2)])
-    first = best_figures(problem, state)
-    keep_bounds(state, np.array([1.5, 1.0]), np.full(2, math.inf))
-    keep_weights(problem, state, np.full((2, 3), 2.0), [Candidate(3.0, -math.inf, 3), Candidate(6.0, -math.inf, 4)])
-    second = best_figures(problem, state)
+    best = new(Best, problem)
+    keep_bounds(best, np.array([1.0, 2.0]), np.full(2, math.inf))
+    keep_weights(problem, best, np.full((2, 3), 1.0), [Candidate(4.0, -math.inf, 1), Candidate(5.0, -math.inf, 2)])
+    shown = best.w
+    keep_bounds(best, np.array([1.5, 1.0]), np.full(2, math.inf))
+    keep_weights(problem, best, np.full((2, 3), 2.0), [Candidate(3.0, -math.inf, 3), Candidate(6.0, -math.inf, 4)])
+    second = best_figures(problem, best)
     assert [f.primal for f in second] == [3.0, 5.0] and [f.dual for f in second] == [1.5, 2.0]
     assert [f.mistakes for f in second] == [3, 2] and [f.gap for f in second] == [0.5, 0.6]
-    np.testing.assert_array_equal([f.w for f in second], [[2.0] * 3, [1.0] * 3])
-    np.testing.assert_array_equal([f.w for f in first], np.ones((2, 3)))
+    np.testing.assert_array_equal(best.w, [[2.0] * 3, [1.0] * 3])
+    np.testing.assert_array_equal(shown, np.ones((2, 3)))
     together = problem_of(2)  # classes share a count of mistakes: the latest weights of all
-    state = new_state(best_layout(together))
+    best = new(Best, together)
     for value in (1.0, 2.0):
         found = [Candidate(value, -math.inf, 0)] * 2
-        keep_weights(together, state, np.full((2, 3), value), found)
-    assert [f.primal for f in best_figures(together, state)] == [2.0, 2.0]
+        keep_weights(together, best, np.full((2, 3), value), found)
+    assert [f.primal for f in best_figures(together, best)] == [2.0, 2.0]
 
 
 def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
@@ -135,7 +135,7 @@ def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
     u = A @ w
     sums = Sums(np.sum(np.maximum(1 - u, 0) ** 2), (alpha - alpha**2 / 4).sum(), alpha.sum(), u.min(), 0.0)
     candidate, (dual, _) = objective.candidate(w, sums), objective.bounds(theta, sums)
-    assert objective.reached(objective.figures(w, candidate, dual, math.inf), 1e-5)
+    assert objective.reached(objective.figures(candidate, dual, math.inf), 1e-5)
     assert objective.bounds(theta + 1e-3, sums)[0] == -math.inf
     assert not objective.better(candidate, candidate._replace(primal=candidate.primal - 1.0), dual)
 

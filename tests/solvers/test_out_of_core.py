@@ -19,7 +19,7 @@ from reference.training import binary
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.driver import plan
-from streammargin.solvers.margin import active_set
+from streammargin.solvers.margin import small_problem
 from streammargin.solvers.registry import names
 
 ROWS, FEATURES = 4000, 100
@@ -73,8 +73,8 @@ def files(tmp_path_factory):
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(active_set, "SIDE", 8)
-    monkeypatch.setattr(active_set, "LEAST", 16)
+    monkeypatch.setattr(small_problem, "SIDE", 8)
+    monkeypatch.setattr(small_problem, "LEAST", 16)
 
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])

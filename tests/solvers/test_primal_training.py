@@ -8,6 +8,7 @@ import pytest
 from reference import optimum
 from reference import primal as twins
 from reference.datasets import as_form, noisy, separable
+from reference.drive import labels_of
 from reference.norms import conjugate, length
 from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary
@@ -26,11 +27,10 @@ HARD = ("perceptron", "mirror")
 NORMS = (2, 1.5, 1.2)
 
 
-def problem_of(y, features, p=2.0, K=1, average=None):
+def problem_of(rows, features, p=2.0, K=1, average=None):
     return Problem(
-        rows=len(y), features=features, dtype=np.dtype(np.float64), loss=make_loss("hinge"), norm=make_norm(p), p=p,
-        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf),
-        weights=np.empty(0), trials=K, tol=1e-3, seed=0, present=len(y),
+        rows=rows, features=features, dtype=np.dtype(np.float64), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf), trials=K, tol=1e-3, seed=0, present=rows,
         options={} if average is None else {"average": average},
     )  # fmt: skip
 
@@ -241,24 +241,25 @@ def test_the_average_goes_on_after_the_last_mistake():
 @pytest.mark.parametrize("solver", HARD)
 def test_mirror_reports_its_latest_weights_and_the_perceptron_its_best(solver):
     X, y = separable(40, 5)
-    problem, method = problem_of(y, 5), make_solver(solver)
-    state, active, block = method.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    problem, method = problem_of(40, 5), make_solver(solver)
+    state, active, block = method.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     if method.prologue:
         method.prologue_block(problem, state, 0, block, 0)
     for number in range(1, 30):
         method.begin_pass(problem, state, number)
         method.run_block(problem, state, active, block, 0)
-    assert state.arrays["row_norms"][norms.ROWS] == 40  # measured once
-    found = []
+    assert state.row_norms[norms.ROWS] == 40  # measured once
+    found, weights = [], []
     for _ in range(2):
         method.begin_certificate(problem, state, active)
         method.certify_block(problem, state, block, 0)
         found.append(method.end_certificate(problem, state)[0][0])
-        state.arrays["theta"][0, ::2] *= 0.5  # a worse direction
+        weights.append(method.certified(problem, state)[0].copy())
+        state.theta[0, ::2] *= 0.5  # a worse direction
     kept = solver == "perceptron"
-    assert np.array_equal(found[0].w, found[1].w) == kept
+    assert np.array_equal(*weights) == kept
     assert (found[1].margin_lower == found[0].margin_lower) == kept
-    assert found[1].margin_lower == pytest.approx(np.min(y * (X @ found[1].w[:5])) / length(found[1].w, 2))
+    assert found[1].margin_lower == pytest.approx(np.min(y * (X @ weights[1][:5])) / length(weights[1], 2))
 
 
 DEGENERATE = {

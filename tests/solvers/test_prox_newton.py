@@ -1,12 +1,18 @@
 """Second-order steps with kinks in the penalty: few reads at any C, out of core too, and what makes them hard."""
 
+import inspect
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.driver.run import Run
 from streammargin.errors import DataError
+from streammargin.losses import make_loss
+from streammargin.losses.logistic import Logistic
 
 X, Y = noisy(3000, 8, seed=4)
 GROUPS = {"penalty": "group", "groups": np.arange(8) // 3}
@@ -32,6 +38,45 @@ def test_the_first_read_proves_that_all_weights_are_0():
         for loss in MOST:
             result = train((X, Y), loss=loss, C=1e-5, **penalty)
             assert result.converged and result.passes == 1 and not result.model.coef_.any()
+
+
+class Own(NamedTuple):
+    """The logistic loss without `distance`."""
+
+    tolerance: float
+
+
+for method_name, method in inspect.getmembers(Logistic, inspect.isfunction):
+    if not method_name.startswith("_") and method_name != "distance":
+        setattr(Own, method_name, method)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"penalty": "l1"}, {"penalty": "elasticnet", "loss": "logistic"}, GROUPS, {"penalize_bias": False},
+        {"loss": "absolute_error"}, {"loss": "quantile", "penalty": "lp", "bias": 0},
+        {"loss": Own(make_loss("logistic").tolerance)}, {"penalty": "l1", "C_path": 3, "valid": (X, Y)},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_newton_takes_these_steps_where_penalty_constant_labels_path_or_loss_ask_for_them(solver, options, monkeypatch):
+    if "C_path" not in options:
+        options = {"C": 0.3, **options}
+    stages, finish = [], Run.finish
+    monkeypatch.setattr(Run, "finish", lambda run, reason: (stages.append(run.progress.stage), finish(run, reason))[1])
+    results = [sm.train((X, Y), solver=name, tol=1e-3, passes=60, **options) for name in (solver, "prox-newton")]
+    assert stages == ["proximal"] * 2 * options.get("C_path", 1)  # a path is a run for each C
+    assert [one.model.header["solver"] for one in results] == ["newton", "prox-newton"]
+    one, other = results
+    assert one.converged and one.passes == other.passes and one.certificate == other.certificate
+    assert one.model.coef_.tobytes() == other.model.coef_.tobytes()
+
+
+def test_newton_takes_other_steps_where_none_of_these_does():
+    results = [sm.train((X, Y), solver=name, tol=1e-3, bias=0) for name in ("newton", "prox-newton")]
+    assert results[0].passes == 1 < results[1].passes
+    assert results[0].certificate.dual <= results[1].certificate.primal <= results[0].certificate.primal * (1 + 1e-3)
 
 
 def test_columns_of_all_sizes_copies_of_columns_and_rows_and_columns_of_0():

@@ -123,7 +123,7 @@ def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
 def test_auto_takes_the_one_that_suits():
     wide = random.standard_normal((20, 30))
     taken = {
-        "prox-newton": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
+        "newton": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
         "pdprox": [(X, Y, {"penalty": "linf"}), (wide, Y[:20], {"penalty": "exclusive", "groups": np.arange(30)})],
         "ascent": [(wide, Y[:20], {}), (X, Y, {"norm": 1.5})],
     }
@@ -271,7 +271,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight is not for the loss squared_error"),
         (Y, {"loss": "squared_error", "dual_budget": 3.0}, "dual_budget is not for the loss squared_error"),
         (Y, {"loss": "interpolate", "penalty": "l1"}, "penalty is not for the loss interpolate, which takes numbers"),
-        (Y, {"loss": "quantile", "solver": "newton"}, 'newton trains classifiers; for numbers use solver='),
+        (Y, {"loss": "quantile", "solver": "pegasos"}, 'pegasos trains classifiers; for numbers use solver='),
         (Y, {"loss": "quantile", "solver": "perceptron"}, 'perceptron trains classifiers; for numbers use solver='),
         (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not serve penalty="l1"; solver='),
         (Y, {"loss": "quantile", "solver": "sdca", "penalize_bias": False}, "needs the constant column to be"),
@@ -329,7 +329,7 @@ def test_the_formulas_of_the_losses(loss):
         assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
 
 
-@pytest.mark.parametrize("solver", ["auto", "sdca", "ascent", "asdca", "pdprox", "prox-newton"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "ascent", "asdca", "pdprox", "newton", "prox-newton"])
 @pytest.mark.parametrize("asked", [None, True, False, "none"])
 def test_numbers_far_from_0_are_met_as_asked(solver, asked):
     """The constant is free unless the solver or the user wants it penalised: then about what is best alone."""

@@ -5,7 +5,7 @@ import pytest
 
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers import roles
-from streammargin.solvers.roles import Count, Float, K, Lists, N, Rows, Shared, Sum, f8, of, state
+from streammargin.solvers.roles import ALL, Count, Float, K, Lists, N, Rows, Shared, Stored, Sum, f8, i8, of, state
 from streammargin.solvers.state import State
 
 
@@ -27,8 +27,14 @@ class Example(State):
     ended: bool = False
 
 
+@state
+class More(Example):
+    values: Lists[Stored]
+    one: Shared[Stored] = of(K)
+
+
 class Small:
-    count, rows, features, trials = 2, 5, 3, 1
+    count, rows, features, trials, dtype = 2, 5, 3, 1, np.dtype(np.float32)
 
 
 def fresh(dtype=np.float64):
@@ -41,8 +47,10 @@ def test_arrays_are_made_as_declared():
     assert (made.alpha.shape, made.alpha.dtype) == ((2, 5), np.float32)
     assert (made.theta.shape, made.sizes.shape, made.part.far.shape) == ((2, 4), (5,), (2, 2))
     assert made.sizes.dtype == np.float64 and (made.seen, made.last, made.part.named) == (0, 1.0, "part")
-    assert roles.state_bytes(Example, Small, np.float32) == 4 * 10 + 8 * 5 + 4 * 8 + 8 * 4
-    assert set(roles.layout(Example, Small)) == {"part.far", "alpha", "sizes", "theta"}
+    best = 4 * 8 + 8 * 2 * 6  # of every state
+    assert roles.state_bytes(Example, Small, np.float32) == 4 * 10 + 8 * 5 + 4 * 8 + 8 * 4 + best
+    own = {path for path in roles.layout(Example, Small) if not path.startswith("best.")}
+    assert own == {"part.far", "alpha", "sizes", "theta"} and "best.w" in roles.layout(Example, Small)
 
 
 def test_what_was_saved_comes_back():
@@ -52,6 +60,22 @@ def test_what_was_saved_comes_back():
     roles.load(again, Small, np.float64, roles.save(made))
     assert again.alpha.dtype == np.float64 and np.all(again.alpha == 2.0)
     assert (again.seen, again.ended, again.grown[1].tolist()) == (7, True, [0, 1, 2])
+
+
+def test_values_are_of_the_type_of_the_rows_whatever_the_solver_computes_in():
+    made = roles.new(More, Small, np.float64, labels=fresh().labels)
+    assert made.alpha.dtype == np.float64
+    assert [made.one.dtype, made.values[0].dtype, roles.layout(More, Small)["one"].dtype] == [np.float32] * 3
+    made.values[1] = np.ones(2, np.float32)
+    again = roles.new(More, Small, np.float64, labels=made.labels)
+    roles.load(again, Small, np.float64, roles.save(made))
+    assert again.values[1].tolist() == [1.0, 1.0] and again.values[1].dtype == np.float32
+
+
+def test_a_state_that_follows_takes_the_fields_that_it_has():
+    made = roles.new(More, Small, np.float64, labels=fresh().labels, seen=3)
+    taken = roles.take(Example, made)
+    assert type(taken) is Example and taken.seen == 3 and taken.alpha is made.alpha and taken.part is made.part
 
 
 @pytest.mark.parametrize(
@@ -92,3 +116,19 @@ def test_a_holder_has_its_rows_and_sums_of_its_own():
     roles.merge(whole, one)
     roles.merge(whole, other)
     assert whole.part.far[0].tolist() == [3.0, -5.0] and whole.seen == 5
+
+
+@state
+class Margins:
+    smallest: Sum[f8] = of(K, smallest=ALL)
+    wrong: Sum[i8] = of(1)
+
+
+def test_whole_numbers_add_up_and_all_columns_may_be_the_smallest():
+    one, other = roles.new(Margins, Small), roles.new(Margins, Small)
+    for part, smallest, wrong in ((one, [1.0, -2.0], 3), (other, [0.5, 4.0], 4)):
+        roles.clear(part)
+        assert part.smallest.tolist() == [np.inf] * 2 and part.wrong.tolist() == [0]
+        part.smallest[:], part.wrong[:] = smallest, wrong
+    roles.merge(one, other)
+    assert one.smallest.tolist() == [0.5, -2.0] and one.wrong.tolist() == [7]

@@ -50,3 +50,19 @@ def test_rows_come_and_go_in_place_and_take_no_more_than_a_ninth_beside_themselv
         there += np.shares_memory(values, before)
         assert (values if values.base is None else values.base).size <= values.size / store.FILLED
     assert 0 < there < 50
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_a_piece_that_followed_another_changes_in_place(kind):
+    random = np.random.default_rng(0)
+    X = random.random((60, 7)) * (random.random((60, 7)) < 0.8)
+    whole = sm.open_source((kind(X), np.ones(60))).whole()
+    kept, new = store.RowCache(), store.RowCache()
+    for start in (0, 30):
+        new.change("0", None, [(0, whole, np.arange(start, start + 30))])
+        kept.append("0", new)
+        assert not new.count and np.array_equal(kept.ids_of("0"), np.arange(start + 30))
+    stay = np.delete(np.arange(60), [3, 4, 40])
+    kept.change("0", stay, ())
+    assert np.array_equal(kept.ids_of("0"), stay) and not kept.ids_of("1").size
+    assert np.array_equal(rows_of(kept.pieces["0"].rows), X[stay])

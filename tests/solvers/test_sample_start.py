@@ -6,8 +6,7 @@ from reference.datasets import as_form
 from reference.training import binary
 
 import streammargin as sm
-from streammargin.solvers.newton import newton
-from streammargin.solvers.newton import sample as sample_start
+from streammargin.solvers.newton import newton, sample
 
 
 def overlapping(rows, features=6, seed=0):
@@ -22,40 +21,30 @@ def train(X, y, **options):
 
 @pytest.mark.parametrize("rows, size", [(3000, 187), (900, 112), (150, 150)])
 def test_a_sample_has_one_row_of_each_stretch_and_weighs_as_much_as_all(rows, size, monkeypatch):
-    seen = []
-
-    def keep(problem, block, labels, *rest):
-        seen.append((problem, block, labels))
-        return sample_start.set_out(problem, block, labels, *rest)
-
-    monkeypatch.setattr(newton, "set_out", keep)
+    seen, draw = [], sample.draw
+    monkeypatch.setattr(sample, "draw", lambda *given: (seen.append(draw(*given)), seen[-1])[1])
     X, y = overlapping(rows)
     weights = np.ones(rows)
     weights[::7] = 0.0
     train(X, y, sample_weight=weights)
-    problem, block, labels = seen[0]
+    [(block, labels)] = seen
     assert block.rows() == size
     taken = np.array([np.flatnonzero((x == X).all(axis=1))[0] for x in block.X])
     assert np.array_equal(taken // (rows // size), np.arange(size))
-    assert np.array_equal(labels.codes, problem.codes[taken])
+    assert np.array_equal(labels.codes, y[taken] > 0)
     assert labels.weights @ (weights[taken] > 0) == pytest.approx(weights.sum())
 
 
 def test_a_sample_of_sparse_rows_leaves_no_column_out(monkeypatch):
-    seen = []
-
-    def keep(problem, block, labels, *rest):
-        seen.append((problem, block, labels))
-        return sample_start.set_out(problem, block, labels, *rest)
-
-    monkeypatch.setattr(newton, "set_out", keep)
+    seen, draw = [], sample.draw
+    monkeypatch.setattr(sample, "draw", lambda *given: (seen.append(draw(*given)), seen[-1])[1])
     X, y = overlapping(8000, 4)
     rare = np.zeros((8000, 6))
     rare[np.random.default_rng(1).choice(8000, 30, replace=False), np.arange(30) % 6] = 1.0  # 5 rows have each
     weights = np.ones(8000)
     weights[::7] = 0.0
     train(as_form(np.hstack([X, rare]), "csr"), y, sample_weight=weights)
-    _, block, labels = seen[0]
+    [(block, labels)] = seen
     drawn = labels.weights > 0
     assert drawn.all() and 300 < block.rows() <= 500 + 1
     assert labels.weights.sum() == pytest.approx(weights.sum())
@@ -71,7 +60,7 @@ def test_it_saves_passes(C, monkeypatch):
     X, y = overlapping(4000, 10)
     passes = {}
     for enough in (True, False):
-        monkeypatch.setattr(newton, "samples", lambda problem, enough=enough: enough)
+        monkeypatch.setattr(sample, "samples", lambda problem, enough=enough: enough)
         result = train(X, y, C=C)
         problem, w = binary(X, y, C=C), result.model.coef_[0]
         assert result.converged and result.certificate["primal"] == pytest.approx(problem.primal(w), rel=1e-10)
@@ -86,14 +75,14 @@ def test_so_few_rows_that_all_are_taken_end_with_the_first_step():
 
 
 def test_of_many_columns_a_sample_waits_for_a_pass_that_may_be_enough(monkeypatch):
-    called = []
+    called, set_out = [], sample.set_out
 
     def count(*args):
-        found = sample_start.set_out(*args)
-        called.extend([1] if found is not None else [])  # its last unit
-        return found
+        done = set_out(*args)
+        called.extend([1] if done else [])  # its last unit
+        return done
 
-    monkeypatch.setattr(newton, "set_out", count)
+    monkeypatch.setattr(sample, "set_out", count)
     X, y = overlapping(7200, newton.COLUMNS + 5)
     for C, samples in ((1e-4, 0), (10.0, 1)):
         called.clear()

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
+from reference.drive import labels_of
 from reference.norms import length
 
 import streammargin as sm
@@ -12,23 +13,23 @@ from streammargin.errors import UsageError
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.coordinate.plain import Plain
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 from streammargin.solvers.registry import SOLVERS, make_solver
 
 
-def problem_of(X, y, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
+def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
     return Problem(
         rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=make_loss("hinge"), norm=make_norm(p), p=p,
-        codes=((y + 1) // 2).astype(np.int16), positive=np.ones(K, np.int64), caps=np.full((K, 2), C),
-        weights=np.empty(0), trials=K, tol=tol, seed=0, present=len(X),
+        positive=np.ones(K, np.int64), caps=np.full((K, 2), C), trials=K, tol=tol, seed=0, present=len(X),
     )  # fmt: skip
 
 
 def test_the_estimate_of_a_settled_pass_is_its_gap():
     X, y = noisy()
-    problem, solver = problem_of(X, y, C=0.05), make_solver("sdca")
-    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    problem, solver = problem_of(X, C=0.05), Plain()
+    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 400):
         solver.begin_pass(problem, state, number)
         solver.run_block(problem, state, active, block, 0)
@@ -39,67 +40,67 @@ def test_the_estimate_of_a_settled_pass_is_its_gap():
             figures, _ = solver.end_certificate(problem, state)
             # summed while the weights moved, but of the right size: it decides when a certificate is due
             assert figures[0].gap / 10 < report.estimate[0] < 1000 * figures[0].gap
-        state.arrays["sleep"][:] = 0
+        state.sleep[:] = 0
     assert report.estimate[0] < 1e-9
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_a_certificate_wipes_out_the_drift_of_the_running_sums(p):
     X, y = noisy()
-    problem, solver = problem_of(X, y, p=p), make_solver("sdca")
-    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    problem, solver = problem_of(X, p=p), Plain()
+    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     solver.begin_pass(problem, state, 1)
     solver.run_block(problem, state, active, block, 0)
-    a = state.arrays
-    for name in ("theta", "powers", "power_sum"):
-        a[name] *= 1.01  # powers are theta itself at p = 2, and this array is empty
+    for array in (state.theta, state.powers, state.power_sum):
+        array *= 1.01  # powers are theta itself at p = 2, and this array is empty
     solver.begin_certificate(problem, state, active)
     solver.certify_block(problem, state, block, 0)
     solver.end_certificate(problem, state)
-    theta = (X * y[:, None]).T @ a["alpha"][0]
-    np.testing.assert_allclose(a["theta"][0, :-1], theta, rtol=1e-12)
-    powers = solver.powers(problem, state)
+    theta = (X * y[:, None]).T @ state.alpha[0]
+    np.testing.assert_allclose(state.theta[0, :-1], theta, rtol=1e-12)
+    powers = state.powers if problem.keeps_powers else state.theta
     np.testing.assert_allclose(powers[0, :-1], np.sign(theta) * np.abs(theta) ** (problem.q - 1), rtol=1e-12)
     if p != 2.0:
-        assert a["power_sum"][0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
+        assert state.power_sum[0] == pytest.approx(np.sum(np.abs(theta) ** problem.q), rel=1e-12)
 
 
 def test_every_pass_takes_the_sum_of_powers_afresh():
     X, y = noisy()
-    problem, solver = problem_of(X, y, p=1.5), make_solver("sdca")
-    state, active = solver.start(problem), np.arange(1)
+    problem, solver = problem_of(X, p=1.5), Plain()
+    state, active = solver.start(problem, labels_of(y)), np.arange(1)
     solver.begin_pass(problem, state, 1)
     solver.run_block(problem, state, active, DenseBlock(X, 0.0), 0)
-    state.arrays["power_sum"] *= 1.01
+    state.power_sum *= 1.01
     solver.end_pass(problem, state, active)
-    expected = np.sum(np.abs(state.arrays["theta"][0]) ** problem.q)
-    assert state.arrays["power_sum"][0] == pytest.approx(expected, rel=1e-12)
+    expected = np.sum(np.abs(state.theta[0]) ** problem.q)
+    assert state.power_sum[0] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("C, make", [(1.0, noisy), (math.inf, separable)])
 def test_the_best_weights_so_far_are_kept_with_their_figures(C, make):
     X, y = make()
-    problem, solver = problem_of(X, y, C=C), make_solver("sdca")
-    state, active, block = solver.start(problem), np.arange(1), DenseBlock(X, 0.0)
+    problem, solver = problem_of(X, C=C), Plain()
+    state, active, block = solver.start(problem, labels_of(y)), np.arange(1), DenseBlock(X, 0.0)
     for number in range(1, 50):
         solver.begin_pass(problem, state, number)
         solver.run_block(problem, state, active, block, 0)
     found = []
     for damage in (1.0, 0.1):
-        for array in (state.arrays["alpha"], state.arrays["theta"]):
+        for array in (state.alpha, state.theta):
             array[:, ::2] *= damage
         solver.begin_certificate(problem, state, active)
         solver.certify_block(problem, state, block, 0)
         figures = solver.end_certificate(problem, state)[0][0]
-        found.append((figures.w.tolist(), figures.primal, figures.dual, figures.margin_lower, figures.margin_upper))
+        w = solver.certified(problem, state).tolist()
+        found.append((w, figures.primal, figures.dual, figures.margin_lower, figures.margin_upper))
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_the_smallest_margin_is_a_share_of_the_mean_row_norm(p):
     X, y = noisy()
-    problem, solver = problem_of(X, y, p=p, tol=0.01), make_solver("sdca")
-    state = solver.start(problem)
+    problem, solver = problem_of(X, p=p, tol=0.01), Plain()
+    state = solver.start(problem, labels_of(y))
     solver.begin_pass(problem, state, 1)
     solver.run_block(problem, state, np.arange(1), DenseBlock(X, 0.0), 0)
     expected = 0.01 * np.mean([length(x, p / (p - 1)) for x in X])

@@ -14,9 +14,9 @@ from streammargin.compiled import asdca, sdca
 from streammargin.compiled.sleep import AHEAD
 from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
-from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.labels import Labels, RowLabels, numbered_from
 from streammargin.rows.visits import all_at_once
-from streammargin.solvers.coordinate.slow_constant import damp
+from streammargin.solvers.coordinate.slow_constant import SlowConstant, damp
 from streammargin.sources.arrays import ArraySource
 
 ROWS, COLUMNS = 700, 40  # more rows than are looked at together, twice
@@ -178,10 +178,10 @@ def damping(X=None, C=1.0, bias=1.0, **problem):
     X = text()[0] if X is None else X
     problem = SimpleNamespace(**{"linear": True, "hard": False, "rows": 10**6, "present": 10**6, **problem})
     problem.caps = np.array([[C, C]])
-    problem.there = lambda rows: np.arange(len(text()[0]))[rows] % 2 == 0
-    state = SimpleNamespace(numbers={"damping": 0.0})
-    damp(problem, state, [(0, ArraySource(X).whole()._replace(bias=bias))])
-    return state.numbers["damping"]
+    labels = RowLabels(-(np.arange(len(text()[0])) % 2), np.empty(0), np.empty(0))
+    constant = SlowConstant(centre=np.zeros(1))
+    damp(problem, labels, constant, [(0, ArraySource(X).whole()._replace(bias=bias))])
+    return constant.damping
 
 
 def test_how_slow_it_is():

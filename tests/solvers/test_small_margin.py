@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from reference.datasets import noisy
 from reference.optimum import solve
 from reference.training import binary
 
 import streammargin as sm
 from streammargin.result import advice
+from streammargin.solvers.margin import active_set, small_problem
 
 
 def random_labels(seed=0):
@@ -45,3 +47,18 @@ def test_a_margin_however_small_is_above_rounding(margin):
     X, y = np.array([[1.0, margin], [1.0, -margin]]), np.array([1, -1])
     for solver in ("active-set", "sdca", "dual-momentum", "batch-perceptron"):
         assert sm.train((X, y), solver=solver, C=np.inf, tol=0.1, passes=50).reason != "not_separable", solver
+
+
+def test_active_set_gives_up_a_small_margin_as_soon_as_small_problems_end(monkeypatch):
+    """Up to there it gives up none that is above rounding; no read is made for ascent that has nothing to find."""
+    monkeypatch.setattr(small_problem, "SIDE", 4)
+    monkeypatch.setattr(small_problem, "LIMIT", 8)
+    entered = []
+    monkeypatch.setattr(active_set, "ascend", lambda *given: entered.append(given))
+    X, y = noisy(300, 12, seed=0)
+    X, y = X[X.any(axis=1)], y[X.any(axis=1)]
+    result = sm.train((X, y), solver="active-set", tol=0.2)
+    uppers = [event["margin_upper"] for event in result.history if event["event"] == "certificate"]
+    asked = 0.2 * np.linalg.norm(X, axis=1).mean()
+    assert result.reason == "small_margin" and not entered
+    assert uppers[-1] < asked and len(uppers) == result.passes == 3

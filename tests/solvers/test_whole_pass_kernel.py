@@ -42,12 +42,19 @@ def blocks(X, form, dtype, split):
         yield start, ArraySource(as_form(X[start:stop], form, dtype)).whole()._replace(bias=BIAS)
 
 
+def new_figures(problems):
+    """Figures (problems, FIGURES) before a pass."""
+    figures = np.zeros((problems, kernel.FIGURES))
+    figures[:, kernel.SMALLEST], figures[:, kernel.LEVEL] = np.inf, -np.inf
+    return figures
+
+
 def softmax_pass(X, codes, weights, w, *, loss="exponential", classes=2, joint=False, chunk=64, form="dense",
                  dtype=np.float64, split=SPLITS["whole"], active=None, scale=None, reach=40.0):  # fmt: skip
     """pull (K, d+1), figures (K, FIGURES), wrong."""
     K = len(w)
     positive = np.array([1]) if classes == 2 else np.arange(classes)
-    pull, figures, wrong = np.zeros_like(w), kernel.new_figures(K), np.zeros(1, np.int64)
+    pull, figures, wrong = np.zeros_like(w), new_figures(K), np.zeros(1, np.int64)
     labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))
     for first, block in blocks(X, form, dtype, split):
         kernel.softmax_block(
@@ -161,7 +168,7 @@ def test_the_nearest_row(form, classes, split, averages):
     K = len(w)
     average = np.random.default_rng(9).standard_normal((K if averages else 0, FEATURES + 1))
     scale = np.linspace(0.5, 1.5, K)
-    nearest, figures, averaged = np.zeros_like(w), kernel.new_figures(K), kernel.new_figures(K)
+    nearest, figures, averaged = np.zeros_like(w), new_figures(K), new_figures(K)
     wrong = np.zeros(1, np.int64)
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))

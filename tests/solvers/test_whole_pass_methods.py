@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from reference.datasets import as_form, noisy, separable
+from reference.drive import of_codes
 from reference.optimum import solve
 from reference.training import Binary, binary
 from reference.whole_pass import (
@@ -65,7 +66,7 @@ def test_iterates_of_one_problem(method, loss, form):
     problem = make_problem(X, codes, loss=loss)
     twins = softmax_iterates(A, 60, name=loss, method=method)
     parts = [(a, ArraySource(as_form(X[a:b], form)).whole()) for a, b in ((0, 15), (15, 40))]
-    for (t, _, w, report), twin in zip(passes(make_solver(method), problem, parts, 60), twins, strict=True):
+    for (t, _, w, report), twin in zip(passes(make_solver(method), problem, codes, parts, 60), twins, strict=True):
         assert w[0, :-1] == pytest.approx(direction(twin), abs=1e-9), t
         assert report.mistakes == np.sum(A @ twin <= 0)
 
@@ -81,7 +82,7 @@ def test_iterates_of_a_joint_margin(method, loss):
     twins = softmax_iterates(A, 40, name=loss, method=method, L=curvature)
     largest, _ = exact_margin(A)
     for (t, _, w, report), twin in zip(
-        passes(make_solver(method), problem, [(0, DenseBlock(X, 0.0))], 40), twins, strict=True
+        passes(make_solver(method), problem, codes, [(0, DenseBlock(X, 0.0))], 40), twins, strict=True
     ):
         assert w[:, :-1].ravel() == pytest.approx(direction(twin), abs=1e-9), t
         for figures in report.certificate:
@@ -97,7 +98,7 @@ def test_iterates_of_one_class_against_the_rest(method, loss):
     problem = make_problem(X, codes, loss=loss, classes=CLASSES)
     twins = zip(*(softmax_iterates(signed(X, codes, k), 25, name=loss, method=method) for k in range(3)), strict=True)
     for (t, _, w, report), twin in zip(
-        passes(make_solver(method), problem, [(0, DenseBlock(X, 0.0))], 25), twins, strict=True
+        passes(make_solver(method), problem, codes, [(0, DenseBlock(X, 0.0))], 25), twins, strict=True
     ):
         for k in range(CLASSES):
             assert w[k, :-1] == pytest.approx(direction(twin[k]), abs=1e-9), t
@@ -112,7 +113,7 @@ def test_iterates_of_the_batch_perceptron(average):
     X, _, codes, A, _ = easy()
     problem = make_problem(X, codes, loss="hinge", average=average)
     twins = list(perceptron_iterates(A, 80))
-    for t, _, w, _ in passes(make_solver("batch-perceptron"), problem, [(0, DenseBlock(X, 0.0))], 80):
+    for t, _, w, _ in passes(make_solver("batch-perceptron"), problem, codes, [(0, DenseBlock(X, 0.0))], 80):
         expected = twins[t - 1] if average is False else np.mean(twins[:t], axis=0)
         assert w[0, :-1] == pytest.approx(direction(expected), abs=1e-12), t
 
@@ -126,13 +127,13 @@ def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(met
     A = signed(X, codes)
     largest = exact_margin(A)[0] if data == "separable" else 0.0
     problem = make_problem(X, codes, loss=options.get("loss", "hinge"), average=options.get("average"))
-    best, before = -np.inf, np.inf
-    for _, _, w, report in passes(make_solver(method), problem, [(0, DenseBlock(X, 0.0))], 300):
-        figures = report.certificate[0]
+    best, before, solver = -np.inf, np.inf, make_solver(method)
+    for _, state, w, report in passes(solver, problem, codes, [(0, DenseBlock(X, 0.0))], 300):
+        figures, proven = report.certificate[0], solver.certified(problem, state)[0]
         best = max(best, (A @ w[0, :-1]).min())
         assert figures.margin_lower == pytest.approx(best, abs=1e-12)
-        assert (A @ figures.w[:-1]).min() / np.linalg.norm(figures.w) == pytest.approx(best, abs=1e-12)
-        assert figures.mistakes == np.sum((X @ figures.w[:-1] > 0) != (codes == 1))  # a score of 0 is the first class
+        assert (A @ proven[:-1]).min() / np.linalg.norm(proven) == pytest.approx(best, abs=1e-12)
+        assert figures.mistakes == np.sum((X @ proven[:-1] > 0) != (codes == 1))  # a score of 0 is the first class
         assert figures.margin_lower <= largest * (1 + 1e-12)
         assert largest * (1 - 1e-9) <= figures.margin_upper <= before
         before = figures.margin_upper
@@ -146,14 +147,14 @@ def momentum(X, codes, count, loss="exponential"):
     solver = make_solver("dual-momentum")
     R = np.linalg.norm(X, axis=1).max()
     block = DenseBlock(X, 0.0)
-    state, active = solver.start(problem), np.arange(1)
+    state, active = solver.start(problem, of_codes(codes)), np.arange(1)
     solver.prologue_block(problem, state, 0, block, 0)
     for t in range(1, count + 1):
         solver.begin_pass(problem, state, t)
-        w = R * state.arrays["w"][0, :-1]
+        w = R * state.w[0, :-1]
         solver.run_block(problem, state, active, block, 0)
         report = solver.end_pass(problem, state, active)
-        yield t, w, state.arrays["velocity"][0, :-1].copy(), report.certificate[0].margin_upper / R
+        yield t, w, state.velocity[0, :-1].copy(), report.certificate[0].margin_upper / R
 
 
 def test_margin_rate():
@@ -203,7 +204,7 @@ def test_the_upper_bound_is_the_smallest_of_the_points_that_the_steps_pass(metho
     total, mass = np.zeros(A.shape[1]), 0.0
     before = [np.zeros(A.shape[1]), *softmax_iterates(A, 150, name=loss, method=method)]
     found = {t: r.certificate[0].margin_upper for t, _, _, r in
-             passes(make_solver(method), problem, [(0, DenseBlock(X, 0.0))], 150)}  # fmt: skip
+             passes(make_solver(method), problem, codes, [(0, DenseBlock(X, 0.0))], 150)}  # fmt: skip
     for t, w in enumerate(before):
         share = shares(loss, -A @ w)
         assert share.sum() >= 1 - 1e-12

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from reference.datasets import as_form, noisy, separable
+from reference.drive import labels_of
 from reference.sources import CountingSource
 from reference.whole_pass import make_problem, signed
 
@@ -74,8 +75,8 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
     X, y = separable()
     blocks = [(0, DenseBlock(X[:5].copy(), 0.0)), (5, DenseBlock(X[5:].copy(), 0.0))]
     method = make_solver(solver)
-    problem = make_problem(X, (y + 1) // 2, loss=method.default_loss)
-    state, active = method.start(problem), np.arange(1)
+    problem = make_problem(X, y > 0, loss=method.default_loss)
+    state, active = method.start(problem, labels_of(y)), np.arange(1)
     for first, block in blocks:
         method.prologue_block(problem, state, 0, block, first)
     for t in range(1, 6):
@@ -83,12 +84,14 @@ def test_a_pass_that_was_broken_off_proves_nothing(solver):
         for first, block in blocks:
             method.run_block(problem, state, active, block, first)
         report = method.end_pass(problem, state, active)
+    known = method.certified(problem, state).copy()
     method.begin_pass(problem, state, 6)
     method.run_block(problem, state, active, *blocks[0][::-1])
     broken = method.end_pass(problem, state, active)
     assert broken.certificate is not None and np.isinf(broken.estimate).all()
     for name, value in vars(report.certificate[0]).items():
         assert np.array_equal(getattr(broken.certificate[0], name), value), name
+    assert np.array_equal(method.certified(problem, state), known)
     assert np.linalg.norm(method.weights(problem, state)) == pytest.approx(1)
 
 

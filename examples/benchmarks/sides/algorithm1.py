@@ -16,13 +16,19 @@ _chosen: dict[tuple[str, str, float], tuple[float, float]] = {}
 
 
 def _solver(step: float, ratio: float) -> Any:
+    from streammargin.solvers.base import Stage
     from streammargin.solvers.columns.pdprox import Method
+    from streammargin.solvers.columns.primal_dual import PaperSteps
+
+    class Steps(PaperSteps):
+        def first_pace(self, problem: Any, state: Any, mass: float, squares: Any) -> None:
+            super().first_pace(problem, state, mass, squares)
+            state.pace.step *= step
+            state.pace.ratio *= ratio
 
     class Algorithm1(Method):
-        def _begin(self, problem: Any, state: Any) -> None:
-            super()._begin(problem, state)
-            state.arrays["step"] *= step
-            state.arrays["ratio"] *= ratio
+        def stages(self) -> dict[str, Stage]:
+            return {"paper": Stage(Steps())}
 
     return Algorithm1()
 

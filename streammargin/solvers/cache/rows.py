@@ -1,20 +1,108 @@
-"""Rows that a solver keeps beside the block: copied out of blocks, and joined."""
+"""Rows that stay in memory between two reads: copied out of blocks, in pieces."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.compiled.copies import copy_spans
-from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
+from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
 from streammargin.solvers.base import UNIT, multiplications
-from streammargin.solvers.old_state import Kept, State
 
 SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
 LOOK = 2  # multiplications for each value of a row that is looked at
 UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple, as kernels add them up in chunks, or few
 FILLED = 0.9  # at least, of the place where rows stood that others take the place of
+
+
+class Kept(NamedTuple):
+    """Rows beside the block: ids (m,) int64, their numbers in the source, and copies of them."""
+
+    ids: np.ndarray
+    rows: Block
+
+
+class RowCache:
+    """Copies of rows, in pieces by name, and their numbers in the source, which alone are saved.
+
+    A state that has one says which rows these are: their score, the piece that they go to, when they go.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: dict[str, Kept] = {}
+
+    def kept_rows(self) -> dict[str, np.ndarray]:
+        """The numbers (m,) of the rows of each piece."""
+        return {name: kept.ids for name, kept in self.pieces.items()}
+
+    def restore(self, pieces: dict[str, Kept]) -> None:
+        """Take rows that were read again."""
+        self.pieces = pieces
+
+    @property
+    def count(self) -> int:
+        """How many rows are kept."""
+        return sum(kept.ids.size for kept in self.pieces.values())
+
+    def ids(self) -> np.ndarray:
+        """The numbers of all of them."""
+        return np.concatenate([np.empty(0, np.int64), *(kept.ids for kept in self.pieces.values())])
+
+    def ids_of(self, name: str) -> np.ndarray:
+        """The numbers of those of this piece."""
+        return self.pieces[name].ids if name in self.pieces else np.empty(0, np.int64)
+
+    def append(self, name: str, other: RowCache) -> None:
+        """The rows of this piece of another cache leave it, and follow those that are kept here."""
+        self.pieces[name] = add(self.pieces.get(name), other.pieces.pop(name))
+
+    def sizes(self, beside: int) -> dict[str, float]:
+        """Bytes of a row of each piece; beside: what a row takes that is no value."""
+        return {name: nbytes(kept.rows) / kept.ids.size + beside for name, kept in self.pieces.items()}
+
+    def change(self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]) -> None:
+        """Of this piece keep the rows at these positions, or all, and with them those of blocks: one copy of all of it.
+
+        coming: number of the first row of a block, the block, and positions in it.
+        """
+        kept = self.pieces.get(name)
+        if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
+            return
+        ids = [first + positions for first, _, positions in coming]
+        rows = [(block, positions) for _, block, positions in coming]
+        if kept is not None and (staying is None or staying.size):
+            staying = np.arange(kept.ids.size) if staying is None else staying
+            ids, rows = [kept.ids[staying], *ids], [(kept.rows, staying), *rows]
+        if rows:
+            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows))
+        else:
+            del self.pieces[name]
+
+    def retain(self, wanted: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Of every piece keep the rows of which `wanted` says so by their numbers (m,), and no more memory than theirs.
+
+        Of one piece at a time there are two copies: the old one goes as soon as the next one is there.
+        """
+        for name in list(self.pieces):
+            ids = self.pieces[name].ids
+            staying = np.flatnonzero(wanted(ids))
+            if not staying.size:
+                del self.pieces[name]
+            elif staying.size < ids.size:
+                self.pieces[name] = choose(self.pieces[name], staying)
+
+
+def threshold(scores: np.ndarray, sizes: np.ndarray, room: float) -> float:
+    """The score of the first row that there is no room for, inf if there is room for all; lower ones stay.
+
+    scores, sizes (m,): of rows, and their bytes.
+    """
+    order = np.argsort(scores, kind="stable")
+    last = int(np.searchsorted(np.cumsum(sizes[order]), max(room, 0.0), side="right"))
+    return float(scores[order[last]]) if last < order.size else math.inf
 
 
 def room(left: int, buffers: int, everything: int) -> int:
@@ -29,15 +117,15 @@ def part(block: Block, start: int, stop: int) -> Block:
     return block._replace(indptr=block.indptr[start : stop + 1])
 
 
-def next_rows(state: State, block: Block, work: float, problems: int) -> tuple[int, int]:
+def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int, int]:
     """The rows of a block, from `part` of the state on, that the next unit takes; `part` is 0 after the last.
 
     work: multiplications for each value of a row. Those of the visit by so many problems are counted unit by unit.
     """
-    start, each = int(state.numbers["part"]), work * values_of(block).size / block.rows()
+    start, each = int(state.part), work * values_of(block).size / block.rows()
     rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
     stop = min(block.rows(), start + (rows // UNIT_ROWS * UNIT_ROWS or rows))
-    state.numbers["part"] = stop % block.rows()
+    state.part = stop % block.rows()
     if stop < block.rows():
         state.multiplications += multiplications([(0, part(block, start, stop))], problems)
     else:  # the driver counts the block when all of it is done
@@ -104,7 +192,7 @@ def _space(size: int, dtype: np.dtype, old: np.ndarray | None) -> np.ndarray:
 
     Pages that the system hands out anew cost more than what is copied to them.
     """
-    whole = np.empty(0, dtype) if old is None else old if old.base is None else old.base
+    whole = np.empty(0, dtype) if old is None else (old if old.base is None else old.base).reshape(-1)
     return whole[:size] if FILLED * whole.size <= size <= whole.size else np.empty(size, dtype)
 
 

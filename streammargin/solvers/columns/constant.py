@@ -1,4 +1,4 @@
-"""The constant that is best where all other weights are 0."""
+"""A constant that is not penalised: the best one where all other weights are 0, and the two sides of its duals."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import math
 
 import numpy as np
 
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import Axis
 
+# duals that pull such a constant down have sums of their own, as the part of them that fits the others counts
+SIDES = Axis(lambda problem: 2 if problem.objective.free else 1, name="sides")
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
 
 
-def constant_alone(problem: Problem, k: int) -> float:
+def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:
     """The score b that is best for all rows of classes: it minimises sum_i cap_i phi(y_i b), which takes no read.
 
     Of a kink it is the side towards 0, and of one at 0 the other: the duals there are optimal once the heavier side is
     scaled down, as `balanced` does.
     """
-    there = problem.there(slice(None))
-    weights = problem.weights[there] if problem.weights.size else None
-    caps = problem.caps[k] * np.bincount(problem.codes[there], weights, problem.caps.shape[1])
+    present = labels.present(slice(None))
+    weights = labels.weights[present] if labels.weights.size else None
+    caps = problem.caps[k] * np.bincount(labels.codes[present], weights, problem.caps.shape[1])
     signs = np.where(np.arange(caps.size) == problem.positive[k], 1.0, -1.0)
     parts = [(sign, cap) for sign, cap in zip(signs.tolist(), caps.tolist(), strict=True) if cap > 0.0]
 

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.compiled import interior as kernel
+from streammargin.compiled.column_steps import Columns
 from streammargin.losses.base import has
-from streammargin.solvers.newton.subproblem import matrix_work
-from streammargin.solvers.old_state import State
+from streammargin.solvers.base import matrix_work
+from streammargin.solvers.state import State
 
 NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
 AWAY = 10.0  # times mu: weights whose columns matter in any case, as they are not on their way to 0
@@ -35,8 +36,6 @@ REACHED = 0.1  # of the tolerance: the gap at which it ends, as rounding to zero
 KEPT = 0.9  # of the tolerance: the gap that may be left of weights without what goes to 0
 SETTLED = 100.0  # times mu: smaller weights go to 0
 ROW_VECTORS, COLUMN_VECTORS = 30, 24  # of length n and d+1, meanwhile
-
-Matrix = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # starts and ends of columns, rows, values
 
 
 class Point(NamedTuple):
@@ -57,13 +56,13 @@ class Point(NamedTuple):
     def products(self) -> list[np.ndarray]:
         return [one * dual for one, dual in zip(self[:4], self[4:], strict=True)]
 
-    def moved(self, way: Point, lengths: tuple[float, float]) -> Point:
-        """Along a way; lengths: of the weights and margins, and of their duals."""
-        return Point(*(one + lengths[i > 3] * by for i, (one, by) in enumerate(zip(self, way, strict=True))))
+    def moved(self, direction: Point, lengths: tuple[float, float]) -> Point:
+        """Along a direction; lengths: of the weights and margins, and of their duals."""
+        return Point(*(one + lengths[i > 3] * by for i, (one, by) in enumerate(zip(self, direction, strict=True))))
 
-    def room(self, way: Point, share: float) -> tuple[float, float]:
+    def room(self, direction: Point, share: float) -> tuple[float, float]:
         """Lengths of this share of the way to where something would be 0, at most 1."""
-        fall = [float(np.max(-by / one, initial=0.0)) for one, by in zip(self, way, strict=True)]
+        fall = [float(np.max(-by / one, initial=0.0)) for one, by in zip(self, direction, strict=True)]
         return share / max(share, *fall[:4]), share / max(share, *fall[4:])
 
 
@@ -85,7 +84,7 @@ def _objective(roots: np.ndarray, w: np.ndarray, low: np.ndarray, span: np.ndarr
 
 
 def _step(
-    matrix: Matrix, at: Point, off: np.ndarray, slack: tuple[np.ndarray, np.ndarray, np.ndarray]
+    matrix: Columns, at: Point, off: np.ndarray, slack: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, Point]:
     """By how much the weight moves that is not penalised ((0,) where there is none), and the next point.
 
@@ -98,7 +97,7 @@ def _step(
     ease = 1.0 / (at.up / at.left + at.down / at.right)
     U, roots = kernel.factored(*matrix, np.sqrt(bend), np.append(ease, np.zeros(slack[2].size)))
 
-    def way(up: np.ndarray, down: np.ndarray, over: np.ndarray, under: np.ndarray) -> tuple[np.ndarray, Point]:
+    def direction(up: np.ndarray, down: np.ndarray, over: np.ndarray, under: np.ndarray) -> tuple[np.ndarray, Point]:
         """By how much the weight that is not penalised moves, and all others, so that the products change so."""
         eased = ease * ((up - at.up * left) / at.left - (down - at.down * right) / at.right)
         lack = lacks + over / at.x - under / at.y
@@ -111,10 +110,10 @@ def _step(
         )  # fmt: skip
 
     products = at.products()
-    _, ahead = way(*(-one for one in products))
+    _, ahead = direction(*(-one for one in products))
     mu = _mean(products)
     aim = mu * (_mean(at.moved(ahead, at.room(ahead, 1.0)).products()) / mu) ** 3
-    shift, ahead = way(*(aim - one - a * b for one, a, b in zip(products, ahead[:4], ahead[4:], strict=True)))
+    shift, ahead = direction(*(aim - one - a * b for one, a, b in zip(products, ahead[:4], ahead[4:], strict=True)))
     lengths = at.room(ahead, BOUNDARY)
     return lengths[0] * shift, at.moved(ahead, lengths)
 
@@ -136,7 +135,7 @@ def linear(loss: Any) -> tuple[float, float, float] | None:
 
 @np.errstate(all="ignore")
 def approach(
-    rows: tuple[float, float, float], caps: np.ndarray, targets: np.ndarray, matrix: Matrix, roots: np.ndarray,
+    rows: tuple[float, float, float], caps: np.ndarray, targets: np.ndarray, matrix: Columns, roots: np.ndarray,
     w: np.ndarray, alpha: np.ndarray, tol: float, few: int, state: State,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
     """Weights (m,) and duals (n,) whose relative gap is about tol, from others; None where more than `few` columns
@@ -183,7 +182,7 @@ def approach(
         if gap <= KEPT * tol:
             found = w.copy(), alpha
         chosen = np.append(np.flatnonzero(near), np.arange(m, roots.size))
-        part = (matrix[0][chosen], matrix[1][chosen], *matrix[2:])
+        part = Columns(matrix.starts[chosen], matrix.ends[chosen], *matrix[2:])
         if chosen.size > few or dear(few, int((part[1] - part[0]).sum()), n):
             return found
         own = int((part[1] - part[0]).sum())

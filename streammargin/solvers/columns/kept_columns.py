@@ -7,20 +7,20 @@ them beside its certificate, and at its end they move while the weights of all o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
-from streammargin.compiled import column_steps as kernel
 from streammargin.compiled.newton import signed_products
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import State
+from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.cache import rows as row_store
-from streammargin.solvers.columns import working_set as column_steps
-from streammargin.solvers.columns.working_set import Split
-from streammargin.solvers.old_state import Array, Layout, Room, layout_bytes
+from streammargin.solvers.cache.columns import ColumnCache
+from streammargin.solvers.columns import working_set
+from streammargin.solvers.columns.working_set import Position, Split, Task
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import K, N, Rows, Shared, f8, of, state
+from streammargin.solvers.state import State, labels_of
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 LEAST = 0.05  # of all values: where fewer fit, each column waits too long for its turn
@@ -33,13 +33,29 @@ BENT = 8 + 4  # bytes of a value of a Newton step
 VECTORS = 8  # of length d + 1, while columns are chosen
 
 
-def capacity(problem: Problem, vectors: Layout) -> int:
-    """How many values of each problem's columns fit beside these vectors; 0 where these are too few."""
+@state
+class Kept:
+    """The columns that are to move next, what the weights of all others add to the margins (K, n) while a read gathers
+    them, and the norm of all violations at the last read.
+    """
+
+    columns: ColumnCache
+    others: Rows[f8] = of(K, N, grows=True)
+    off: Shared[f8] = of(K, fill=math.inf)
+
+
+def capacity(problem: Problem, vectors: int) -> int:
+    """How many values of each problem's columns fit beside vectors of so many bytes; 0 where these are too few."""
     everything = problem.values + problem.rows
-    left = problem.budget - layout_bytes(vectors) - _beside(problem) - problem.resident * problem.size
+    left = problem.budget - vectors - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)
     stored = row_store.room(left, BUFFERS, each * everything) // each
     return stored if stored >= LEAST * everything else 0
+
+
+def reserved_bytes(problem: Problem, stored: int) -> int:
+    """Of columns kept, and of steps on them; stored: of `capacity`."""
+    return _a_value(problem) * stored + _beside(problem) if stored else 0
 
 
 def _a_value(problem: Problem) -> int:
@@ -50,41 +66,7 @@ def _a_value(problem: Problem) -> int:
 def _beside(problem: Problem) -> int:
     """Bytes beside the values kept."""
     n, width, K = problem.rows, problem.features + 2, problem.count
-    return K * (8 * n + 17 * width) + 8 * (column_steps.ROW_VECTORS * n + VECTORS * width)
-
-
-def _arrays(problem: Problem) -> Layout:
-    K = problem.count
-    return {
-        "stored": Array((K, 0), np.int64, grows=True),
-        "chosen": Array((K, 0), bool, grows=True),
-        "filled": Array((K, 0), np.int64, grows=True),
-        "kept rows": Array((K, 0), np.int32, grows=True),
-        "kept values": Array((K, 0), problem.dtype, grows=True),
-        "others": Array((K, 0), grows=True),
-        "off": Array((K,), fill=math.inf),
-    }
-
-
-def layout(problem: Problem, stored: int) -> Layout:
-    """Of each problem: values of each column (d+2,), the columns chosen (d+1,), where those go on that a read gathers
-    (d+2,), rows and values of what is gathered, what the weights of all others add to the margins (n,), and how far off
-    all were.
-
-    stored: of `capacity`.
-    """
-    bytes = _a_value(problem) * stored + _beside(problem) if stored else 0
-    return _arrays(problem) | {"columns kept, and steps on them": Room(bytes)}
-
-
-def count(problem: Problem, state: State, block: Block, first: int) -> None:
-    """Count the values of each column, of a block of the prologue."""
-    a, width = state.arrays, problem.features + 1
-    if not a["stored"].size:
-        a["stored"] = np.zeros((problem.count, width + 1), np.int64)
-    place, none = np.arange(width, dtype=np.int32), np.empty(0, problem.dtype)
-    for k in range(problem.count):
-        kernel.gather(block, first, problem.labels, k, place, a["stored"][k], np.empty(0, np.int32), none)
+    return K * (8 * n + 17 * width) + 8 * (working_set.ROW_VECTORS * n + VECTORS * width)
 
 
 def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
@@ -97,124 +79,89 @@ def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
     return np.where(sizes > 0.0, off, np.maximum(off - penalty.roots, 0.0))
 
 
-def choose(
-    problem: Problem, penalty: Split, state: State, k: int, image: np.ndarray, reach: float, stored: int
-) -> float:
+def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, zeros: np.ndarray, stored: int) -> float:
     """Choose the columns of problem k that the next read gathers, at most so many values.
 
-    Those first that are furthest off, where A^T alpha (d+1,) is `image`. Returns the values of all that matter, in
-    multiples of those that there is room for; inf where none do, or a group has no room at all.
+    Those first that are furthest off. zeros (d+1,): weights that are known to be 0. Returns the values of all that
+    matter, in multiples of those that there is room for; inf where none do, or a group has no room at all.
     """
-    a, groups = state.arrays, penalty.roots.size
-    if not a["stored"].size:  # a training that went on with other memory
+    columns, groups = kept.columns, penalty.roots.size
+    if not columns.sizes[k].size:  # a training that went on with other memory
         return math.inf
-    w, zeros = a["w"][0, k], a["zeros"][k]
-    key = violations(penalty, w, image)
-    if a["filled"].shape[1]:  # `image` is of before these moved
-        key[penalty.of[a["chosen"][k]]] = 0.0
-    key += SETTLED * np.sqrt(np.bincount(penalty.of, image**2, groups))
-    key = np.divide(key, penalty.roots, out=np.full(groups, math.inf), where=penalty.roots > 0.0)
-    matter = column_steps.wanted(problem, penalty, w, image, reach)
-    values = np.bincount(penalty.of, a["stored"][k, :-1] * ~zeros, groups).astype(np.int64)
+    score = violations(penalty, at.w, at.image)
+    if cache.is_open(columns, k):  # the image is of before these moved
+        score[penalty.of[columns.chosen[k]]] = 0.0
+    cache.release(columns, k)
+    score += SETTLED * np.sqrt(np.bincount(penalty.of, at.image**2, groups))
+    score = np.divide(score, penalty.roots, out=np.full(groups, math.inf), where=penalty.roots > 0.0)
+    matter = working_set.wanted(problem, penalty, at)
+    values = np.bincount(penalty.of, columns.sizes[k][:-1] * ~zeros, groups).astype(np.int64)
     if values[matter].max(initial=0) > stored:  # it would never have its turn
         return math.inf
-    order = np.argsort(-key, kind="stable")
+    order = np.argsort(-score, kind="stable")
     order = order[matter[order]]
     here = np.zeros(groups, bool)
     here[order[np.cumsum(values[order]) <= stored]] = True
-    if a["chosen"].shape[1] == 0:
-        a["chosen"] = np.zeros((problem.count, w.size), bool)
-    a["chosen"][k] = here[penalty.of] & ~zeros
+    columns.chosen[k] = here[penalty.of] & ~zeros
     return float(values[matter].sum() / stored) if here.any() else math.inf
 
 
-def next_reach(state: State, k: int, reach: float, following: float, off: float, crowd: float) -> float:
+def next_sigma(kept: Kept, k: int, sigma: float, following: float, off: float, crowd: float) -> float:
     """The next step of the duals, where `following` is what the columns that moved ask for.
 
     While others wait for their turn, duals that go far would undo what the others did: it grows only where all columns
     together came nearer, and falls where they came to be further off. off: the norm of all violations at this read.
     """
-    before, state.arrays["off"][k] = state.arrays["off"][k], off
+    before, kept.off[k] = kept.off[k], off
     if crowd <= 1.0:
         return following
     if off > RISEN * before:
-        return min(following, column_steps.NEARER * reach)
-    return following if off <= FALLEN * before else min(following, reach)
+        return min(following, working_set.NEARER * sigma)
+    return following if off <= FALLEN * before else min(following, sigma)
 
 
-def _starts(state: State, k: int, columns: np.ndarray) -> np.ndarray:
-    return np.append(0, np.cumsum(state.arrays["stored"][k, columns]))
-
-
-def begin(problem: Problem, penalty: Split, state: State) -> None:
+def begin(problem: Problem, kept: Kept) -> None:
     """Before a read: room for the columns that are chosen."""
-    a, K = state.arrays, problem.count
-    if a["chosen"].shape[1] == 0:
-        return
-    starts = [_starts(state, k, column_steps.in_order(penalty, a["chosen"][k])) for k in range(K)]
-    most = 1 + max(int(line[-1]) for line in starts)
-    a["filled"] = np.zeros((K, problem.features + 2), np.int64)
-    for k, line in enumerate(starts):
-        a["filled"][k, : line.size] = line
-    a["kept rows"], a["kept values"] = np.zeros((K, most), np.int32), np.zeros((K, most), problem.dtype)
-    a["others"] = np.zeros((K, problem.rows))
+    for k, chosen in enumerate(kept.columns.chosen):
+        if chosen.size:
+            cache.open_columns(kept.columns, k)
+            if not kept.others.size:
+                kept.others = np.zeros((problem.count, problem.rows))
 
 
-def gather(problem: Problem, penalty: Split, state: State, k: int, block: Block, first: int) -> None:
-    """What a block stores of the columns chosen, and what the weights of the others add to its margins."""
-    a = state.arrays
-    if a["filled"].shape[1] == 0:
+def gather(problem: Problem, state: State, kept: Kept, k: int, w: np.ndarray, block: Block, first: int) -> None:
+    """What a block stores of the columns chosen, and what the weights (d+1,) of the others add to its margins."""
+    columns = kept.columns
+    if not cache.is_open(columns, k):
         return
-    columns = column_steps.in_order(penalty, a["chosen"][k])
-    kernel.gather(
-        block, first, problem.labels, k, column_steps.places(columns, problem.features + 1),
-        a["filled"][k, : columns.size + 1], a["kept rows"][k], a["kept values"][k],
-    )  # fmt: skip
-    others = np.where(a["chosen"][k], 0.0, a["w"][0, k])
+    labels = labels_of(problem, state)
+    cache.gather(columns, labels, block, first, k)
+    others = np.where(columns.chosen[k], 0.0, w)
     if others.any():
-        signed_products(block, numbered_from(first), problem.labels, k, others, a["others"][k])
+        signed_products(block, numbered_from(first), labels, k, others, kept.others[k])
 
 
-def improve(problem: Problem, penalty: Split, state: State, k: int, reach: float) -> float:
-    """Steps on the columns that a read gathered; returns what the next reach should be."""
-    a = state.arrays
-    if a["filled"].shape[1] == 0:  # it gathered none yet
-        return reach
-    columns = column_steps.in_order(penalty, a["chosen"][k])
-    starts, w = _starts(state, k, columns), a["w"][0, k]
-    matrix = starts[:-1], starts[1:], a["kept rows"][k], a["kept values"][k]
-    below = problem.targets - a["others"][k] if problem.targets.size else -a["others"][k]
-    w[columns], following, _ = column_steps.minimise(
-        problem, penalty, state, k, columns, matrix, below, w[columns], a["alpha"][k], reach, state.numbers["pass"],
-        few=0,
-    )  # fmt: skip
+def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, at: Position) -> float:
+    """Steps on the columns that a read gathered, of which w changes; returns what the next sigma should be."""
+    if not cache.is_open(kept.columns, k):  # it gathered none yet
+        return at.sigma
+    columns = working_set.in_order(penalty, kept.columns.chosen[k])
+    targets, others = state.labels.targets, kept.others[k]
+    below = targets - others if problem.numeric else -others
+    task = Task(k, columns, cache.matrix(kept.columns, k, columns), below, at.alpha, at.sigma)
+    at.w[columns], following, _ = working_set.minimise(problem, penalty, state, task, at.w[columns], few=0)
     return following
 
 
-def release(state: State) -> None:
+def release(kept: Kept) -> None:
     """After the steps: what a read gathered is of other columns than those chosen now."""
-    a = state.arrays
-    for name in ("filled", "kept rows", "kept values", "others"):
-        a[name] = a[name][:, :0].copy()
+    for k in range(len(kept.columns.ends)):
+        cache.release(kept.columns, k)
+    kept.others = kept.others[:, :0].copy()
 
 
-def fits(problem: Problem, penalty: Split, state: State, problems: Iterable[int]) -> bool:
-    """Whether the arrays of a state that was loaded fit each other and the rows, for the problems that use them yet."""
-    a, n, width = state.arrays, problem.rows, problem.features + 1
-    sizes = {name: a[name].shape[1] for name in _arrays(problem) if name != "off"}
-    if sizes["stored"] not in (0, width + 1) or sizes["chosen"] not in (0, width if sizes["stored"] else 0):
-        return False
-    if (a["stored"] < 0).any() or (a["stored"] > n).any():
-        return False
-    if sizes["filled"] == 0:
-        return not (sizes["kept rows"] or sizes["kept values"] or sizes["others"])
-    if not (sizes["chosen"] and sizes["filled"] == width + 1 and sizes["others"] == n):
-        return False
-    if sizes["kept rows"] != sizes["kept values"] or (a["kept rows"] < 0).any() or (a["kept rows"] >= n).any():
-        return False
-    for k in problems:
-        starts = _starts(state, k, column_steps.in_order(penalty, a["chosen"][k]))
-        filled = a["filled"][k, : starts.size]
-        if starts[-1] >= sizes["kept rows"] or (filled < starts).any() or (filled[:-1] > starts[1:]).any():
-            return False
-    return True
+def fits(problem: Problem, kept: Kept) -> bool:
+    """Whether the arrays of a state that was loaded fit each other and the rows."""
+    gathered = any(ends.size for ends in kept.columns.ends)
+    fitting = kept.others.shape[1] in ((problem.rows,) if gathered else (0, problem.rows))
+    return fitting and cache.fits(kept.columns, problem.rows, problem.features)

@@ -10,6 +10,9 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import norm_rounding
 
+TOO_FAR = (
+    "a row or column has a norm too far from 1 to compute with; multiply the data by a constant, or use `scale=maxabs`"
+)
 BLURRED = 1e-6  # relative, and more than that of sums over rows
 
 

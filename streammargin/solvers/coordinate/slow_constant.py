@@ -17,10 +17,11 @@ import numpy as np
 from streammargin.compiled.sleep import AHEAD
 from streammargin.compiled.slow_constant import damped
 from streammargin.rows.blocks import Block, values_of
-from streammargin.solvers.base import Blocks, State
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import Blocks
 from streammargin.solvers.cache.rows import take
-from streammargin.solvers.old_state import Array, Layout, Number
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import K, Shared, f8, of, state
 
 PART = 0.01  # of the mean square of a row: the constant's as rows see it; with 0.06 momentum did not end on one set
 FLAT = 4.0  # rho times the curvature of all losses in b is above it: at a small C b would not get anywhere else
@@ -28,42 +29,45 @@ FEW = 8  # passes in which b follows at the latest: momentum swings for ever wit
 SOME = 256  # rows that are looked at for that mean
 
 
-def layout(problem: Problem) -> Layout:
+@state
+class SlowConstant:
     """The centres c (K,), and rho, 0 until rows are seen."""
-    return {"centre": Array((problem.count,)), "damping": Number(0.0)}
+
+    centre: Shared[f8] = of(K)
+    damping: float = 0.0
 
 
-def damp(problem: Problem, state: State, blocks: Blocks) -> None:
+def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Blocks) -> None:
     """Choose rho by the first blocks; 1 where there is no constant, or it is small beside the rows."""
-    if state.numbers["damping"]:
+    if constant.damping:
         return
     first, block = blocks[0]
-    constant = block.bias * block.bias
-    if not problem.linear or problem.hard or constant == 0.0:
-        state.numbers["damping"] = 1.0
+    column = block.bias * block.bias
+    if not problem.linear or problem.hard or column == 0.0:
+        constant.damping = 1.0
         return
-    there = np.flatnonzero(problem.there(slice(first, first + min(SOME, block.rows()))))
-    values = values_of(take(block, there)).astype(np.float64)
-    square = float(np.square(values).sum()) / max(1, there.size)
+    present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
+    values = values_of(take(block, present)).astype(np.float64)
+    square = float(np.square(values).sum()) / max(1, present.size)
     losses = float(problem.caps.max()) * problem.present
-    rho = max(PART * square / constant, FLAT / losses / constant, AHEAD / (FEW * problem.present))
-    state.numbers["damping"] = rho if 0.0 < rho < 0.5 else 1.0
+    rho = max(PART * square / column, FLAT / losses / column, AHEAD / (FEW * problem.present))
+    constant.damping = rho if 0.0 < rho < 0.5 else 1.0
 
 
-def shortened(block: Block, state: State) -> Block:
+def shortened(block: Block, constant: SlowConstant) -> Block:
     """The rows with the constant that they are visited with."""
-    return block._replace(bias=block.bias * math.sqrt(state.numbers["damping"]))
+    return block._replace(bias=block.bias * math.sqrt(constant.damping))
 
 
-def seen(state: State, k: int, image: np.ndarray) -> np.ndarray:
+def seen(constant: SlowConstant, k: int, image: np.ndarray) -> np.ndarray:
     """A^T alpha `image` (d+1,) with b as its last entry: the weights that rows see, in place."""
-    rho = state.numbers["damping"]
+    rho = constant.damping
     if 0.0 < rho < 1.0:
-        image[-1] = damped(float(image[-1]), state.arrays["centre"][k], rho)
+        image[-1] = damped(float(image[-1]), constant.centre[k], rho)
     return image
 
 
-def behind(state: State, k: int, image: np.ndarray) -> float:
+def behind(constant: SlowConstant, k: int, image: np.ndarray) -> float:
     """What b adds to the gap while it is not S, the last entry of A^T alpha `image` (d+1,)."""
-    rho, last = state.numbers["damping"], float(image[-1])
-    return 0.5 * (damped(last, state.arrays["centre"][k], rho) - last) ** 2 if 0.0 < rho < 1.0 else 0.0
+    rho, last = constant.damping, float(image[-1])
+    return 0.5 * (damped(last, constant.centre[k], rho) - last) ** 2 if 0.0 < rho < 1.0 else 0.0

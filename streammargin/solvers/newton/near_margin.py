@@ -11,26 +11,20 @@ import math
 import numpy as np
 
 from streammargin.compiled import newton as kernel
-from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, nbytes
-from streammargin.rows.labels import Labels, RowNumbers, numbered_from
+from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.newton.subproblem import (
-    UNDER_WAY,
-    Proximal,
-    leave,
-    raise_bound,
-    smooth,
-    solve,
-    under_way,
-)
-from streammargin.solvers.old_state import Array, Layout, Number, Room, State
+from streammargin.solvers.cache.rows import RowCache
+from streammargin.solvers.newton.bound import Bound, Look, prove
+from streammargin.solvers.newton.subproblem import Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.objectives.base import Candidate
-from streammargin.solvers.proof.old_best import best_figures, keep_bounds, keep_weights
-from streammargin.solvers.proof.old_sweep import CertifiedBySweep
-from streammargin.solvers.proof.rounding import EPS, TERM, blur, mean_rounding, norm_rounding
+from streammargin.solvers.proof.best import best_figures
+from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
+from streammargin.solvers.roles import K, N, Rows, Shared, W, b1, clear, f4, f8, new, of, state
+from streammargin.solvers.state import labels_of, labels_of_one
 
 BUFFERS = 3 << 20  # bytes that buffers want at least
 NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
@@ -41,232 +35,195 @@ SOFTNESS = 0.25  # relative to the caps, at the first read with weights, which a
 FIRST_SOFTNESS = 2.0  # the same of the sample at w = 0: all rows have a slope
 FIRST_GAP = 3e-3  # relative, of the sample that the weights start from: it is further from all rows than that
 WITHIN = 1e-3  # of the tolerance, for the problem of the rows kept: the bound of all rows feels the rest
-CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
 
 
-class NearMargin(CertifiedBySweep):
-    """State: centres alpha (K, n), weights w and A^T a `image` (K, d+1), `key` (n,): how near to the margin a row is.
+@state
+class NearState(Certified):
+    """alpha (K, n): proximal centres; key (n,): how near to the margin a row is; w (K, d+1), and its `look`.
 
-    Rows are kept by the block they come from; those that are not near are `sampled`.
+    Rows are kept by the block they come from, and take `held` bytes: those whose key is within `limit`, and of the
+    others a sample, in the first pass of `drawn_from` of them. due: problems that are left to solve, one of them in
+    units, with A^T a of all rows less that of the rows kept as its `offset` (d+1,). ended: the sums are used.
     """
 
-    name = "newton"
+    alpha: Rows[f8]
+    key: Rows[f4] = of(N)
+    w: Shared[f8]
+    bound: Bound
+    look: Look
+    softness: Shared[f8] = of(K, fill=SOFTNESS)
+    rows: RowCache
+    held: int = 0
+    limit: float = 2.0
+    drawn_from: float = 0.0
+    due: Shared[b1] = of(K)
+    proximal: Proximal
+    offset: Shared[f8] = of(W)
+    part: int = 0
+    ended: bool = False
+
+
+class NearMargin(CertifiedBySweep[NearState]):
+    """Rows near the margin, and a sample of the others, solved to the end between two reads."""
+
+    name = "near-margin rows"
     summary = "rows near the margin, and a sample of the others"
+    state_class = NearState
 
-    def layout(self, problem: Problem) -> Layout:
-        K, n, width = problem.count, problem.rows, problem.features + 1
-        return {
-            "alpha": Array((K, n)),
-            "key": Array((n,), np.float32),
-            "w": Array((K, width)),
-            "image": Array((K, width)),
-            "bound": Array((K, width)),
-            "gain": Array((K,)),
-            "slip": Array((K,)),
-            "softness": Array((K,), fill=SOFTNESS),
-            "totals": Array((K, kernel.SUMS)),
-            "marks": Array((K,), fill=math.inf),
-            "limit": Number(2.0),
-            "bytes": Number(0),
-            "stuck": Number(0),
-            "seen": Number(0),
-            "drawn_from": Number(0.0),
-            "due": Array((K,), bool),
-            "offset": Array((width,)),
-            **UNDER_WAY,
-            "part": Number(0),
-            "ended": Number(False),
-            "leaving": Number(False),
-            "phase": Number("near"),
-            **self.certificates(problem, np.dtype(np.float64)),
-            "the problem of the rows kept": Room(8 * width * (width + 6)),
-            "rows kept": Room(room(problem)),
-        }
+    def reserved_bytes(self, problem: Problem) -> int:
+        width = problem.features + 1
+        return room(problem) + 8 * width * (width + 6)  # and the problem of the rows kept
 
-    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
+    def kept_bytes(self, problem: Problem) -> int:
+        return room(problem)
+
+    def order(self, problem: Problem, state: NearState, number: int, blocks: int) -> np.ndarray:
         """The first pass takes one block of every stretch of the file, for the sample that the weights start from."""
         if number > 1:
             return super().order(problem, state, number, blocks)
         stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
-        state.numbers["drawn_from"] = stretches / blocks
+        state.drawn_from = stretches / blocks
         ends = np.arange(stretches + 1) * blocks // stretches
         return np.random.default_rng(problem.seed).integers(ends[:-1], ends[1:])
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: NearState, number: int) -> None:
         super().begin_pass(problem, state, number)
-        a = state.arrays
-        for name in ("image", "totals", "wrong"):
-            a[name][:] = 0
-        state.kept.clear()
-        state.numbers.update(seen=0, bytes=0, limit=2.0 if number > 1 else -1.0, part=0, ended=False)
-        a["due"][:] = False
+        clear(state.look)
+        state.rows, state.held = RowCache(), 0
+        state.limit, state.part, state.ended = 2.0 if number > 1 else -1.0, 0, False
+        state.due[:] = False
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> Share:
-        a, numbers = state.arrays, state.numbers
-        if numbers["pass"] > 1:
-            none = np.zeros((problem.count, 0))
-            start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
-            kernel.newton_sums(
-                store.part(block, start, stop), numbered_from(first + start), problem.labels, problem.loss, active,
-                problem.trials, a["softness"], a["w"], blur(a["w"]), none[0], a["alpha"], True, none, none[:0],
-                a["key"], a["image"], np.zeros((0, 1, 1)), a["totals"], a["wrong"],
-            )  # fmt: skip
-            if stop < block.rows():
-                return stop / block.rows()
-        numbers["seen"] += block.rows()
+    def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
+        if state.number > 1 and (share := self._look(problem, state, active, block, first)) is not None:
+            return share
+        state.look.seen += block.rows()
         rows = np.arange(first, first + block.rows())
         wanted = self._wanted(problem, state, rows)
-        if numbers["bytes"] + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > room(problem):
+        if state.held + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > room(problem):
             self._drop(problem, state)
             wanted = self._wanted(problem, state, rows)
-        self._keep(problem, state, block, first, rows[wanted])
-        if numbers["bytes"] > room(problem):
+        if wanted.any():
+            name = f"rows {first}"
+            state.rows.change(name, None, [(first, block, np.flatnonzero(wanted))])
+            state.held += bytes_of(*state.rows.pieces[name])
+        if state.held > room(problem):
             self._drop(problem, state)
         return None
 
-    def _wanted(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
-        near = state.arrays["key"][rows] <= state.numbers["limit"]
-        return (near | self._sampled(problem, state, rows)) & problem.there(rows)
+    def _look(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
+        """Add the sums of a unit of these rows at the weights as they are; the centres move at once."""
+        none, look = np.zeros((problem.count, 0)), state.look
+        start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
+        kernel.newton_sums(
+            store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
+            active, problem.trials, state.softness, state.w, blur(state.w), none[0], state.alpha, True, none, none[:0],
+            state.key, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+        )  # fmt: skip
+        return stop / block.rows() if stop < block.rows() else None
 
-    def _sampled(self, problem: Problem, state: State, rows: np.ndarray) -> np.ndarray:
+    def _wanted(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
+        near = state.key[rows] <= state.limit
+        return (near | self._sampled(problem, state, rows)) & state.labels.present(rows)
+
+    def _sampled(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
         share = capacity(problem) / problem.rows
-        share *= 1.0 / state.numbers["drawn_from"] if state.numbers["pass"] == 1 else 1.0 - NEAR
-        return hashed(rows, problem.seed, state.numbers["pass"]) < 0.95 * share
+        share *= 1.0 / state.drawn_from if state.number == 1 else 1.0 - NEAR
+        return hashed(rows, problem.seed, state.number) < 0.95 * share
 
-    def _keep(self, problem: Problem, state: State, block: Block, first: int, ids: np.ndarray) -> None:
-        if ids.size:
-            kept = store.keep(block, first, ids)
-            state.kept[f"rows {first}"] = kept
-            state.numbers["bytes"] += nbytes(kept.rows) + A_ROW * ids.size
-
-    def _drop(self, problem: Problem, state: State) -> None:
+    def _drop(self, problem: Problem, state: NearState) -> None:
         """Lower the limit until the rows that are near take their share, with some room to go on."""
-        a, numbers = state.arrays, state.numbers
-        if not state.kept:
-            return
-        ids = np.concatenate([kept.ids for kept in state.kept.values()])
-        each = np.concatenate([np.full(k.ids.size, nbytes(k.rows) / k.ids.size + A_ROW) for k in state.kept.values()])
+        ids, sizes = state.rows.ids(), state.rows.sizes(A_ROW)
+        each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn = self._sampled(problem, state, ids)
         # less than all of the room early in a pass, as rows to come want the rest: every drop copies what stays
-        free = 0.98 * room(problem) * max(0.75, numbers["seen"] / problem.rows) - float(each[drawn].sum())
-        order = np.argsort(a["key"][ids[~drawn]], kind="stable")
-        taken = np.cumsum(each[~drawn][order])
-        last = int(np.searchsorted(taken, max(free, 0.0)))
-        if last < order.size:
-            numbers["limit"] = float(np.nextafter(a["key"][ids[~drawn]][order[last]], np.float32(-1.0)))
-        numbers["bytes"] = 0
-        for name in list(state.kept):
-            kept = state.kept[name]  # the only copy: it goes as soon as the next one is there
-            still = np.flatnonzero(self._wanted(problem, state, kept.ids))
-            if not still.size:
-                del state.kept[name]
-                continue
-            if still.size < kept.ids.size:
-                kept = state.kept[name] = store.choose(kept, still)
-            numbers["bytes"] += nbytes(kept.rows) + A_ROW * kept.ids.size
+        free = 0.98 * room(problem) * max(0.75, state.look.seen / problem.rows) - float(each[drawn].sum())
+        least = store.threshold(state.key[ids[~drawn]], each[~drawn], free)
+        if least < math.inf:
+            state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
+        state.rows.retain(lambda kept: self._wanted(problem, state, kept))
+        state.held = sum(bytes_of(*kept) for kept in state.rows.pieces.values())
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport | float:
-        a, numbers = state.arrays, state.numbers
-        first = numbers["pass"] == 1
-        if not numbers["ended"]:
-            numbers["ended"] = True
+    def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
+        first = state.number == 1
+        if not state.ended:
+            state.ended = True
             if first:
-                a["due"][active] = True
-            elif numbers["seen"] == problem.rows:
-                keep_sums(problem, state, active)
-                gaps = np.array([f.gap for f in best_figures(problem, state)])
-                a["due"][active] = gaps[active] > problem.tol
-        if a["due"].any():
-            return self._solve(problem, state, int(np.argmax(a["due"])))
+                state.due[active] = True
+            elif state.look.seen == problem.rows:
+                prove(problem, state.best, state.bound, state.look, state.w, active)
+                gaps = np.array([f.gap for f in best_figures(problem, state.best)])
+                state.due[active] = gaps[active] > problem.tol
+        if state.due.any():
+            self._solve(problem, state, int(np.argmax(state.due)))
+            return 1.0 - float(state.due.sum()) / problem.count
         if first:
-            return PassReport(np.ones(problem.count), 0, kept_rows=self._kept_rows(state))
-        figures = best_figures(problem, state)
-        gaps = np.array([f.gap for f in figures])
-        report = PassReport(gaps, int(a["totals"][:, kernel.MISTAKES].sum()), figures, a["wrong"].copy())
-        report.kept_rows = self._kept_rows(state)
-        return report
+            return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
+        figures = best_figures(problem, state.best)
+        gaps, mistakes = np.array([f.gap for f in figures]), int(state.look.totals[:, kernel.MISTAKES].sum())
+        return PassReport(gaps, mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
 
-    def leave_out(self, problem: Problem, state: State) -> None:
-        state.arrays["due"][:] = False
-        state.numbers["ended"] = True
+    def leave_out(self, problem: Problem, state: NearState) -> None:
+        state.due[:] = False
+        state.ended = True
 
-    def _kept_rows(self, state: State) -> int:
-        return sum(kept.ids.size for kept in state.kept.values())
-
-    def _solve(self, problem: Problem, state: State, k: int) -> float:
-        """A unit on the weights and duals of problem k from the rows kept; returns which share of all is done."""
-        a = state.arrays
-        names = sorted(state.kept)
-        ids = np.concatenate([state.kept[name].ids for name in names])
-        starts = np.cumsum([0, *(state.kept[name].ids.size for name in names)])
-        parts: list[tuple[RowNumbers, Block]] = [
-            (numbered_from(int(start)), state.kept[name].rows) for start, name in zip(starts[:-1], names, strict=True)
-        ]
-        proximal = under_way(state, ids.size)
-        near = a["key"][ids] <= state.numbers["limit"]
-        others = problem.present - int(near.sum())
-        weights = problem.weights[ids] if problem.weights.size else np.ones(ids.size)
-        weights[~near] *= others / max(1, int((~near).sum()))
-        labels = Labels(problem.codes[ids], problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
-        w, first = a["w"][k], state.numbers["pass"] == 1
-        if proximal is not None:
-            alpha = a["centres"]
-        else:
-            alpha, a["offset"][:] = a["alpha"][k, ids], 0.0
-            proximal = Proximal(0.0 if smooth(problem.loss) else FIRST_SOFTNESS)
-        if proximal.made == 0 and not first:
-            alpha[~near] *= others / max(1, int((~near).sum()))
-            a["offset"][:] = a["image"][k]
-            for numbers, block in parts:
-                kernel.subtract_image(block, numbers, labels, 0, alpha, a["offset"])
-            proximal = Proximal(float(a["softness"][k]))
-            if 0.5 * float(np.square(w - a["image"][k]).sum()) < 0.5 * a["totals"][k, kernel.GAP]:
-                a["softness"][k] /= 2.0  # of the next time
-        enough = 0.0 if first else WITHIN * problem.tol * float(abs(a["best_primal"][k]))
-        done = solve(
-            parts, labels, problem.loss, proximal, alpha, w, a["offset"], enough, FIRST_GAP if first else 0.0
-        )  # fmt: skip
-        state.multiplications += proximal.multiplications
-        if done:
-            a["due"][k] = False
+    def _solve(self, problem: Problem, state: NearState, k: int) -> None:
+        """A unit on the weights and duals of problem k from the rows kept."""
+        pieces = [state.rows.pieces[name] for name in sorted(state.rows.pieces)]
+        ids = np.concatenate([kept.ids for kept in pieces])
+        starts = np.cumsum([0, *(kept.ids.size for kept in pieces)])
+        parts: Parts = [
+            (numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)
+        ]  # fmt: skip
+        near, first = state.key[ids] <= state.limit, state.number == 1
+        stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # a row of the sample for so many
+        weights = state.labels.weights[ids] if state.labels.weights.size else np.ones(ids.size)
+        weights[~near] *= stands
+        labels = labels_of_one(problem, state, k)._replace(codes=state.labels.codes[ids], weights=weights)
+        proximal, w = state.proximal, state.w[k]
+        if not proximal.is_under_way(ids.size):
+            self._begin(problem, state, k, ids)
             if not first:
-                a["alpha"][k, ids[near]] = alpha[near]
-        leave(state, proximal, alpha, done)
-        return 1.0 - float(a["due"].sum()) / problem.count
+                proximal.centres[~near] *= stands
+                for numbers, block in parts:
+                    kernel.subtract_image(block, numbers, labels, 0, proximal.centres, state.offset)
+        enough = 0.0 if first else WITHIN * problem.tol * float(abs(state.best.primal[k]))
+        done = solve(parts, labels, problem.loss, proximal, w, state.offset, enough, FIRST_GAP if first else 0.0)
+        state.multiplications += proximal.multiplications
+        proximal.multiplications = 0.0
+        if done:
+            state.due[k] = False
+            if not first:
+                state.alpha[k, ids[near]] = proximal.centres[near]
+            state.proximal = new(Proximal, problem)
 
-    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        return state.arrays["w"][k]  # of the sample: later passes certify themselves
+    def _begin(self, problem: Problem, state: NearState, k: int, ids: np.ndarray) -> None:
+        """The problem of the rows kept: of the first pass from weights of 0, and of the rows alone."""
+        proximal, w = state.proximal, state.w[k]
+        proximal.centres, proximal.made = state.alpha[k, ids], 0
+        if state.number == 1:
+            proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
+            state.offset[:] = 0.0
+            return
+        image = state.look.image[k]
+        proximal.harder(float(state.softness[k]), -math.inf)
+        state.offset[:] = image
+        if 0.5 * float(np.square(w - image).sum()) < 0.5 * state.look.totals[k, kernel.GAP]:
+            state.softness[k] /= 2.0  # of the next time
 
-    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
+    def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:
+        return state.w[k]  # of the sample: later passes certify themselves
+
+    def bounds(self, problem: Problem, state: NearState, k: int, longest: float) -> tuple[float, float]:
         return 0.0, math.inf  # no loss is negative
 
-    def weights(self, problem: Problem, state: State) -> np.ndarray:
-        return state.arrays["w"].copy()
+    def weights(self, problem: Problem, state: NearState) -> np.ndarray:
+        return state.w.copy()
 
 
-def keep_sums(problem: Problem, state: State, active: np.ndarray) -> None:
-    """What the sums of all rows prove of the weights and the duals of the active problems."""
-    a = state.arrays
-    found: list[Candidate | None] = [None] * problem.count
-    dual = np.full(problem.count, -math.inf)
-    for k in active:
-        total, w, bound = a["totals"][k], a["w"][k], a["bound"][k]
-        losses = float(total[kernel.PRIMAL])
-        rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
-        found[k] = problem.objective.weighed(w, losses, rounding, total[kernel.MISTAKES])
-        gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
-        # two steps to a mean of images and of gains, each off by a few roundings of its larger end
-        largest, size = max(abs(a["gain"][k]), abs(gain)), max(lp_norm(bound, 2.0), lp_norm(a["image"][k], 2.0))
-        a["gain"][k] = raise_bound(bound, a["gain"][k], a["image"][k], gain)
-        a["gain"][k] = raise_bound(bound, a["gain"][k], np.zeros_like(bound), 0.0)
-        pulled = mean_rounding(problem.present, float(total[kernel.PULLED]))
-        a["slip"][k] = max(a["slip"][k], pulled) + TERM * size
-        length = lp_norm(bound, 2.0) + float(a["slip"][k])
-        square = length * length * (1.0 + norm_rounding(bound.size))
-        dual[k] = a["gain"][k] - TERM * largest - 0.5 * square
-    keep_bounds(state, dual, np.full(problem.count, math.inf))
-    keep_weights(problem, state, a["w"].copy(), found)
+def bytes_of(ids: np.ndarray, rows: Block) -> int:
+    """Bytes of rows kept, and of what is kept beside them."""
+    return nbytes(rows) + A_ROW * ids.size
 
 
 def row_bytes(problem: Problem) -> float:

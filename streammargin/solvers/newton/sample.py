@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
 from streammargin.compiled.columns import sparse_shares
-from streammargin.compiled.newton import middle_centres
+from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, CSRBlock
-from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.labels import Labels, RowLabels, numbered_from
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.newton.subproblem import Proximal, leave, smooth, solve, under_way
-from streammargin.solvers.old_state import State
+from streammargin.solvers.newton.subproblem import Proximal, solve
 from streammargin.solvers.problem import Problem
 
 PART = 16  # one row of so many is in the sample: its steps cost that part of those of all
@@ -44,8 +46,15 @@ def sample_bytes(problem: Problem) -> int:
     return int(LARGEST * problem.size / stride) + A_ROW * (problem.rows // stride) + 8 * width * (width + 8) + drawing
 
 
-def sample(problem: Problem, block: Block) -> tuple[Block, Labels]:
-    """Some rows of the block, which holds all; together they weigh as much as all.
+class Sample(NamedTuple):
+    """Copies of some rows, and what they count for: together they weigh as much as all."""
+
+    rows: Block
+    labels: Labels
+
+
+def draw(problem: Problem, known: RowLabels, block: Block) -> Sample:
+    """Some rows of the block, which holds all.
 
     Of sparse rows those are likelier that have values where few others have: without them weights that few rows decide
     are far off, and take the steps of all rows longest.
@@ -57,52 +66,42 @@ def sample(problem: Problem, block: Block) -> tuple[Block, Labels]:
     if stride > 1:
         ids += random.integers(stride, size=stretches)
         if isinstance(block, CSRBlock):
-            chances = _chances(problem, block, stretches)
+            chances = _chances(problem, known, block, stretches)
             drawn = np.flatnonzero(np.diff(np.floor(np.cumsum(chances) + random.random()), prepend=0.0))
             if np.diff(block.indptr)[drawn].sum() <= LARGEST * block.data.size / stride:
                 ids, stands = drawn, 1.0 / chances[drawn]
-    stands *= problem.present / max(1.0, float(stands[problem.there(ids)].sum()))
-    weights = stands * problem.weights[ids] if problem.weights.size else stands
-    return store.take(block, ids), Labels(problem.codes[ids], problem.positive, problem.caps, weights, np.empty(0))
+    stands *= problem.present / max(1.0, float(stands[known.present(ids)].sum()))
+    weights = stands * known.weights[ids] if known.weights.size else stands
+    labels = Labels(known.codes[ids], problem.positive, problem.caps, weights, np.empty(0))
+    return Sample(store.take(block, ids), labels)
 
 
-def _chances(problem: Problem, block: CSRBlock, size: int) -> np.ndarray:
+def _chances(problem: Problem, known: RowLabels, block: CSRBlock, size: int) -> np.ndarray:
     """How likely each row (n,) is drawn, of about `size`: half of them alike, half by their parts of their columns."""
-    there = problem.there(slice(None)).astype(float)
+    there = known.present(slice(None)).astype(float)
     parts = np.empty(problem.rows)
-    weights = there * problem.weights if problem.weights.size else there
+    weights = there * known.weights if known.weights.size else there
     sparse_shares(block.data, block.indices, block.indptr, weights, np.empty(problem.features), parts)
     parts[~np.isfinite(parts)] = 0.0
     return np.minimum(1.0, 0.5 * size * (there / max(1.0, there.sum()) + parts / max(1.0, parts.sum())))
 
 
-def set_out(
-    problem: Problem, rows: Block, labels: Labels, k: int, w: np.ndarray, alpha: np.ndarray, state: State
-) -> float | None:
-    """Weights w (d+1,) of problem k from a sample, and centres alpha (n,) of all rows; both are written, in units.
+def set_out(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.ndarray) -> bool:
+    """A unit on the weights w (d+1,) of problem k from the sample; returns whether it is done."""
+    labels = drawn.labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
+    rows = drawn.rows.rows()
+    if not proximal.is_under_way(rows):
+        proximal.centres = np.zeros(rows)
+        proximal.harder(0.0 if smooth(problem.loss) else SOFTNESS, -math.inf)
+    part = 0.5 * problem.tol if rows == problem.rows else GAP
+    return solve([(numbered_from(0), drawn.rows)], labels, problem.loss, proximal, w, np.zeros_like(w), 0.0, part)
 
-    Returns what the softness is multiplied with, None until all units are made. The centres are in the middle of what
-    the duals may be: those of all rows are half as far from there as from an end. Of nearly separable rows at a large C
-    the duals stay far below the caps, and so should the centres and the steps. Smooth losses have no centres.
+
+def reach(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:
+    """The largest of the duals (m,) of a sample, relative to its cap; 1 where none is above 0.
+
+    Of nearly separable rows at a large C the duals stay far below the caps, and so should the centres and the steps.
     """
-    labels = labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
-    whole = rows.rows() == problem.rows
-    part = 0.5 * problem.tol if whole else GAP
-    proximal = under_way(state, rows.rows())
-    duals = np.zeros(rows.rows()) if proximal is None else state.arrays["centres"]
-    proximal = proximal or Proximal(0.0 if smooth(problem.loss) else SOFTNESS)
-    done = solve([(numbered_from(0), rows)], labels, problem.loss, proximal, duals, w, np.zeros_like(w), 0.0, part)
-    state.multiplications += proximal.multiplications
-    leave(state, proximal, duals, done)
-    if not done:
-        return None
-    if smooth(problem.loss):
-        return 1.0
-    caps = np.where(labels.codes >= 0, labels.caps[0, labels.codes] * labels.weights, 0.0)
-    reach = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))
-    reach = min(reach, 1.0) if reach > 0.0 else 1.0
-    if whole:
-        alpha[:] = duals
-    else:
-        middle_centres(problem.labels, problem.loss, k, reach, alpha)
-    return 1.0 / reach
+    caps = np.where(labels.codes >= 0, problem.caps[k, labels.codes] * labels.weights, 0.0)
+    found = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))
+    return min(found, 1.0) if found > 0.0 else 1.0

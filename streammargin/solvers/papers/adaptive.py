@@ -14,12 +14,14 @@ from streammargin.compiled.predict import decide_block
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.rows.labels import RowNumbers, numbered_from
-from streammargin.solvers.base import PassReport, State
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.old_state import Array, Kept, Layout, Number, Room
-from streammargin.solvers.papers.whole_pass import WholePass
+from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.whole_pass import Whole, WholePass
+from streammargin.solvers.roles import ALL, Axis, K, Shared, Sum, clear, f8, i8, of, state
+from streammargin.solvers.state import labels_of
 
 STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # per visit of one block of several
@@ -29,7 +31,43 @@ KEPT = 512  # rows that stay in memory when the next block comes
 INDEX_BYTES = 64 << 20  # of the columns of a sparse block; without them a step costs all of its entries
 
 
-class Method(WholePass):
+def _groups(problem: Problem) -> int:
+    """Vectors of weights that steps move: all classes of a joint margin are one."""
+    return len(problem.objective.groups(np.arange(problem.count)))
+
+
+GROUPS = Axis(_groups, name="groups")
+
+
+@state
+class Margins:
+    """What a sweep finds of frozen weights."""
+
+    frozen: Shared[f8]
+    smallest: Sum[f8] = of(K, smallest=ALL)
+    mistakes: Sum[i8] = of(K)
+    wrong: Sum[i8] = of(1)
+
+
+@state
+class Adaptive(Whole):
+    """g: the velocity. figures: of the steps (compiled/adaptive.py). length: of a run with the step `proven`.
+
+    mass: the log of what each block weighed when it was last seen, its rows that are kept left out. order: the blocks
+    of this pass, of which `position` were visited. kept: the rows with the smallest margins.
+    """
+
+    margins: Margins
+    kept: RowCache
+    g: Shared[f8]
+    figures: Shared[f8] = of(GROUPS, kernel.FIGURES)
+    length: Shared[f8] = of(GROUPS, fill=STEPS)
+    mass: Shared[f8] = of(GROUPS, 0, grows=True)
+    order: Shared[i8] = of(0, grows=True)
+    position: int = 0
+
+
+class Method(WholePass[Adaptive]):
     """Rows drawn with a chance prop. to exp(-a_i.w), one Gram column a step, the rows divided by the longest.
 
     A pass visits blocks and makes steps in each: its scores A w and A g are computed when it is loaded, and kept exact
@@ -42,46 +80,27 @@ class Method(WholePass):
 
     schedule: "momentum" (beta = t / (t + 1), step 1) or "proven" (no momentum, step sqrt(ln n / T), Theorem 4.1;
     T doubles: at its end the method starts again with 2 T steps).
-
-    State: w, g (K, d+1); figures (K, FIGURES) of compiled/adaptive.py, one line for a joint problem; mass (K, blocks),
-    of rows that are not kept, and order of the blocks; the `rows` kept.
     """
 
     name = "adaptive"
     summary = "adaptive sampling"
     joint = True
     options = ("schedule",)
+    state_class = Adaptive
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.options.get("schedule") not in (None, "momentum", "proven"):
             raise UsageError(f"`schedule` of adaptive is momentum or proven, not {problem.options['schedule']!r}")
 
-    def layout(self, problem: Problem) -> Layout:
-        K, width = problem.count, problem.features + 1
-        groups = _groups(problem)
-        return super().layout(problem) | {
-            "g": Array((K, width)),
-            "figures": Array((groups, kernel.FIGURES)),
-            "length": Array((groups,), fill=STEPS),
-            "mass": Array((groups, 0), grows=True),
-            "order": Array((0,), np.int64, grows=True),
-            "frozen": Array((K, width)),
-            "smallest": Array((K,)),
-            "mistakes": Array((K,), np.int64),
-            "wrong": Array((1,), np.int64),
-            "position": Number(0),
-            "one row, and where the columns of a sparse block begin": Room(2 * 8 * width),
-            "the weights as they are shown": Room(8 * K * width),
-            "rows kept, the old ones and the new": Room(
-                2 * min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
-            ),
-        }
+    def reserved_bytes(self, problem: Problem) -> int:
+        vectors = 2 + problem.count  # a row, where the columns of a sparse block begin, and the weights as shown
+        kept = min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
+        return vectors * 8 * (problem.features + 1) + 2 * kept  # the old ones and the new
 
-    def fits(self, problem: Problem, state: State) -> bool:
-        order, blocks = state.arrays["order"], state.arrays["mass"].shape[1]
-        visits = state.numbers["position"] <= order.size
-        return visits and bool(np.all((order >= 0) & (order < blocks)))
+    def fits(self, problem: Problem, state: Adaptive) -> bool:
+        order, blocks = state.order, state.mass.shape[1]
+        return state.position <= order.size and bool(np.all((order >= 0) & (order < blocks)))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         width = problem.count // _groups(problem)
@@ -89,91 +108,89 @@ class Method(WholePass):
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
         return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
-    def order(self, problem: Problem, state: State, number: int, blocks: int) -> np.ndarray:
-        a = state.arrays
+    def order(self, problem: Problem, state: Adaptive, number: int, blocks: int) -> np.ndarray:
         if number == 1:
-            a["mass"] = np.zeros((_groups(problem), blocks))
+            state.mass = np.zeros((_groups(problem), blocks))
         order = permutation(blocks, problem.seed, number)
         if number % FULL != 1 and blocks > 1:
             shares = np.zeros(blocks)
-            for mass in a["mass"]:
+            for mass in state.mass:
                 top = mass.max()
                 shares += np.exp(mass - top) if math.isfinite(top) else 1.0  # all rows may be kept ones
             # the largest of log share + Gumbel noise: a draw without replacement by the shares
             noise = np.random.default_rng((problem.seed, number, 1)).gumbel(size=blocks)
             with np.errstate(divide="ignore"):
                 order = np.argsort(-(np.log(shares) + noise))[: -(-blocks // FULL)]
-        a["order"] = order
+        state.order = order
         return order
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: Adaptive, number: int) -> None:
         super().begin_pass(problem, state, number)
-        state.numbers["position"] = 0
-        state.arrays["figures"][:, kernel.SMALLEST] = math.inf
+        state.position = 0
+        state.figures[:, kernel.SMALLEST] = math.inf
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        a = state.arrays
-        number = a["order"][state.numbers["position"]]
-        state.numbers["position"] += 1
+    def run_block(self, problem: Problem, state: Adaptive, active: np.ndarray, block: Block, first: int) -> None:
+        number = state.order[state.position]
+        state.position += 1
         own_rows = block.rows()
         block, ids = self._with_kept(problem, state, block, first)
         inverted = _columns(block)
         # of a Gram column: all values, or those in the columns of one row
         share = store.entries(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
-        random = np.random.default_rng((problem.seed, state.numbers["pass"], first, 2))
+        random = np.random.default_rng((problem.seed, state.number, first, 2))
         momentum = problem.options.get("schedule") != "proven"
         R = self.largest_norm(state)
-        steps_here = STEPS if a["mass"].shape[1] == 1 else BLOCK_STEPS
+        steps_here = STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
         terms = problem.objective.terms(problem.present)
         for k, group in problem.objective.groups(active):
-            figures, w, g = a["figures"][k], a["w"], a["g"]
-            if not momentum and figures[kernel.STEPS] >= a["length"][k]:
+            figures, w, g = state.figures[k], state.w, state.g
+            if not momentum and figures[kernel.STEPS] >= state.length[k]:
                 w[group], g[group] = 0.0, 0.0
                 figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
-                a["length"][k] *= 2
-            rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / a["length"][k])
-            rows = block, RowNumbers(0, ids), problem.labels, inverted
+                state.length[k] *= 2
+            rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / state.length[k])
+            rows = block, RowNumbers(0, ids), labels_of(problem, state), inverted
             before = float(figures[kernel.STEPS])
-            steps = R, rate, momentum, random.random(steps_here), self._outside(a["mass"][k], number)
+            steps = R, rate, momentum, random.random(steps_here), self._outside(state.mass[k], number)
             if problem.joint:
                 kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
                 kernel.adaptive_block(*rows, k, *steps, w[k], g[k], figures)
             state.multiplications += (float(figures[kernel.STEPS]) - before) * store.entries(block) * share
-        if a["mass"].shape[1] > 1:
+        if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 
-    def _with_kept(self, problem: Problem, state: State, block: Block, first: int) -> tuple[Block, np.ndarray]:
+    def _with_kept(self, problem: Problem, state: Adaptive, block: Block, first: int) -> tuple[Block, np.ndarray]:
         """The block and the rows kept of the others, and the numbers of all these rows."""
         ids = np.arange(first, first + block.rows())
-        kept = state.kept.get("rows")
+        kept = state.kept.pieces.get("rows")
         if kept is None:
             return block, ids
         others = store.choose(kept, np.flatnonzero((kept.ids < first) | (kept.ids >= ids[-1] + 1)))
         return store.join(block, others.rows), np.append(ids, others.ids)
 
     def _keep(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
+        self, problem: Problem, state: Adaptive, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
         number: int,
     ) -> None:  # fmt: skip
         """Keep the rows with the smallest margins for the next visit, and note the mass of the block's others."""
-        a = state.arrays
+        labels = state.labels
         scores = np.empty((ids.size, problem.count))
-        decide_block(block, a["w"], 0, scores)
+        decide_block(block, state.w, 0, scores)
         scores /= self.largest_norm(state)
-        there = problem.there(ids)
-        own = problem.codes[ids][:, None] == problem.positive
+        present = labels.present(ids)
+        own = labels.codes[ids][:, None] == problem.positive
         groups = [k for k, _ in problem.objective.groups(active)]
-        margins = np.where(there, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
-        heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if there.any() else np.zeros(ids.size)
+        margins = np.where(present, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
+        heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)
         room = min(_most_kept(problem), ids.size)
         chosen = np.sort(np.argpartition(heaviest, room - 1)[:room])
         left = np.ones(ids.size, bool)
         left[chosen] = False
         left[own_rows:] = False
         for k, margin in zip(groups, margins, strict=True):
-            a["mass"][k, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
-        state.kept["rows"] = Kept(ids[chosen], store.take(block, chosen))
+            state.mass[k, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
+        state.kept.pieces["rows"] = Kept(ids[chosen], store.take(block, chosen))
 
     def _outside(self, mass: np.ndarray, number: int) -> float:
         """The log of what the mass of all other blocks counts for."""
@@ -181,62 +198,55 @@ class Method(WholePass):
         top = others.max(initial=-math.inf)
         return top + math.log(float(np.exp(others - top).sum())) - STALE if math.isfinite(top) else -math.inf
 
-    def terms(self, problem: Problem, state: State) -> float:
+    def terms(self, problem: Problem, state: Adaptive) -> float:
         # a step adds a row to g and g to w
-        return 4.0 * float(state.arrays["figures"][:, kernel.STEPS].max())
+        return 4.0 * float(state.figures[:, kernel.STEPS].max())
 
-    def _upper(self, problem: Problem, state: State) -> np.ndarray:
+    def _upper(self, problem: Problem, state: Adaptive) -> np.ndarray:
         """Lengths (K,) of means of rows: w and g over the sums of their weights."""
-        a = state.arrays
         bounds = np.full(problem.count, math.inf)
-        for name, mass in (("w", kernel.MASS_W), ("g", kernel.MASS_G)):
-            total = np.broadcast_to(a["figures"][:, mass], (problem.count,))
+        for sum_of_rows, mass in ((state.w, kernel.MASS_W), (state.g, kernel.MASS_G)):
+            total = np.broadcast_to(state.figures[:, mass], (problem.count,))
             known = total > 0.0
-            bounds[known] = np.minimum(bounds[known], self.sizes(problem, a[name])[known] / total[known])
+            bounds[known] = np.minimum(bounds[known], self.sizes(problem, sum_of_rows)[known] / total[known])
         return bounds * self.largest_norm(state) * problem.objective.unit
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
-        a = state.arrays
-        upper = self.rounded_up(problem, state, self._upper(problem, state))
-        a["best_upper"][active] = np.minimum(a["best_upper"][active], upper[active])
-        sizes = self.sizes(problem, a["w"])
+    def end_pass(self, problem: Problem, state: Adaptive, active: np.ndarray) -> PassReport:
+        upper, best = self.rounded_up(problem, state, self._upper(problem, state)), state.best
+        best.upper[active] = np.minimum(best.upper[active], upper[active])
+        sizes = self.sizes(problem, state.w)
         estimate = np.zeros(problem.count)
         hopeless = self.smallest_margin(problem, state)
         # seen before the steps of the pass, so they lag behind
-        smallest = np.broadcast_to(a["figures"][:, kernel.SMALLEST], (problem.count,)) * self.largest_norm(state)
+        smallest = np.broadcast_to(state.figures[:, kernel.SMALLEST], (problem.count,)) * self.largest_norm(state)
         for k in active:
-            if a["best_upper"][k] < hopeless or a["row_norms"][norms.EMPTY] > 0.0:
+            if best.upper[k] < hopeless or state.row_norms[norms.EMPTY] > 0.0:
                 continue  # an exact figure will say so
             lower = smallest[k] * problem.objective.unit / sizes[k] if sizes[k] > 0.0 else -math.inf
-            estimate[k] = max(0.0, 1.0 - lower / a["best_upper"][k])
+            estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
-        a = state.arrays
-        a["frozen"][:] = a["best"]
-        a["frozen"][active] = a["w"][active]
-        a["smallest"][:], a["mistakes"][:], a["wrong"][:] = math.inf, 0, 0
+    def begin_certificate(self, problem: Problem, state: Adaptive, active: np.ndarray) -> None:
+        margins = state.margins
+        margins.frozen[:] = state.best.w
+        margins.frozen[active] = state.w[active]
+        clear(margins)
 
-    def certify_block(self, problem: Problem, state: State, block: Block, first: int) -> None:
-        a, lines = state.arrays, 2 * problem.count
+    def certify_block(self, problem: Problem, state: Adaptive, block: Block, first: int) -> None:
+        margins, lines = state.margins, 2 * problem.count
         none = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
         margins_block(
-            block, numbered_from(first), problem.labels, problem.joint, a["frozen"], a["smallest"], a["mistakes"],
-            a["wrong"], *none,
+            block, numbered_from(first), labels_of(problem, state), problem.joint, margins.frozen, margins.smallest,
+            margins.mistakes, margins.wrong, *none,
         )  # fmt: skip
 
-    def end_certificate(self, problem: Problem, state: State) -> tuple[list[Figures], np.ndarray]:
-        a = state.arrays
-        objective, wrong = problem.objective, a["wrong"].copy()
-        smallest, mistakes = objective.margins(a["smallest"]), objective.mistakes(a["mistakes"])
-        report = self.report(problem, state, a["frozen"].copy(), smallest, a["best_upper"], mistakes, wrong)
+    def end_certificate(self, problem: Problem, state: Adaptive) -> tuple[list[Figures], np.ndarray]:
+        margins, objective = state.margins, problem.objective
+        wrong, mistakes = margins.wrong.copy(), objective.mistakes(margins.mistakes)
+        smallest = objective.margins(margins.smallest)
+        report = self.report(problem, state, margins.frozen.copy(), smallest, state.best.upper, mistakes, wrong)
         assert report.certificate is not None
         return report.certificate, wrong
-
-
-def _groups(problem: Problem) -> int:
-    """Vectors of weights that steps move: all classes of a joint margin are one."""
-    return len(problem.objective.groups(np.arange(problem.count)))
 
 
 def _row_bytes(problem: Problem) -> int:

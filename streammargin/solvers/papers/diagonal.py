@@ -12,13 +12,13 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled.vectors import mix, square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import State
-from streammargin.solvers.old_state import Array, Layout
-from streammargin.solvers.papers.hinge_pass import HingePass
+from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.papers.schedules import Schedule, parse_schedule
-from streammargin.solvers.papers.whole_pass import chunk_rows
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.whole_pass import chunk_rows
+from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
+from streammargin.solvers.state import labels_of
 
 # no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
 SHORTEST = 1e-8
@@ -26,8 +26,24 @@ SHORTEST = 1e-8
 NOISE = 1e-10
 
 
-class Method(HingePass):
-    """State: duals beta (K, n) in units of R^-2, with inertia also the ones before; A^T of both.
+@state
+class Diagonal(Hinge):
+    """beta: duals in units of R^-2; previous: the ones before them, with inertia. theta: A^T beta / R.
+
+    curvature: 1/gamma; 0 until a step was taken. fall: its share that goes with a pass. steps: t, since the last
+    restart.
+    """
+
+    beta: Rows[f8]
+    previous: Rows[f8] = of(K, 0)
+    theta: Shared[f8]
+    curvature: Shared[f8] = of(K)
+    fall: Shared[f8] = of(K)
+    steps: Shared[f8] = of(K, fill=1.0)
+
+
+class Method(HingePass[Diagonal]):
+    """Projected gradient steps on all duals, with inertia where the state has room for the duals before.
 
     Step size. The paper asks for 1/gamma >= ||A A^T||, but its proofs (Lemmas 5.1 to 5.3, Propositions 5.1, 5.2)
     use of it only the descent inequality of the step d = beta_new - z that is taken, and as the dual is quadratic
@@ -48,8 +64,7 @@ class Method(HingePass):
     name = "diagonal"
     summary = "diagonal descent: projected gradient on all duals, in a box that grows"
     options = ("schedule",)
-    columns = kernel.FIGURES
-    inertial: ClassVar[bool] = False
+    state_class: ClassVar[type[Diagonal]] = Diagonal
     alpha: ClassVar[float] = 3.0  # inertia t/(t + alpha)
     restarts: ClassVar[bool] = True  # t starts again when the inertia leads uphill
     safety: ClassVar[float] = 1.2
@@ -61,49 +76,42 @@ class Method(HingePass):
         if problem.options.get("schedule") is not None:
             parse_schedule(problem.options["schedule"])
 
-    def layout(self, problem: Problem) -> Layout:
-        K, n = problem.count, problem.rows
-        return super().layout(problem) | {
-            "beta": Array((K, n)),
-            "before": Array((K, n if self.inertial else 0)),
-            "theta": Array((K, problem.features + 1)),
-            "curvature": Array((K,)),  # 1/gamma; 0 until a step was taken
-            "fall": Array((K,), fill=self.fall),
-            "steps": Array((K,), fill=1.0),  # t, since the last restart
-        }
+    def start(self, problem: Problem, labels: RowLabels) -> Diagonal:
+        state = super().start(problem, labels)
+        state.fall[:] = self.fall
+        return state
 
-    def box(self, problem: Problem, state: State) -> float:
+    def box(self, problem: Problem, state: Diagonal) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
-        t, R = state.numbers["pass"], self.largest_norm(state)
+        t, R = state.number, self.largest_norm(state)
         if problem.options.get("schedule") is None:
             return Schedule(1.0, "2^t").inverse(t)
         return R * (R * parse_schedule(problem.options["schedule"]).inverse(t))
 
-    def momentum(self, state: State) -> np.ndarray:
+    def momentum(self, state: Diagonal) -> np.ndarray:
         """The inertia (K,) of this pass."""
-        t = state.arrays["steps"]
-        return np.where(t > 1.0, t / (t + self.alpha), 0.0) if self.inertial else np.zeros(len(t))
+        t = state.steps
+        return np.where(t > 1.0, t / (t + self.alpha), 0.0) if state.previous.size else np.zeros(len(t))
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        a = state.arrays
+    def run_block(self, problem: Problem, state: Diagonal, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
         # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
-        known = np.where(a["curvature"] > 0.0, a["curvature"], self._safe(state))
+        known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
         kernel.diagonal_block(
-            block, numbered_from(first), problem.labels, chunk_rows(block), active, a["w"], self.momentum(state),
-            1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state), a["beta"], a["before"], a["pull"],
-            a["figures"], a["wrong"],
+            block, numbered_from(first), labels_of(problem, state), chunk_rows(block), active, state.w,
+            self.momentum(state), 1.0 / known, self.box(problem, state), 1.0 / self.largest_norm(state), state.beta,
+            state.previous, state.sums.pull, state.sums.figures, state.sums.wrong,
         )  # fmt: skip
 
-    def _safe(self, state: State) -> float:
-        return max(1.0, float(state.arrays["row_norms"][norms.ROWS]))
+    def _safe(self, state: Diagonal) -> float:
+        return max(1.0, float(state.row_norms[norms.ROWS]))
 
-    def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
-        a = state.arrays
+    def move(self, problem: Problem, state: Diagonal, active: np.ndarray) -> np.ndarray:
+        sums = state.sums
         R = self.largest_norm(state)
         upper = np.full(problem.count, math.inf)
         for k in active:
-            figures, w, pull, theta = a["figures"][k], a["w"][k], a["pull"][k], a["theta"][k]
+            figures, w, pull, theta = sums.figures[k], state.w[k], sums.pull[k], state.theta[k]
             length = lp_norm(pull, 2.0, square(pull))
             if figures[kernel.MASS] > 0.0:
                 upper[k] = R * (length / figures[kernel.MASS])
@@ -111,19 +119,19 @@ class Method(HingePass):
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
             uphill = self.restarts and figures[kernel.TURN] > 0.0
-            a["steps"][k] = 1.0 if uphill else a["steps"][k] + 1.0
+            state.steps[k] = 1.0 if uphill else state.steps[k] + 1.0
             momentum = float(self.momentum(state)[k])
             mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
             w[:], theta[:] = theta, pull
         return upper
 
-    def _adapt(self, state: State, k: int, quotient: float) -> None:
+    def _adapt(self, state: Diagonal, k: int, quotient: float) -> None:
         """1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
-        a = state.arrays
-        if quotient > a["curvature"][k]:
-            if a["curvature"][k] > 0.0:
-                a["fall"][k] *= self.hindsight
-            a["curvature"][k] = self.safety * quotient
+        known = state.curvature[k]
+        if quotient > known:
+            if known > 0.0:
+                state.fall[k] *= self.hindsight
+            state.curvature[k] = self.safety * quotient
         else:
-            slower = a["curvature"][k] * (1.0 - a["fall"][k])
-            a["curvature"][k] = max(slower, self.safety * quotient, SHORTEST * self._safe(state))
+            slower = known * (1.0 - state.fall[k])
+            state.curvature[k] = max(slower, self.safety * quotient, SHORTEST * self._safe(state))

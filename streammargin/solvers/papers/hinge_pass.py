@@ -4,50 +4,55 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from streammargin.compiled.chunks import MISTAKES, SMALLEST
-from streammargin.solvers.base import PassReport, State
-from streammargin.solvers.old_state import Array, Layout, Room
-from streammargin.solvers.papers.whole_pass import WholePass
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
+from streammargin.solvers.roles import K, Sum, f8, i8, of, state
+
+FIGURES = 5  # columns: the smallest margin, mistakes, and up to three sums that a kernel has beside
 
 
-class HingePass(WholePass):
-    """Rows are taken in units of their largest norm, so that any scale of the data works.
+@state
+class HingeSums(PassSums):
+    """pull: rows times what the kernel gives them; wrong: rows whose largest score is a wrong class's."""
 
-    A pass sums up `pull` (K, d+1), `figures` (K, columns; the first is the smallest margin, the second the
-    mistakes) and `wrong` (1,).
-    """
+    pull: Sum[f8]
+    figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,))
+    wrong: Sum[i8] = of(1)
 
-    columns: ClassVar[int]
 
-    def layout(self, problem: Problem) -> Layout:
-        K, width = problem.count, problem.features + 1
-        return super().layout(problem) | {
-            "pull": Array((K, width)),
-            "figures": Array((K, self.columns)),
-            "wrong": Array((1,), np.int64),
-            "the weights as they are shown, and the best before": Room(2 * 8 * K * width),
-        }
+@state
+class Hinge(Whole):
+    """The state of a whole-pass method of the hinge."""
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
-        super().begin_pass(problem, state, number)
-        for name in ("pull", "figures", "wrong"):
-            state.arrays[name][:] = 0
-        state.arrays["figures"][:, SMALLEST] = math.inf
+    sums: HingeSums
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
-        a = state.arrays
-        mistakes = a["figures"][:, MISTAKES].astype(np.int64)
-        shown = a["w"].copy()
+
+H = TypeVar("H", bound=Hinge)
+
+
+class HingePass(WholePass[H]):
+    """Rows are taken in units of their largest norm, so that any scale of the data works."""
+
+    state_class: ClassVar[type[Hinge]] = Hinge
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        return 2 * 8 * problem.count * (problem.features + 1)  # the weights as they are shown, and the best before
+
+    def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:
+        figures = state.sums.figures
+        mistakes = figures[:, MISTAKES].astype(np.int64)
+        shown = state.w.copy()
         upper = np.full(problem.count, math.inf)
         if self.complete(problem, state):
             upper = self.move(problem, state, active)
-        return self.report(problem, state, shown, a["figures"][:, SMALLEST], upper, mistakes, a["wrong"].copy())
+        return self.report(problem, state, shown, figures[:, SMALLEST], upper, mistakes, state.sums.wrong.copy())
 
     @abstractmethod
-    def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
+    def move(self, problem: Problem, state: H, active: np.ndarray) -> np.ndarray:
         """The next weights, after a whole pass; returns lengths (K,) of means of rows, inf for none."""

@@ -12,21 +12,55 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
 from streammargin.compiled.vectors import mix
 from streammargin.rows.blocks import Block, values_of
-from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import State
-from streammargin.solvers.margin.hull import hull_bound, hull_layout
-from streammargin.solvers.old_state import Array, Layout
-from streammargin.solvers.papers.hinge_pass import HingePass
-from streammargin.solvers.papers.whole_pass import chunk_rows
+from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
+from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.whole_pass import chunk_rows
+from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
+from streammargin.solvers.state import labels_of
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4
 LEAST_ROWS = 16  # of a group at least: F_lambda is estimated on it
 
 
-class Method(HingePass):
-    """State: the iterate v (K, d+1) for rows in units of `unit`, and its mass, both the same mixture of the rows.
+def _stochastic(problem: Problem) -> bool:
+    return bool(problem.options.get("stochastic"))
+
+
+def _average(problem: Problem) -> bool:
+    return problem.options.get("average") is not False
+
+
+def _best_iterate(problem: Problem) -> bool:
+    return not _stochastic(problem) and not _average(problem)
+
+
+LANDED = Axis(lambda problem: problem.features + 2, name="d+2").where(_stochastic)
+
+
+@state
+class Homotopic(Hinge):
+    """v: the iterate for rows in units of `unit`; its mass is in `carried`, both the same mixture of the rows.
+
+    kept: the sum of the iterates, or the best one, then with its pull. landed: where an outer iteration of stochastic
+    steps ended, and its mass; shown: outer iterations that were over when the weights w were shown, and their mass.
+    """
+
+    hull: Hull
+    v: Shared[f8]
+    kept: Shared[f8]
+    carried: Shared[f8] = of(K, kernel.CARRIED)
+    kept_pull: Shared[f8] = of(K, W.where(_best_iterate))
+    kept_inside: Shared[f8] = of(K.where(_best_iterate))
+    landed: Shared[f8] = of(K, LANDED)
+    shown: Shared[f8] = of(K.where(_stochastic))
+    shown_mass: Shared[f8] = of(K.where(_stochastic))
+
+
+class Method(HingePass[Homotopic]):
+    """Subgradient steps on a hinge whose penalty falls with each outer iteration.
 
     Units. The largest row has the norm `radius` (30: of 1, 3, 10, 30, 100 the one whose margin interval is the
     narrowest, or near it, after 600 passes over each of four sets; unit norm is the worst of them). With rows x / u the
@@ -47,93 +81,79 @@ class Method(HingePass):
     name = "homotopic"
     summary = "subgradient steps on the regularised hinge while the penalty falls"
     options = ("average", "stochastic")
-    columns = kernel.FIGURES
+    state_class = Homotopic
     s0: ClassVar[float] = 10.0  # s0^2 steps in the first outer iteration
     radius: ClassVar[float] = 30.0
 
-    def unit(self, state: State) -> float:
+    def unit(self, state: Homotopic) -> float:
         """What the rows are divided by."""
         return self.largest_norm(state) / self.radius
 
-    def layout(self, problem: Problem) -> Layout:
-        K, width = problem.count, problem.features + 1
-        layout = super().layout(problem) | hull_layout(problem)
-        layout |= {"v": Array((K, width)), "kept": Array((K, width)), "carried": Array((K, kernel.CARRIED))}
-        if problem.options.get("stochastic"):
-            layout |= {"landed": Array((K, width + 1)), "shown": Array((K,)), "shown_mass": Array((K,))}
-        elif not self._average(problem):
-            layout |= {"kept_pull": Array((K, width)), "kept_inside": Array((K,))}
-        return layout
-
-    def start(self, problem: Problem) -> State:
-        state = super().start(problem)
-        state.arrays["carried"][:, kernel.LEAST] = math.inf
+    def start(self, problem: Problem, labels: RowLabels) -> Homotopic:
+        state = super().start(problem, labels)
+        state.carried[:, kernel.LEAST] = math.inf
         return state
 
-    def _average(self, problem: Problem) -> bool:
-        return problem.options.get("average") is not False
+    def hull_rounding(self, state: Homotopic) -> float:
+        return hull_rounding(state.hull)
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: Homotopic, number: int) -> None:
         super().begin_pass(problem, state, number)
-        a = state.arrays
-        if not problem.options.get("stochastic"):
+        if not _stochastic(problem):
             return
-        fresh = a["carried"][:, kernel.OUTER] > a["shown"]  # an outer iteration ended in the last pass
-        a["shown"] = a["carried"][:, kernel.OUTER].copy()
-        a["shown_mass"] = np.where(fresh, a["landed"][:, -1], a["carried"][:, kernel.MASS])
-        a["w"] = np.where(fresh[:, None], a["landed"][:, :-1], a["v"]) / self.unit(state)
+        fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
+        state.shown = state.carried[:, kernel.OUTER].copy()
+        state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
+        state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        a = state.arrays
+    def run_block(self, problem: Problem, state: Homotopic, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
-        numbers, scale = numbered_from(first), 1.0 / self.unit(state)
-        stochastic = bool(problem.options.get("stochastic"))
+        numbers, labels, scale = numbered_from(first), labels_of(problem, state), 1.0 / self.unit(state)
+        sums, stochastic = state.sums, _stochastic(problem)
         kernel.subgradient_block(
-            block, numbers, problem.labels, chunk_rows(block), active[: 0 if stochastic else None], a["w"], scale,
-            a["pull"], a["figures"], a["wrong"],
+            block, numbers, labels, chunk_rows(block), active[: 0 if stochastic else None], state.w, scale, sums.pull,
+            sums.figures, sums.wrong,
         )  # fmt: skip
         if stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows
             group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
-            order = permutation(-(-rows // group), problem.seed, state.numbers["pass"], first)
+            order = permutation(-(-rows // group), problem.seed, state.number, first)
             kernel.stochastic_block(
-                block, numbers, problem.labels, order, group, active, self.s0, self._average(problem), scale, a["v"],
-                a["kept"], a["landed"], a["carried"],
+                block, numbers, labels, order, group, active, self.s0, _average(problem), scale, state.v, state.kept,
+                state.landed, state.carried,
             )  # fmt: skip
 
-    def move(self, problem: Problem, state: State, active: np.ndarray) -> np.ndarray:
-        a = state.arrays
-        unit = self.unit(state)
-        mass = a["shown_mass"] if problem.options.get("stochastic") else a["carried"][:, kernel.MASS].copy()
+    def move(self, problem: Problem, state: Homotopic, active: np.ndarray) -> np.ndarray:
+        sums, unit, stochastic = state.sums, self.unit(state), _stochastic(problem)
+        mass = state.shown_mass if stochastic else state.carried[:, kernel.MASS].copy()
         upper = np.full(problem.count, math.inf)
         for k in active:
             if mass[k] > 0.0:
-                upper[k] = unit * hull_bound(problem, state, k, unit / mass[k], a["w"][k], self.radius)
-            if not problem.options.get("stochastic"):
-                inside = a["figures"][k, kernel.INSIDE]
+                upper[k] = unit * hull_bound(problem, state.hull, k, unit / mass[k], state.w[k], self.radius)
+            if not stochastic:
+                inside = sums.figures[k, kernel.INSIDE]
                 if inside > 0.0:
-                    bound = hull_bound(problem, state, k, 1.0 / inside, a["pull"][k], self.radius)
+                    bound = hull_bound(problem, state.hull, k, 1.0 / inside, sums.pull[k], self.radius)
                     upper[k] = min(upper[k], unit * bound)
                 self._step(problem, state, k)
-                np.multiply(a["v"][k], 1.0 / unit, out=a["w"][k])
+                np.multiply(state.v[k], 1.0 / unit, out=state.w[k])
         return upper
 
-    def _step(self, problem: Problem, state: State, k: int) -> None:
+    def _step(self, problem: Problem, state: Homotopic, k: int) -> None:
         """One step of the full method, the end of an outer iteration included."""
-        a = state.arrays
-        c, v, kept = a["carried"][k], a["v"][k], a["kept"][k]
-        rows = float(a["row_norms"][norms.ROWS])
-        pull, inside = a["pull"][k], a["figures"][k, kernel.INSIDE]
-        average = self._average(problem)
+        c, v, kept, figures = state.carried[k], state.v[k], state.kept[k], state.sums.figures[k]
+        rows = float(state.row_norms[norms.ROWS])
+        pull, inside = state.sums.pull[k], figures[kernel.INSIDE]
+        average = _average(problem)
         penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)
         if not average and c[kernel.INNER] > 0.0:
-            objective = 0.5 * penalty * float(v @ v) + a["figures"][k, kernel.HINGE] / rows
+            objective = 0.5 * penalty * float(v @ v) + figures[kernel.HINGE] / rows
             if objective < c[kernel.LEAST]:
                 c[kernel.LEAST], c[kernel.KEPT_MASS] = objective, c[kernel.MASS]
-                kept[:], a["kept_pull"][k], a["kept_inside"][k] = v, pull, inside
+                kept[:], state.kept_pull[k], state.kept_inside[k] = v, pull, inside
             if c[kernel.INNER] >= steps:  # go on from the best one, whose subgradient is known
-                v[:], pull, inside = kept, a["kept_pull"][k], a["kept_inside"][k]
+                v[:], pull, inside = kept, state.kept_pull[k], state.kept_inside[k]
                 c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
                 c[kernel.OUTER] += 1.0
                 penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)

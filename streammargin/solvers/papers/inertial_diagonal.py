@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from streammargin.solvers.papers import diagonal
+from streammargin.solvers.roles import K, N, Rows, f8, of, state
+
+
+@state
+class Inertial(diagonal.Diagonal):
+    """With the duals before."""
+
+    previous: Rows[f8] = of(K, N)
 
 
 class Method(diagonal.Method):
@@ -10,4 +18,4 @@ class Method(diagonal.Method):
 
     name = "inertial-diagonal"
     summary = "diagonal descent with inertia"
-    inertial = True
+    state_class = Inertial

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streammargin.solvers.papers.gradient_pass import SoftmaxPass
+from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
 
 
-class Method(SoftmaxPass):
+class Method(SoftmaxPass[Gradient]):
     """w <- w + A^T q with q = softmax(-A w): Algorithm 1 without momentum."""
 
     name = "normalized-gd"

@@ -36,7 +36,7 @@ def keep_weights(problem: Problem, best: Best, w: np.ndarray, found: Sequence[Ca
 
     found: None for a problem that was not looked at.
 
-    Figures show rows of `best.w`, so that it is replaced and not written; of long vectors each copy counts.
+    Points show rows of `best.w`, so that it is replaced and not written; of long vectors each copy counts.
     """
     better = [new is not None and problem.objective.better(new, *_known(best, k)) for k, new in enumerate(found)]
     if not any(better):
@@ -52,10 +52,7 @@ def keep_weights(problem: Problem, best: Best, w: np.ndarray, found: Sequence[Ca
 def best_figures(problem: Problem, best: Best) -> list[Figures]:
     """Exact figures of the best weights of all K problems."""
     upper = best.upper.tolist()
-    return [
-        problem.objective.figures(best.w[k].astype(np.float64, copy=False), *_known(best, k), upper[k])
-        for k in range(problem.count)
-    ]
+    return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.count)]
 
 
 def _known(best: Best, k: int) -> tuple[Candidate, float]:

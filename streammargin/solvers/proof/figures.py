@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from streammargin.errors import out_of_range
 
 
 @dataclass
 class Figures:
-    """Proven figures of one binary problem, for the weights in `w` (frozen while they were summed).
+    """Proven figures of one binary problem, for the weights that the solver calls certified.
 
     Dual and margin_lower lie below, margin_upper above what exact arithmetic would find, by what rounding may have
     moved their sums (rounding.py); so does the gap, for which the primal is taken at its worst.
@@ -20,7 +18,6 @@ class Figures:
     residual, of targets only: the largest violation (|x.w - y| - epsilon)_+; the gap is None unless it is 0.
     """
 
-    w: np.ndarray
     primal: float
     dual: float
     gap: float | None

@@ -13,7 +13,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import Solver
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best, best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import blur
@@ -40,7 +40,6 @@ class Sweep:
 class Certified(State):
     """The state of a solver that is certified by a sweep."""
 
-    best: Best
     sweep: Sweep
 
 

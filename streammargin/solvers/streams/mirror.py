@@ -11,10 +11,9 @@ from streammargin.compiled import row_norms as norms
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.steps import MirrorDescent
-from streammargin.solvers.base import State
-from streammargin.solvers.papers.hard_primal import HardPrimal
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.streams.hard_primal import HardPrimal, HardSteps
 
 
 class Method(HardPrimal):
@@ -27,25 +26,25 @@ class Method(HardPrimal):
     summary = "primal stochastic mirror descent"
     prologue = 1
 
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+    def prologue_block(self, problem: Problem, state: HardSteps, index: int, block: Block, first: int) -> None:
         self.measure(problem, state, block, first)
 
-    def rule(self, problem: Problem, state: State) -> MirrorDescent:
-        largest = float(state.arrays["row_norms"][norms.LARGEST]) / self.base(state)
+    def rule(self, problem: Problem, state: HardSteps) -> MirrorDescent:
+        largest = float(state.row_norms[norms.LARGEST]) / self.base(state)
         return MirrorDescent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
 
-    def begin_certificate(self, problem: Problem, state: State, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:
         # its end is a property of the latest weights and their length, not of the best direction so far
-        state.arrays["best_lower"][active] = -math.inf
+        state.best.lower[active] = -math.inf
         super().begin_certificate(problem, state, active)
 
-    def estimate(self, problem: Problem, state: State, k: int) -> float:
+    def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
         # these are the margins of the last iterate; the average follows slowly, and exact figures come now and then
-        done = self.rests(problem) and state.arrays["figures"][k, kernel.MIN_MARGIN] >= 1.0 - problem.tol
+        done = self.rests(problem) and state.figures[k, kernel.MIN_MARGIN] >= 1.0 - problem.tol
         return 0.0 if done else super().estimate(problem, state, k)
 
-    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+    def satisfied(self, problem: Problem, state: HardSteps, k: int, figures: Figures) -> bool:
         """Every a_i.w >= 1 - tol: the minimum of its objective."""
         if figures.margin_lower is None or not figures.margin_lower > 0.0:
             return False
-        return figures.margin_lower * lp_norm(figures.w, problem.p) >= 1.0 - problem.tol
+        return figures.margin_lower * lp_norm(self.certified(problem, state)[k], problem.p) >= 1.0 - problem.tol

@@ -10,13 +10,12 @@ from streammargin.compiled import primal as kernel
 from streammargin.errors import UsageError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.steps import Pegasos
-from streammargin.solvers.base import State
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import mean_rounding, norm_rounding
-from streammargin.solvers.streams.primal import Primal
+from streammargin.solvers.streams.primal import Primal, Steps
 
 
-class Method(Primal):
+class Method(Primal[Steps]):
     """w <- (1 - 1/t) w + (n/t) C s_i a_i where a_i.w < 1: the step 1/(lambda t), lambda = 1/(n C).
 
     So w_t = (n/t) theta with theta += C s_i a_i: nothing is ever rescaled, and the step of a row carries its weights.
@@ -26,8 +25,9 @@ class Method(Primal):
 
     name = "pegasos"
     summary = "subgradients of the hinge"
+    state_class = Steps
 
-    def rule(self, problem: Problem, state: State) -> Pegasos:
+    def rule(self, problem: Problem, state: Steps) -> Pegasos:
         return Pegasos(float(problem.present))
 
     def check(self, problem: Problem) -> None:
@@ -37,39 +37,39 @@ class Method(Primal):
             raise UsageError("pegasos knows the norm 2 only; leave `norm` out, or use `solver=sdca`")
         super().check(problem)
 
-    def scale(self, problem: Problem, state: State, k: int) -> float:
-        steps = float(state.arrays["carried"][k, kernel.STEPS])
+    def scale(self, problem: Problem, state: Steps, k: int) -> float:
+        steps = float(state.carried[k, kernel.STEPS])
         return problem.present / steps if steps > 0.0 else 0.0
 
-    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
+    def frozen(self, problem: Problem, state: Steps, k: int) -> np.ndarray:
         # the optimum lies in this ball, for P(w) <= P(0): the projection of Pegasos, at the end instead of every step
         w = super().frozen(problem, state, k)
         # P(0) is the sum of the caps: exact after whole passes, and their mean times n before
-        cost = float(state.arrays["carried"][k, kernel.CAPS]) * self.scale(problem, state, k)
+        cost = float(state.carried[k, kernel.CAPS]) * self.scale(problem, state, k)
         size, radius = lp_norm(w, 2.0), math.sqrt(2.0 * cost)
         return w * (radius / size) if size > radius else w
 
-    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
+    def bounds(self, problem: Problem, state: Steps, k: int, longest: float) -> tuple[float, float]:
         """D(beta sum of the multiples) for the best feasible beta <= 1/E, E being the passes begun."""
         return self._dual(problem, state, k, longest), self.margin_bound(problem, state, k)
 
-    def _dual(self, problem: Problem, state: State, k: int, longest: float) -> float:
-        a = state.arrays
-        size, total = lp_norm(a["theta"][k], 2.0), float(a["carried"][k, kernel.TOTAL])
+    def _dual(self, problem: Problem, state: Steps, k: int, longest: float) -> float:
+        size, total = lp_norm(state.theta[k], 2.0), float(state.carried[k, kernel.TOTAL])
         if total == 0.0:
             return 0.0
-        beta = 1.0 / state.numbers["pass"]
+        beta = 1.0 / state.number
         if size > 0.0:
             beta = min(beta, total / size / size)
-        rounding = mean_rounding(float(a["carried"][k, kernel.STEPS]), 1.0)  # of theta, and of the sum of the multiples
+        # of theta, and of the sum of the multiples
+        rounding = mean_rounding(float(state.carried[k, kernel.STEPS]), 1.0)
         length = beta * (size * (1.0 + norm_rounding(problem.features)) + rounding * total * longest / self.base(state))
         return beta * total * (1.0 - rounding) - 0.5 * length * length
 
     def rests(self, problem: Problem) -> bool:
         return False  # w shrinks with every step
 
-    def estimate(self, problem: Problem, state: State, k: int) -> float:
+    def estimate(self, problem: Problem, state: Steps, k: int) -> float:
         size = lp_norm(self._current(problem, state, k), 2.0) * self.scale(problem, state, k)
-        primal = 0.5 * size * size + float(state.arrays["figures"][k, kernel.LOSS])
+        primal = 0.5 * size * size + float(state.figures[k, kernel.LOSS])
         dual = self._dual(problem, state, k, 0.0)
         return max(0.0, primal - dual) / max(primal, abs(dual), 1e-300)

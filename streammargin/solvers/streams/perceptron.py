@@ -7,10 +7,9 @@ import numpy as np
 from streammargin.compiled import primal as kernel
 from streammargin.rows.blocks import Block
 from streammargin.rows.steps import Perceptron
-from streammargin.solvers.base import State
-from streammargin.solvers.papers.hard_primal import PLAIN, HardPrimal
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.streams.hard_primal import PLAIN, HardPrimal, HardSteps
 
 
 class Method(HardPrimal):
@@ -19,23 +18,23 @@ class Method(HardPrimal):
     name = "perceptron"
     summary = "lp-norm perceptron"
 
-    def rule(self, problem: Problem, state: State) -> Perceptron:
+    def rule(self, problem: Problem, state: HardSteps) -> Perceptron:
         return Perceptron(1.0)
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
-        if state.numbers["pass"] == 1:
+    def run_block(self, problem: Problem, state: HardSteps, active: np.ndarray, block: Block, first: int) -> None:
+        if state.number == 1:
             self.measure(problem, state, block, first)
         super().run_block(problem, state, active, block, first)
 
-    def length(self, state: State) -> float:
+    def length(self, state: HardSteps) -> float:
         # theta is a sum of rows; only of extreme ones its length, which is of no account, would make scores overflow
         base = self.base(state)
         return base if PLAIN[0] < base < PLAIN[1] else 1.0 / base
 
-    def estimate(self, problem: Problem, state: State, k: int) -> float:
+    def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
         # the margin may be any while there are no mistakes: that is all a perceptron wants
-        return super().estimate(problem, state, k) if state.arrays["figures"][k, kernel.MISTAKES] > 0.0 else 0.0
+        return super().estimate(problem, state, k) if state.figures[k, kernel.MISTAKES] > 0.0 else 0.0
 
-    def satisfied(self, problem: Problem, figures: Figures) -> bool:
+    def satisfied(self, problem: Problem, state: HardSteps, k: int, figures: Figures) -> bool:
         """No mistakes: the rows are separated."""
         return figures.margin_lower is not None and figures.margin_lower > 0.0

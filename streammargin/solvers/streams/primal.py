@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,16 +14,38 @@ from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.rows.steps import Rule
-from streammargin.solvers.base import PassReport, State, StreamSolver
-from streammargin.solvers.coordinate.dual_ascent import group_of
-from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.rows.visits import group_of
+from streammargin.solvers.base import PassReport, StreamSolver
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.old_sweep import CertifiedBySweep
 from streammargin.solvers.proof.rounding import mean_rounding
+from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
+from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
+from streammargin.solvers.state import labels_of
 
 
-class Primal(CertifiedBySweep, StreamSolver):
-    """State: theta (K, d+1), the sum of the rows with the multiples that the steps gave them; no number per row.
+@state
+class Steps(Certified):
+    """theta: the sum of the rows with the multiples that the steps gave them, in units of `unit`, with its powers.
+
+    mean: what makes the average. carried: what goes on for ever (columns of compiled/primal.py).
+    base: the unit of the rows; 0 until a row is seen.
+    """
+
+    theta: Shared[f8]
+    powers: Shared[f8] = of(K, W.where(lambda problem: problem.p != 2.0))
+    power_sum: Shared[f8] = of(K)
+    unit: Shared[f8] = of(K, fill=1.0)
+    mean: Shared[f8] = of(K, W.where(lambda problem: bool(problem.options.get("average"))))
+    carried: Shared[f8] = of(K, kernel.CARRIED)
+    figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.MIN_MARGIN,))
+    base: float = 0.0
+
+
+P = TypeVar("P", bound=Steps)
+
+
+class Primal(CertifiedBySweep[P], StreamSolver[P]):
+    """Steps along single rows; no number per row.
 
     Rows are taken in units of `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
     w = mirror(theta) are those of the rows x / base.
@@ -30,116 +53,93 @@ class Primal(CertifiedBySweep, StreamSolver):
 
     options = ("average",)
 
-    def layout(self, problem: Problem) -> Layout:
-        K, width = problem.count, problem.features + 1
-        return {
-            "theta": Array((K, width)),
-            "powers": Array((K, width if problem.p != 2.0 else 0)),
-            "power_sum": Array((K,)),
-            "unit": Array((K,), fill=1.0),
-            "mean": Array((K, width if problem.options.get("average") else 0)),
-            "carried": Array((K, kernel.CARRIED)),
-            "figures": Array((K, kernel.FIGURES)),
-            **self.certificates(problem, np.dtype(np.float64)),
-            "base": Number(0.0),  # until a row is seen
-        }
-
-    def base(self, state: State) -> float:
+    def base(self, state: P) -> float:
         """The unit of the rows."""
-        return state.numbers["base"] or 1.0
+        return state.base or 1.0
 
-    def length(self, state: State) -> float:
+    def length(self, state: P) -> float:
         """Factor from w of the rows x / base to the weights that are reported."""
         return 1.0 / self.base(state)
 
     @abstractmethod
-    def rule(self, problem: Problem, state: State) -> Rule:
+    def rule(self, problem: Problem, state: P) -> Rule:
         """What a step adds, for rows in units of the base."""
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
         super().begin_pass(problem, state, number)
-        a = state.arrays
-        a["figures"][:] = 0.0
-        a["figures"][:, kernel.MIN_MARGIN] = math.inf
+        state.figures[:] = 0.0
+        state.figures[:, kernel.MIN_MARGIN] = math.inf
 
-    def run_block(self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
         group = group_of(block)
-        order = permutation(-(-block.rows() // group), problem.seed, state.numbers["pass"], first)
+        order = permutation(-(-block.rows() // group), problem.seed, state.number, first)
         self._learn(problem, state, active, block, first, order, group)
 
-    def stream_block(self, problem: Problem, state: State, block: Block) -> int:
-        """Learn from each row of the block once, in order, and count the mistakes made on the way.
-
-        The codes and weights of the problem are those of the block, `present` the rows that the objective is made of.
-        """
-        state.arrays["figures"][:] = 0.0
+    def stream_block(self, problem: Problem, state: P, block: Block) -> int:
+        state.figures[:] = 0.0
         self._learn(problem, state, np.arange(problem.count), block, 0, np.zeros(1, np.int64), block.rows())
-        return int(state.arrays["figures"][:, kernel.MISTAKES].sum())
+        return int(state.figures[:, kernel.MISTAKES].sum())
 
     def _learn(
-        self, problem: Problem, state: State, active: np.ndarray, block: Block, first: int, order: np.ndarray,
+        self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int, order: np.ndarray,
         group: int,
     ) -> None:  # fmt: skip
-        a = state.arrays
         kernel.primal_block(
-            block, numbered_from(first), problem.labels, problem.norm, self.rule(problem, state), self.base(state),
-            order, group, active, a["theta"], self.powers(problem, state), a["power_sum"], a["unit"], a["mean"],
-            a["carried"], a["figures"],
+            block, numbered_from(first), labels_of(problem, state), problem.norm, self.rule(problem, state),
+            self.base(state), order, group, active, state.theta, state.powers if state.powers.size else state.theta,
+            state.power_sum, state.unit, state.mean, state.carried, state.figures,
         )  # fmt: skip
 
-    def margin_bound(self, problem: Problem, state: State, k: int) -> float:
+    def margin_bound(self, problem: Problem, state: P, k: int) -> float:
         """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step.
 
         With what rounding may have moved it by, where the norms of the rows are known.
         """
-        a = state.arrays
-        total = float(a["carried"][k, kernel.TOTAL])
-        size = lp_norm(a["theta"][k], problem.q) * float(a["unit"][k])
+        total = float(state.carried[k, kernel.TOTAL])
+        size = lp_norm(state.theta[k], problem.q) * float(state.unit[k])
         bound = size / total * self.base(state) if total > 0.0 else math.inf
-        return bound + mean_rounding(float(a["carried"][k, kernel.STEPS]), self.longest(state))
+        return bound + mean_rounding(float(state.carried[k, kernel.STEPS]), self.longest(state))
 
-    def longest(self, state: State) -> float:
+    def longest(self, state: P) -> float:
         """The largest norm of the rows, where it is known."""
         return 0.0
 
-    def bounds(self, problem: Problem, state: State, k: int, longest: float) -> tuple[float, float]:
+    def bounds(self, problem: Problem, state: P, k: int, longest: float) -> tuple[float, float]:
         upper = self.margin_bound(problem, state, k)
         return problem.objective.dual(upper), upper
 
-    def scale(self, problem: Problem, state: State, k: int) -> float:
+    def scale(self, problem: Problem, state: P, k: int) -> float:
         """Factor from mirror(theta) to the weights that the last step left."""
         return 1.0
 
-    def frozen(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        a = state.arrays
-        carried = a["carried"][k]
+    def frozen(self, problem: Problem, state: P, k: int) -> np.ndarray:
+        carried = state.carried[k]
         if not problem.options.get("average"):
             return self._current(problem, state, k) * (self.scale(problem, state, k) * self.length(state))
         steps = max(float(carried[kernel.STEPS]), 1.0)
         if problem.p == 2.0:
-            total = carried[kernel.CLOCK] * a["theta"][k] - a["mean"][k]
+            total = carried[kernel.CLOCK] * state.theta[k] - state.mean[k]
         else:
-            total = (carried[kernel.CLOCK] - carried[kernel.COUNTED]) * self._current(problem, state, k) + a["mean"][k]
+            total = (carried[kernel.CLOCK] - carried[kernel.COUNTED]) * self._current(problem, state, k) + state.mean[k]
         return total / steps * self.length(state)
 
-    def _current(self, problem: Problem, state: State, k: int) -> np.ndarray:
-        return mirror(state.arrays["theta"][k], problem.q) * state.arrays["unit"][k]
+    def _current(self, problem: Problem, state: P, k: int) -> np.ndarray:
+        return mirror(state.theta[k], problem.q) * state.unit[k]
 
-    def weights(self, problem: Problem, state: State) -> np.ndarray:
+    def weights(self, problem: Problem, state: P) -> np.ndarray:
         return np.stack([self.frozen(problem, state, k) for k in range(problem.count)])
 
-    def end_pass(self, problem: Problem, state: State, active: np.ndarray) -> PassReport:
-        figures = state.arrays["figures"]
+    def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport:
         estimate = np.zeros(problem.count)
         for k in active:
             estimate[k] = self.estimate(problem, state, k)
-        still = self.rests(problem) and not figures[active, kernel.UPDATES].any()
-        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()), still=still)
+        still = self.rests(problem) and not state.figures[active, kernel.UPDATES].any()
+        return PassReport(estimate, int(state.figures[:, kernel.MISTAKES].sum()), still=still)
 
     def rests(self, problem: Problem) -> bool:
         """Whether the weights stay as they are while there are no updates."""
         return not problem.options.get("average")
 
     @abstractmethod
-    def estimate(self, problem: Problem, state: State, k: int) -> float:
+    def estimate(self, problem: Problem, state: P, k: int) -> float:
         """The relative (margin) gap that problem k is believed to have after a pass; 0 once it is believed done."""

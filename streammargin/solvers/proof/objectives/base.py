@@ -210,8 +210,8 @@ class Objective(ABC):
         """Whether the new weights are to be kept in place of the old; dual: the best bound below the objective."""
 
     @abstractmethod
-    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
-        """What is reported of the best weights w (d+1,) beside the best bounds."""
+    def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
+        """What is reported of the best weights beside the best bounds."""
 
     @abstractmethod
     def reached(self, figures: Figures, tol: float) -> bool:

@@ -49,10 +49,10 @@ class HardMargin(Objective):
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self.together or new.lower > old.lower or not math.isfinite(old.lower)
 
-    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+    def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         lower = best.lower
         return Figures(
-            w, 0.5 / lower / lower / self.shares if lower > 0.0 else math.inf, dual, None, lower, upper,
+            0.5 / lower / lower / self.shares if lower > 0.0 else math.inf, dual, None, lower, upper,
             relative_margin_gap(lower, upper), best.mistakes,
         )  # fmt: skip
 

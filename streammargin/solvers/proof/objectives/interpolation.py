@@ -40,13 +40,13 @@ class Interpolation(Objective):
             return math.inf
         return max(-weights.lower, 0.0) / max(self.largest, 1e-300) + abs(primal - dual) / max(primal, dual, 1e-300)
 
-    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+    def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         residual = max(0.0, -best.lower)
         # only a point that meets all targets has a primal value, and a gap; that it does meet them was found by margins
         # that rounding moves, by which the dual may lie above it
         gap = relative_gap(best.primal, min(dual, best.primal), best.rounding) if residual == 0.0 else None
         return Figures(
-            w, best.primal, dual, gap, margin_lower=None, margin_upper=None, margin_gap=None, mistakes=best.mistakes,
+            best.primal, dual, gap, margin_lower=None, margin_upper=None, margin_gap=None, mistakes=best.mistakes,
             residual=residual,
         )  # fmt: skip
 

@@ -22,9 +22,9 @@ class SoftMargin(Objective):
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self.together or new.primal < old.primal
 
-    def figures(self, w: np.ndarray, best: Candidate, dual: float, upper: float) -> Figures:
+    def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         return Figures(
-            w, best.primal, dual, relative_gap(best.primal, dual, best.rounding), margin_lower=None, margin_upper=None,
+            best.primal, dual, relative_gap(best.primal, dual, best.rounding), margin_lower=None, margin_upper=None,
             margin_gap=None, mistakes=best.mistakes,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Rows that sdca keeps in memory beside the blocks."""
+"""Active rows, which coordinate ascent keeps in memory beside the blocks."""
 
 import numpy as np
 import pytest
@@ -10,16 +10,16 @@ import streammargin as sm
 from streammargin.driver import plan
 from streammargin.rows.blocks import nbytes
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.coordinate import active_rows as restless
-from streammargin.solvers.coordinate import dual_ascent
-from streammargin.solvers.old_state import Kept, State
+from streammargin.solvers.cache.rows import Kept, RowCache
+from streammargin.solvers.coordinate import active_rows
+from streammargin.solvers.coordinate.active_rows import ActiveRows
 
 
 @pytest.fixture
 def small_plans(monkeypatch):
     monkeypatch.setattr(plan, "SLACK_BYTES", 0)
     monkeypatch.setattr(plan, "LEAST_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(restless, "BUFFERS", 1 << 14)
+    monkeypatch.setattr(active_rows, "BUFFERS", 1 << 14)
 
 
 def text(n=3000, d=5000, nonzeros=20, seed=0):
@@ -82,30 +82,31 @@ def test_more_memory_never_means_that_no_rows_are_kept(small_plans):
 def test_in_a_pass_every_piece_has_its_turn_as_often_as_blocks_bring_rows_for_it():
     X, _ = text(200)
     block = sm.open_source((X, np.ones(200))).whole()
-    state = State({}, {"brought": 0.0, "turn": 0})
-    for part in range(0, restless.PARTS, 4):  # some pieces may be empty
+    active = ActiveRows(rows=RowCache())
+    pieces = active.rows.pieces
+    for part in range(0, active_rows.PARTS, 4):  # some pieces may be empty
         ids = np.arange(part, part + 4 + part // 4)
-        state.kept[restless.NAMES[part]] = Kept(ids, store.take(block, ids))
-    kept, here = sum(piece.ids.size for piece in state.kept.values()), [(0, store.take(block, np.arange(6)))]
-    turns = [restless.due(state, here) for _ in range(60)]
-    visits = [sum(name in parts for parts in turns) for name in state.kept]
-    rounds = 60 * 6 / (restless.BROUGHT * kept)
+        pieces[active_rows.NAMES[part]] = Kept(ids, store.take(block, ids))
+    kept, here = active.rows.count, [(0, store.take(block, np.arange(6)))]
+    turns = [active_rows.due(active, here) for _ in range(60)]
+    visits = [sum(name in parts for parts in turns) for name in pieces]
+    rounds = 60 * 6 / (active_rows.BROUGHT * kept)
     assert max(map(len, turns)) <= 2 and max(visits) - min(visits) <= 1 and min(visits) <= rounds <= max(visits)
-    assert sorted(restless.due(state, [(0, block)])) == sorted(state.kept)  # each of them once
+    assert sorted(active_rows.due(active, [(0, block)])) == sorted(pieces)  # each of them once
 
 
 def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(small_plans, monkeypatch):
     looked, gone = [], []
-    keep = restless.keep_restless
+    keep = active_rows.keep_active
 
-    def checked(problem, state, blocks, parts, moves, room):
+    def checked(problem, active, blocks, parts, moves, room):
         numbers = [np.arange(problem.rows)[rows] for rows in moves.rows]
-        made = dict(zip(np.concatenate(numbers), np.concatenate(moves.made(state)), strict=True))
-        before = {row for kept in state.kept.values() for row in kept.ids.tolist()}
+        made = dict(zip(np.concatenate(numbers), np.concatenate(moves.made()), strict=True))
+        before = set(active.rows.ids().tolist())
         new = {row for first, block in blocks for row in range(first, first + block.rows())} - before
-        keep(problem, state, blocks, parts, moves, room)
-        ids = [row for kept in state.kept.values() for row in kept.ids.tolist()]
-        assert sum(nbytes(kept.rows) for kept in state.kept.values()) <= room
+        keep(problem, active, blocks, parts, moves, room)
+        ids = active.rows.ids().tolist()
+        assert sum(nbytes(kept.rows) for kept in active.rows.pieces.values()) <= room
         assert len(set(ids)) == len(ids) and set(ids) <= before | new
         left = before - set(ids)
         assert parts or not left  # how far the others moved is not known
@@ -116,7 +117,7 @@ def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(smal
         looked.append(len(ids))
         gone.append(len(left))
 
-    monkeypatch.setattr(dual_ascent.restless, "keep_restless", checked)
+    monkeypatch.setattr(active_rows, "keep_active", checked)
     trained(*text(), 0.3, C=10.0, tol=1e-3, passes=4)
     assert max(looked) > 0 and max(gone) > 0
 
@@ -124,16 +125,16 @@ def test_what_is_kept_moved_furthest_fits_the_room_and_is_never_there_twice(smal
 def test_copies_are_the_rows_themselves(small_plans):
     X, y = text(200)
     block = sm.open_source((X, y)).whole()
-    state = State({"alpha": np.zeros((1, 200))}, {"brought": 0.0, "turn": 0, "least": 0.0})
+    alpha, active = np.zeros((1, 200)), ActiveRows(rows=RowCache())
     problem = type("Problem", (), {"count": 1})
     for first in range(0, 200, 50):
         here = [(first, store.take(block, np.arange(first, first + 50)))]
-        parts = restless.due(state, here)
-        moves = restless.Moves(state, here, parts)
-        state.arrays["alpha"][:, ::3] += 1.0
-        restless.keep_restless(problem, state, here, parts, moves, 1 << 20)
-    assert sum(kept.ids.size for kept in state.kept.values()) == 67
-    for kept in state.kept.values():
+        parts = active_rows.due(active, here)
+        moves = active_rows.Moves(alpha, active, here, parts)
+        alpha[:, ::3] += 1.0
+        active_rows.keep_active(problem, active, here, parts, moves, 1 << 20)
+    assert active.rows.count == 67
+    for kept in active.rows.pieces.values():
         assert isinstance(kept, Kept)
         assert np.array_equal(X[kept.ids].data, kept.rows.data) and np.array_equal(kept.ids % 3, 0 * kept.ids)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from streammargin.errors import DataError, UsageError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Solver, State
-from streammargin.solvers.margin.hull import hull_rounding
-from streammargin.solvers.old_state import Array, Layout, Number
+from streammargin.solvers.base import PassReport, Solver
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
 from streammargin.solvers.proof.objectives.base import Candidate
-from streammargin.solvers.proof.old_best import best_figures, best_layout, keep_bounds, keep_weights
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
+from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
+from streammargin.solvers.state import State, labels_of
 
 CHUNK_BYTES = 1 << 18  # of rows that are looked at together: they should stay in the cache of one core
 CHUNK_ROWS = 64  # of these at most: what is known of each stays there too
@@ -31,12 +31,30 @@ def chunk_rows(block: Block) -> int:
     return int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
 
 
-class WholePass(Solver):
+@state
+class PassSums:
+    """What a pass sums up. seen: the rows that it was shown."""
+
+    seen: Count = 0
+
+
+@state
+class Whole(State):
+    """w: weights, frozen during a pass. row_norms: figures of the prologue (compiled/row_norms.py)."""
+
+    w: Shared[f8]
+    sums: PassSums
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+
+
+P = TypeVar("P", bound=Whole)
+
+
+class WholePass(Solver[P]):
     """One read an iteration, no number per row unless a subclass adds it; the hard margin alone, p = 2.
 
-    A prologue pass finds the largest and the mean norm of the rows. A subclass keeps its weights in
-    `w` (K, d+1) float64, frozen during a pass, and calls `report` at its end; where it says `saw` for every block,
-    a pass that was broken off proves nothing, as it should.
+    A prologue pass finds the largest and the mean norm of the rows. A subclass calls `report` at the end of a pass;
+    where it says `saw` for every block, a pass that was broken off proves nothing, as it should.
     """
 
     prologue = 1
@@ -48,83 +66,82 @@ class WholePass(Solver):
         if problem.p != 2.0:
             raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
 
-    def layout(self, problem: Problem) -> Layout:
-        K, width = problem.count, problem.features + 1
-        return {
-            "w": Array((K, width)),
-            **best_layout(problem),
-            "row_norms": Array((norms.ROW_FIGURES,)),
-            "seen": Number(0),
-        }
-
-    def prologue_block(self, problem: Problem, state: State, index: int, block: Block, first: int) -> None:
+    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
         if index == 0:
-            norms.row_norms(block, numbered_from(first), problem.labels, problem.q, state.arrays["row_norms"])
+            norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
 
-    def mean_norm(self, problem: Problem, state: State) -> float:
-        figures = state.arrays["row_norms"]
-        return float(figures[norms.TOTAL]) / max(1.0, float(figures[norms.ROWS]))
+    def mean_norm(self, problem: Problem, state: P) -> float:
+        return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
 
-    def terms(self, problem: Problem, state: State) -> float:
+    def terms(self, problem: Problem, state: P) -> float:
         """How many numbers are added up in a mean of rows that bounds the margin."""
         # the rows of a pass, and what joins its sum to those before
-        return problem.objective.terms(problem.present) + 4 * state.numbers["pass"]
+        return problem.objective.terms(problem.present) + 4 * state.number
 
-    def _longest(self, problem: Problem, state: State) -> float:
-        return float(state.arrays["row_norms"][norms.LARGEST]) * problem.objective.unit
+    def _longest(self, problem: Problem, state: P) -> float:
+        return float(state.row_norms[norms.LARGEST]) * problem.objective.unit
 
-    def rounded_up(self, problem: Problem, state: State, upper: np.ndarray) -> np.ndarray:
+    def rounded_up(self, problem: Problem, state: P, upper: np.ndarray) -> np.ndarray:
         """Lengths (K,) of means of rows, and what rounding may have taken from them."""
         return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
 
-    def rounding(self, problem: Problem, state: State) -> float:
+    def rounding(self, problem: Problem, state: P) -> float:
         size = self._longest(problem, state)
         added = float(self.rounded_up(problem, state, np.zeros(1))[0])
-        return mean_rounding(WholePass.terms(self, problem, state), size) + hull_rounding(state) * size + added
+        hull = self.hull_rounding(state)
+        return mean_rounding(WholePass.terms(self, problem, state), size) + hull * size + added
 
-    def largest_norm(self, state: State) -> float:
+    def hull_rounding(self, state: P) -> float:
+        """What a bound by points of the hull has in it for rounding, relative to the largest norm; 0 for none."""
+        return 0.0
+
+    def largest_norm(self, state: P) -> float:
         """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
-        return float(state.arrays["row_norms"][norms.LARGEST]) or 1.0
+        return float(state.row_norms[norms.LARGEST]) or 1.0
 
-    def check_scale(self, state: State) -> None:
+    def check_scale(self, state: P) -> None:
         """DataError for rows whose largest norm lies outside the bounds; rows that are all 0 are no matter."""
-        size = float(state.arrays["row_norms"][norms.LARGEST])
+        size = float(state.row_norms[norms.LARGEST])
         if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(
                 f"the largest row has the norm {size:.3g}, too far from 1 to compute with;"
                 " multiply the data by a constant, or use `scale=maxabs`"
             )
 
-    def weights(self, problem: Problem, state: State) -> np.ndarray:
-        return state.arrays["w"].copy()
+    def weights(self, problem: Problem, state: P) -> np.ndarray:
+        return state.w.copy()
 
-    def begin_pass(self, problem: Problem, state: State, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
         super().begin_pass(problem, state, number)
-        state.numbers["seen"] = 0
         if number == 1 and self.prologue:
             self.check_scale(state)
+            self.after_prologue(problem, state)
+        clear(state.sums)
 
-    def saw(self, problem: Problem, state: State, active: np.ndarray, block: Block) -> None:
+    def after_prologue(self, problem: Problem, state: P) -> None:
+        """Called before the first pass, with what the prologue summed up."""
+
+    def saw(self, problem: Problem, state: P, active: np.ndarray, block: Block) -> None:
         """Count the rows of a block; a problem that is done keeps the weights that were certified."""
-        state.numbers["seen"] += block.rows()
+        state.sums.seen += block.rows()
         if active.size < problem.count:
             for k in np.setdiff1d(np.arange(problem.count), active):
                 self.keep(state, k)
 
-    def keep(self, state: State, k: int) -> None:
+    def keep(self, state: P, k: int) -> None:
         """Show the best weights of problem k again."""
-        state.arrays["w"][k] = state.arrays["best"][k]
+        state.w[k] = state.best.w[k]
 
-    def complete(self, problem: Problem, state: State) -> bool:
+    def complete(self, problem: Problem, state: P) -> bool:
         """Whether the pass has seen all rows, as far as it was told."""
-        return state.numbers["seen"] in (0, problem.rows)
+        return state.sums.seen in (0, problem.rows)
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
         """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
         return problem.objective.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
-        self, problem: Problem, state: State, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
+        self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
         mistakes: np.ndarray, wrong: np.ndarray | None = None,
     ) -> PassReport:  # fmt: skip
         """The report of a pass that saw the weights w (K, d+1), an array that is never written again.
@@ -132,20 +149,20 @@ class WholePass(Solver):
         smallest (K,): min_i a_i.w over the rows present; upper (K,): lengths of means of rows; mistakes (K,);
         wrong: (trials,) rows whose largest score is a wrong class's. For a joint problem all K are equal.
         """
-        a = state.arrays
+        best = state.best
         if not self.complete(problem, state):
             unknown = np.full(problem.count, math.inf)
-            return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, state))
-        upper = np.minimum(a["best_upper"], self.rounded_up(problem, state, upper))
-        if a["row_norms"][norms.EMPTY] > 0.0:
+            return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))
+        upper = np.minimum(best.upper, self.rounded_up(problem, state, upper))
+        if state.row_norms[norms.EMPTY] > 0.0:
             upper[:] = 0.0  # a row of norm 0 has margin 0 under every w
-        keep_bounds(state, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
+        keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
         lower = np.full(problem.count, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
         lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # of the scores and of the length
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
-        keep_weights(problem, state, w, found)
-        figures = best_figures(problem, state)
+        keep_weights(problem, best, w, found)
+        figures = best_figures(problem, best)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)

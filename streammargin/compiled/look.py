@@ -1,0 +1,329 @@
+"""One look at frozen weights: the exact sums that certify them and the duals that they suggest, a block at a time.
+
+Rows are taken in chunks that stay in the cache. Scores come first, then what a chunk's rows have to do with a line of
+weights stands in columns, which the losses go along several rows at a time; the rows that pull are added last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import overloads  # noqa: F401
+from streammargin.compiled.careful import carried_sum, loss_rounding, margin_rounding
+from streammargin.compiled.jit import kernel
+from streammargin.compiled.overloads import along
+from streammargin.compiled.row_norms import row_norm
+from streammargin.compiled.samples import ONE, Sample, counts, weights
+from streammargin.losses.base import attained, derivative, has, largest_bend
+from streammargin.rows.blocks import TOGETHER, Block
+from streammargin.rows.labels import Labels, RowNumbers
+
+# columns of the sums of the weights, and of those of the duals, as in certificate.py; carries stand at the end.
+# GAP: of the losses' gaps; ADDED: terms, one after the other, of an entry of what is pulled, those in a chunk aside
+LOSSES, MISTAKES, ROUNDING, GAP, LOSS_CARRY, LOSS_SUMS = range(6)
+DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
+DUAL_SUMS = CARRY + 2
+CHUNK = 512  # rows that are worked on at a time
+VALUES = 1 << 16  # of a chunk's rows, about, at most: half a megabyte
+NONE = np.zeros((1, 0))
+ALL = -1  # in place of a side
+# what is known of the rows of a chunk, line by line; the last ones once
+CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
+
+
+class Point(NamedTuple):
+    """Weights w (V, K, d+1): the duals see the first ones, the others are only looked at.
+
+    lift (V, K): what is added to their margins, for the losses; blur (V, K): eps times their norms.
+    """
+
+    w: np.ndarray
+    lift: np.ndarray
+    blur: np.ndarray
+
+
+class Prox(NamedTuple):
+    """a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2, L_i = curvature + softness / cap_i.
+
+    curvatures (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they are
+    centres    (K, n), or (K, 0): all 0; alpha (K, n) out, which may be the centres
+    twice      alpha makes the step, and what is pulled is another from there (the Pdprox paper's Algorithm 1)
+    total      (K, n), or (K, 0): what is pulled is added to it
+    steepest   where it is above 0, all rows bend as much as this times their cap
+    """
+
+    centres: np.ndarray
+    alpha: np.ndarray
+    curvatures: np.ndarray
+    softness: np.ndarray
+    twice: bool = False
+    total: np.ndarray = NONE
+    steepest: float = 0.0
+
+
+class Found(NamedTuple):
+    """What a look adds to.
+
+    losses (V, K, LOSS_SUMS) of all weights. duals (K, S, DUAL_SUMS); ALPHA: sum of |a_i|; MOVED: of
+    softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i;
+    with S = 2 the duals that pull the constant column down have sums of their own, the second. confused (V, trials):
+    rows whose class is not the one with the largest score, of several classes.
+    """
+
+    losses: np.ndarray
+    duals: np.ndarray
+    pull: np.ndarray
+    confused: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Room for what a look knows of a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
+
+    lines: of weights that a loss couples; `apart` has each column of each by itself: of one array the compiler cannot
+    tell that they do not overlap. scores (V, K, CHUNK), few (TOGETHER, d+1), part (d+1,).
+    """
+
+    columns: np.ndarray
+    apart: tuple[tuple[np.ndarray, ...], ...]
+    places: np.ndarray
+    scores: np.ndarray
+    few: np.ndarray
+    part: np.ndarray
+
+
+def look(
+    block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
+    found: Found, H: np.ndarray | None = None,
+) -> None:  # fmt: skip
+    """Add what the rows of the block say of a Point, by a rule for their duals, to what was Found.
+
+    problems   numbers k of the problems looked at; k belongs to the value of C number k // (K // trials). A loss that
+               couples lines of weights has all classes of a value of C, which stand one after the other
+    H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A
+    """
+    V, K, width = point.w.shape
+    single, coupled = (None, loss) if has(loss, "together") else (loss, None)
+    lines = 1 if coupled is None else K // found.confused.shape[1]
+    columns = np.zeros((COLUMNS, lines, CHUNK))
+    scratch = Scratch(
+        columns, tuple(tuple(columns[:, g]) for g in range(lines)), np.empty((2 + lines, CHUNK), np.int64),
+        np.empty((V, K, CHUNK)), np.zeros((TOGETHER, width)), np.empty(width),
+    )  # fmt: skip
+    slopes = None if H is None else np.empty(CHUNK)
+    look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
+
+
+@kernel
+def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
+    """`look` with its scratch; what is None (H, slopes; the loss, or that which couples lines) is not compiled."""
+    w, lift, blur = point
+    centres, alpha, curvatures, softness, twice, total, steepest = rule
+    losses, duals, pull, confused = found
+    columns, apart, places, scores, few, part = scratch
+    there, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
+    V, K, width = w.shape
+    G = columns.shape[1]
+    several = confused.shape[1] < K
+    stop = 0
+    while stop < block.rows():
+        start, m, values = stop, 0, 0
+        while stop < block.rows() and stop - start < CHUNK and values < VALUES:
+            if labels.weight(numbers.row(stop)) > 0.0:
+                there[m], lengths[m] = stop, row_norm(block, stop, 2.0)
+                m += 1
+                values += block.entries(stop)
+            stop += 1
+        for v in range(V):
+            for at in range(K if several else problems.size):
+                k = at if several else problems[at]
+                line = w[v, k]
+                for r in range(m):
+                    block.prefetch_row(there[r] + 2)
+                    scores[v, k, r] = block.exact_dot(there[r], line)
+            if several:
+                count_confused(numbers, labels, there[:m], scores[v], confused[v])
+        for at in range(0, problems.size, G):
+            k = problems[at]
+            for v in range(V - 1, -1, -1):  # the columns of the first weights are those that stay
+                for g in range(G):
+                    size, mistakes = gather(
+                        block, numbers, labels, k + g, g, scores[v, k + g, :m], lift[v, k + g], blur[v, k + g], centres,
+                        lengths, apart[g], places,
+                    )  # fmt: skip
+                    losses[v, k + g, MISTAKES] += mistakes
+                primal, slipped, gap = 0.0, 0.0, 0.0
+                if loss is not None:
+                    primal, slipped, gap = single_steps(
+                        loss, curvatures[k], softness[k], twice, v == 0, apart[0], size, slopes
+                    )
+                if coupled is not None:
+                    primal, slipped, gap = coupled_steps(coupled, curvatures[k], softness[k], columns, size)
+                sums = losses[v, k]
+                sums[LOSSES], sums[LOSS_CARRY] = carried_sum(sums[LOSSES], sums[LOSS_CARRY], primal)
+                sums[ROUNDING] += slipped
+                sums[GAP] += gap
+            for g in range(G):
+                mine, signs, a, kept = places[2 + g], apart[g][SIGN], apart[g][A], apart[g][KEPT]
+                for r in range(size):
+                    row = numbers.row(mine[r])
+                    alpha[k + g, row] = kept[r]
+                    if total.shape[1] > 0:
+                        total[k + g, row] += a[r]
+                for side in range(pull.shape[1]):
+                    only = side if pull.shape[1] > 1 else ALL
+                    count = 0
+                    for r in range(size):
+                        factor = signs[r] * a[r]
+                        listed[count], factors[count] = mine[r], factor
+                        count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
+                    add_duals(duals[k + g, side], only, softness[k], apart[g], size)
+                    # a chunk's share is added at once, which rounds less, where that is less work than its rows
+                    at_once = values >= width
+                    pulls = part if at_once else pull[k + g, side]
+                    if at_once:
+                        part[:] = 0.0
+                    block.add_rows(listed[:count], factors[:count], pulls)
+                    for j in range(width if at_once else 0):
+                        pull[k + g, side, j] += part[j]
+                    duals[k + g, side, ADDED] += 1 if at_once else count
+            if H is not None:
+                count = 0
+                for r in range(size):
+                    slope = steepest * columns[CAP, 0, r] if steepest > 0.0 else slopes[r]
+                    listed[count], slopes[count] = places[2, r], slope
+                    count += slope > 0.0
+                block.add_gram(listed[:count], slopes[:count], few, H[k])
+
+
+@along
+def count_confused(numbers, labels, there, scores, confused):
+    """Adds the rows whose class is not the one with the largest score (K, m), per value of C."""
+    per_trial = scores.shape[0] // confused.size
+    for trial in range(confused.size):
+        for r in range(there.size):
+            best = trial * per_trial
+            for k in range(best + 1, (trial + 1) * per_trial):
+                if scores[k, r] > scores[best, r]:
+                    best = k
+            if not labels.own(best, numbers.row(there[r])):
+                confused[trial] += 1
+
+
+@along
+def gather(block, numbers, labels, k, g, scores, lift, blur, centres, lengths, columns, places):
+    """Line g of the columns, of the rows that problem k has; returns how many these are, and how many it gets wrong."""
+    there, mine, off = places[0], places[2 + g], columns[OFF]
+    caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
+    sizes, middle = columns[SIZE], columns[CENTRE]
+    size = mistakes = 0
+    for r in range(scores.size):
+        i, length = there[r], lengths[r]
+        row = numbers.row(i)
+        cap = labels.cap(k, row)
+        margin = labels.margin(k, row, scores[r])
+        # written in any case and counted where wanted: a branch would often be guessed wrongly
+        mine[size], caps[size], sizes[size] = i, cap, length
+        margins[size], signs[size], targets[size] = margin + lift, labels.sign(k, row), labels.target(row)
+        off[size] = margin_rounding(block.entries(i) + 1, length, blur)
+        if centres.shape[1] > 0:
+            middle[size] = centres[k, row]
+        if cap > 0.0:
+            size += 1
+            mistakes += labels.wrong(k, row, margin)
+    return size, mistakes
+
+
+@kernel(wide_sums=True)
+def add_duals(sums, side, softness, columns, size):
+    """A chunk's share of the sums of the duals that pull the constant up, down (side 1), or of ALL."""
+    caps, signs, targets, centres = columns[CAP], columns[SIGN], columns[TARGET], columns[CENTRE]
+    sizes, a, kept, shares = columns[SIZE], columns[A], columns[KEPT], columns[SHARE]
+    dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0
+    for r in range(size):
+        if side == ALL or (signs[r] * a[r] < 0.0) == (side == 1):
+            met, change = a[r] * targets[r], kept[r] - centres[r]
+            dual += shares[r] + met
+            mass += abs(a[r])
+            summed += abs(shares[r]) + abs(met) + 2.0 * abs(a[r])
+            pulled += abs(a[r]) * sizes[r]
+            moved += (softness / caps[r] if softness > 0.0 else 1.0) * change * change
+    sums[DUAL], sums[CARRY] = carried_sum(sums[DUAL], sums[CARRY], dual)
+    sums[ALPHA], sums[CARRY + 1] = carried_sum(sums[ALPHA], sums[CARRY + 1], mass)
+    sums[SUMMED] += summed
+    sums[PULLED] += pulled
+    sums[MOVED] += moved
+
+
+@along
+def loss_there(loss, bend, u, off, cap):
+    """cap phi(u), and how far above it the loss may lie within `off` of u; bend: largest second derivative of phi."""
+    if bend < np.inf:
+        a, value = derivative(loss, u, cap)
+        return value, off * (abs(a) + 0.5 * bend * cap * off)
+    value = loss.primal(u, cap)
+    return value, loss_rounding(loss, u, off, cap, value)
+
+
+@kernel(wide_sums=True)
+def single_steps(loss, curvature, softness, twice, wanted, columns, size, slopes):
+    """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None."""
+    caps, margins, centres, off = columns[CAP], columns[MARGIN], columns[CENTRE], columns[OFF]
+    a, kept, shares = columns[A], columns[KEPT], columns[SHARE]
+    bend, primal, slipped, gap = largest_bend(loss), 0.0, 0.0, 0.0
+    if not wanted:
+        for r in range(size):
+            value, slip = loss_there(loss, bend, margins[r], off[r], caps[r])
+            primal += value
+            slipped += slip
+        return primal, slipped, gap
+    if slopes is not None and softness == 0.0 and curvature == 0.0 and bend < np.inf:
+        for r in range(size):
+            a[r], value, shares[r], slopes[r] = attained(loss, margins[r], caps[r])
+            kept[r] = a[r]
+            primal += value
+            slipped += off[r] * (abs(a[r]) + 0.5 * bend * caps[r] * off[r])
+        return primal, slipped, gap
+    for r in range(size):
+        cap, u, new = caps[r], margins[r], centres[r]
+        L = curvature + softness / cap
+        if curvature < np.inf:
+            new = loss.step(new, u, L, cap)
+        kept[r] = new
+        if twice:
+            new = loss.step(new, u, L, cap)
+        a[r], shares[r] = new, loss.dual(new, cap)
+        value, slip = loss_there(loss, bend, u, off[r], cap)
+        primal += value
+        slipped += slip
+        if slopes is not None:
+            gap += loss.gap(new, u, cap)
+            slopes[r] = loss.slope(new, L, cap)
+    return primal, slipped, gap
+
+
+@kernel
+def coupled_steps(loss, curvature, softness, columns, size):
+    """The same of a loss of the margins of several lines; what the row adds to a sum is in the first of them."""
+    primal, slipped = 0.0, 0.0
+    for r in range(size):
+        cap, a = columns[CAP, 0, r], columns[A, :, r]
+        value, columns[SHARE, 0, r], slip = loss.together(
+            columns[MARGIN, :, r], columns[SIGN, :, r], columns[OFF, :, r], columns[CENTRE, :, r], cap,
+            curvature + softness / cap, a,
+        )  # fmt: skip
+        primal += value
+        slipped += slip
+        for g in range(a.size):
+            columns[KEPT, g, r] = a[g]
+    return primal, slipped, 0.0
+
+
+def warm(sample: Sample) -> None:
+    none, pair = np.zeros((2, 1)), np.zeros((1, 2))
+    for method, H in (("step", None), ("slope", np.zeros((1, 3, 3)))):
+        for loss in sample.losses(method):
+            found = Found(np.zeros((2, 1, LOSS_SUMS)), np.zeros((1, 1, DUAL_SUMS)), weights()[None], counts(2)[:, None])
+            rule = Prox(pair, pair.copy(), np.ones(1), np.ones(1))
+            look(*sample.rows, loss, ONE, Point(np.zeros((2, 1, 3)), none, none), rule, found, H)

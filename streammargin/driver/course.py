@@ -1,0 +1,217 @@
+"""Where a run stands, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streammargin.driver.clock import Clock
+from streammargin.driver.events import History
+from streammargin.driver.midway import Midway
+from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import BIAS, DONE, HELD_OUT, PASS, PREDICTIONS, PROLOGUE, SCALING, Progress
+from streammargin.driver.ranges import Ranges
+from streammargin.driver.scaling import Scaling
+from streammargin.driver.stopping import Stopping
+from streammargin.driver.validate import Predictions, Validator
+from streammargin.errors import out_of_range
+from streammargin.points.base import Point
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import Method, Solver
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.roles import new
+from streammargin.sources.watched import WatchedSource
+
+
+@dataclass
+class Shared:
+    """What the runs of a training share.
+
+    column: the value of the constant column. watched: the rows as they are stored, and the held-out ones, of a training
+    with a checkpoint.
+    """
+
+    labels: RowLabels
+    reader: BlockReader
+    column: float
+    limits: Limits
+    clock: Clock
+    history: History
+    should_stop: Callable[[], str | None] | None = None
+    validator: Validator | None = None
+    scaling: Scaling | None = None
+    midway: Midway | None = None
+    predictions: Predictions | None = None
+    watched: Sequence[WatchedSource] = ()
+
+
+class Course:
+    """Whatever decides what comes next lies in `state`, `watch` and `progress`, and in the sums of `scaling`,
+    `validator` and `bias`. The clock is asked for nothing but `max_seconds`, and what is told.
+
+    costs: the values of C of the problem. Without a state and progress it is at the beginning.
+    """
+
+    def __init__(
+        self, shared: Shared, problem: Problem, costs: Sequence[float], method: Method, state: Any = None,
+        watch: Any = None, progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        self.shared, self.problem, self.costs = shared, problem, costs
+        self.method, self.stages = method, method.stages()
+        self.reader, self.column, self.limits, self.clock = shared.reader, shared.column, shared.limits, shared.clock
+        self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
+        self.bias, self.predictions, self.watched = shared.midway, shared.predictions, shared.watched
+        self.doubted: list[int] = []  # of what is watched: must be read before the training goes on
+        self.progress = self.blank() if progress is None else progress
+        self.watch = new(method.watch, problem) if watch is None and method.watch is not None else watch
+        self.state = self.solver.start(problem, shared.labels) if state is None else state
+        if progress is None:
+            self.progress.go(SCALING if self.scaling is not None else self.after_scaling())
+        self.active = self.progress.active
+        # until the first pass is over
+        self.ranges = Ranges(problem, shared.labels) if self.scaling is None and not self.progress.number else None
+
+    @property
+    def solver(self) -> Solver:
+        """The one at work."""
+        return self.stages[self.progress.stage].solver
+
+    def blank(self) -> Progress:
+        """Nothing is known yet."""
+        none = np.zeros(self.problem.count, bool)
+        stopping = Stopping(self.problem.count, self.limits.tol)
+        return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
+
+    def after_scaling(self) -> str:
+        """The phase that comes next, until the first pass."""
+        return PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else PASS
+
+    # certificates
+
+    def judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
+        """After exact figures; swept: they took a read of their own."""
+        p = self.progress
+        p.figures, p.wrong, p.judged = figures, wrong, p.number
+        for k in self.active:
+            p.done[k] = self.over(k, figures[k])
+            if not p.done[k] and hopeless(self.solver, self.problem, self.state, figures[k]):
+                p.impossible[k] = p.done[k] = True
+        self.active = p.active
+        if self.validator is not None and self._worth_validating(swept):
+            p.go(HELD_OUT)
+        else:
+            self.tell_certificates()
+            self.go_on()
+
+    def _worth_validating(self, swept: bool) -> bool:
+        # where every pass certifies itself, the held-out data would be read as often as the rows
+        number = self.progress.number
+        return swept or not self.active.size or number & (number - 1) == 0
+
+    def tell_certificates(self) -> None:
+        """The events of the last figures, once."""
+        p = self.progress
+        if p.told == p.judged or p.figures is None:
+            return
+        p.told = p.judged
+        for trial in range(self.problem.trials):
+            known = p.valid_errors is not None and p.validated == p.number
+            error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
+            event = certificate_event(self.problem, trial, p.figures, p.wrong, error)
+            work = {"multiplications": round(self.state.multiplications)}
+            self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event, **work})
+
+    def over(self, k: int, figures: Figures) -> bool:
+        """Whether problem k needs no more passes."""
+        return self.solver.reached(self.problem, figures) or self._satisfied(k, figures)
+
+    def _satisfied(self, k: int, figures: Figures) -> bool:
+        return self.solver.satisfied(self.problem, self.state, k, figures)
+
+    def _unproven(self) -> np.ndarray:
+        """Which problems ended, if they did, because the solver is satisfied, with no proof within the tolerance."""
+        assert self.progress.figures is not None
+        known = enumerate(self.progress.figures)
+        return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, f) for k, f in known])
+
+    def verdict(self) -> str:
+        """The reason where nothing is left to do."""
+        p = self.progress
+        if p.impossible.any():
+            assert p.figures is not None
+            impossible = [p.figures[k] for k in np.flatnonzero(p.impossible)]
+            proven = any(no_margin(self.solver, self.problem, self.state, one) for one in impossible)
+            return "not_separable" if proven else "small_margin"
+        return "separated" if self._unproven().any() else "tolerance"
+
+    # what comes next
+
+    def go_on(self) -> None:
+        """After a pass that was certified, or needs no certificate."""
+        p = self.progress
+        if not self.active.size:
+            self.finish("tolerance")
+        elif p.ending is not None:
+            self.finish(p.ending)
+        else:
+            p.go(PASS)
+
+    def finish(self, reason: str) -> None:
+        """The weights are those certified last, unless a signal came."""
+        p = self.progress
+        p.proven = p.figures is not None and reason != "signal"
+        if reason != "signal" and not self.active.size:
+            reason = self.verdict()
+        if not self.point(p.proven).finite():
+            raise out_of_range()
+        if p.proven and self.validator is not None and p.validated < p.judged:
+            p.go(HELD_OUT)
+            return
+        p.reason = reason
+        if self.bias is not None and reason != "signal":
+            p.go(BIAS)
+        else:
+            self.end(reason)
+
+    def end(self, reason: str) -> None:
+        """The weights stand; what is left is a look at what they predict."""
+        p = self.progress
+        p.reason = reason
+        p.go(DONE)
+        if self.predictions is None or not p.proven or reason == "signal":
+            return
+        outcome = self.outcome()
+        if not self.predictions.wanted(outcome):
+            return
+        p.predicted = self.predictions.known(outcome)
+        if p.predicted is None and (self.problem.resident or reason != "seconds"):
+            p.go(PREDICTIONS)
+
+    # what was found
+
+    def point(self, proven: bool) -> Point:
+        """What was certified last, or the latest."""
+        return self.solver.point(self.problem, self.state, self.column, proven)
+
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        p = self.progress
+        assert p.reason is not None, "the training is not done"
+        if self.doubted:  # of these rows nothing is known yet
+            return Outcome(p.reason, np.zeros_like(p.done), p.number, self.point(p.proven), None, None, None)
+        figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
+        converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
+        errors = p.valid_errors if p.proven or p.midway is not None else None
+        asked = None
+        if self.problem.objective.infeasible:
+            asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
+        zeros = self.solver.zeros(self.problem, self.state)
+        return Outcome(
+            p.reason, converged, p.number, self.point(p.proven), figures, wrong, errors, p.midway, asked, zeros,
+            predicted=p.predicted, ranges=p.ranges,
+        )  # fmt: skip

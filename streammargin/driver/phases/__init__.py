@@ -1,0 +1,1 @@
+"""What rows are read for, one file a phase."""

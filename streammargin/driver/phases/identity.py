@@ -1,0 +1,56 @@
+"""Rows that may be other ones are read before a training goes on: where it stands waits meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streammargin.driver.course import Course
+from streammargin.driver.phases.base import Phase
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import IDENTITY, SCALING
+from streammargin.solvers.base import Blocks
+
+
+class Identity(Phase):
+    """One read of each source that is doubted; the source itself compares the rows."""
+
+    def __init__(self, course: Course, reader: BlockReader) -> None:
+        super().__init__(course, reader)
+        self._aside = course.progress
+
+    @property
+    def reader(self) -> BlockReader:
+        c = self.course
+        if c.validator is not None and c.doubted[0]:
+            return c.validator.reader
+        return c.scaling.reader if c.scaling is not None and self._aside.phase == SCALING else c.reader
+
+    def put_off(self) -> None:
+        """Put off where the training stands until doubted rows were read, if there are any."""
+        if self.course.doubted:
+            self._aside = self.course.progress
+            self.course.progress = replace(self._aside)
+            self._next()
+
+    def _next(self) -> None:
+        self.course.progress.go(IDENTITY)
+        self._counts = replace(self.reader.counts)
+
+    def visit(self, blocks: Blocks) -> None:
+        pass
+
+    def end(self) -> None:
+        c = self.course
+        vars(self.reader.counts).update(vars(self._counts))  # as if it had not been
+        c.watched[c.doubted[0]].settle()
+        c.doubted = c.doubted[1:]
+        if c.doubted:
+            self._next()
+        else:
+            c.progress = self._aside
+
+    def break_off(self, reason: str) -> None:
+        """As one that came no further."""
+        self.course.progress = self._aside
+        self.course.finish("signal")
+        self.course.progress.reason = reason

@@ -1,0 +1,99 @@
+"""The passes of a solver."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from streammargin.driver.course import Course
+from streammargin.driver.gain import Gain
+from streammargin.driver.phases.base import Phase
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import CERTIFICATE
+from streammargin.driver.telling import pass_event
+from streammargin.solvers.base import Blocks, PassReport, Share, multiplications
+from streammargin.wording import Message
+
+LOG = logging.getLogger("streammargin")
+
+
+class Pass(Phase):
+    """In a pass a visit is of as many blocks as the solver wants at once."""
+
+    def __init__(self, course: Course, reader: BlockReader) -> None:
+        super().__init__(course, reader)
+        self.gain = Gain()
+
+    @property
+    def blocks_per_step(self) -> int:
+        # a stage may take fewer than the plan has room for, and no more
+        return min(self.course.method.blocks_per_step, self.course.solver.blocks_per_step)
+
+    def begin(self) -> None:
+        c, p = self.course, self.course.progress
+        p.number += 1
+        if p.due:
+            self._change_over()
+        c.solver.begin_pass(c.problem, c.state, p.number)
+        p.order = c.solver.order(c.problem, c.state, p.number, len(self.reader.bounds) - 1)
+
+    def _change_over(self) -> None:
+        """The stage that is due takes the place of the one at work."""
+        c, p, before = self.course, self.course.progress, self.course.state
+        after: Any = c.stages[p.due].enter(c.problem, before, c.watch)
+        after.labels, after.number, after.multiplications = before.labels, before.number, before.multiplications
+        c.state, p.stage, p.due = after, p.due, ""
+
+    def visit(self, blocks: Blocks) -> Share:
+        c = self.course
+        share = c.solver.run_blocks(c.problem, c.state, c.active, blocks)
+        if c.ranges is not None and share is None:
+            for first, block in blocks:
+                c.ranges.add(first, block)
+        if share is None:
+            c.state.multiplications += multiplications(blocks, c.active.size)
+        return share
+
+    def end(self) -> Share:
+        c, p = self.course, self.course.progress
+        report = c.solver.end_pass(c.problem, c.state, c.active)
+        if isinstance(report, float):
+            return report
+        p.due = c.stages[p.stage].leave(c.problem, c.state, c.watch, report, c.active)
+        p.estimate = max([0.0, *report.estimate[c.active].tolist()])
+        self._tell(report)
+        if report.certificate is not None:
+            if p.position == len(p.order):  # of all rows
+                c.judge(report.certificate, report.wrong, swept=False)
+                return None
+        elif p.ending is not None or report.still or p.stopping.due(report.estimate, c.active):
+            if report.still and p.ending is None:
+                p.ending = "passes"  # more of them would change nothing
+            p.go(CERTIFICATE)
+            return None
+        c.go_on()
+        return None
+
+    def _tell(self, report: PassReport) -> None:
+        c, p = self.course, self.course.progress
+        spent = c.clock.spent(p.spent, self.reader.counts)
+        reads = self.reader.counts.bytes_read / max(1, c.problem.size)
+        c.history.publish(pass_event(p, c.problem, report, spent, reads, c.state.multiplications))
+        if c.ranges is not None:
+            p.ranges, c.ranges = c.ranges.remark(), None
+            if p.ranges is not None:
+                LOG.warning(Message(p.ranges), extra={"code": "scale"})
+        if (text := self.gain.remark(p.estimate, report.certificate or p.figures or [])) is not None:
+            LOG.warning(Message(text if p.ranges is None else f"{text}; {p.ranges}"), extra={"code": "no_gain"})
+
+    def break_off(self, reason: str) -> None:
+        c, p = self.course, self.course.progress
+        if reason != "signal" and p.order.size:
+            p.ending = reason
+            c.solver.leave_out(c.problem, c.state)
+            self.end()
+        elif reason != "signal" and p.judged < p.number:
+            p.ending = reason
+            p.go(CERTIFICATE)
+        else:
+            super().break_off(reason)

@@ -1,0 +1,40 @@
+"""A look at what is predicted at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.driver.course import Course
+from streammargin.driver.phases.base import Phase
+from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.progress import DONE
+from streammargin.driver.validate import Predictions
+from streammargin.solvers.base import Blocks
+
+
+class Look(Phase):
+    """Ends when every class was seen."""
+
+    def __init__(self, course: Course, reader: BlockReader, predictions: Predictions) -> None:
+        super().__init__(course, reader)
+        self.predictions = predictions
+
+    def begin(self) -> None:
+        self.course.progress.predicted = np.zeros(len(self.predictions.there), bool)
+        super().begin()
+
+    def visit(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
+        p = self.course.progress
+        assert p.predicted is not None
+        self.predictions.add(self.course.outcome(), p.predicted, first, block)
+        if p.predicted.all():
+            p.order = p.order[: p.position + 1]
+
+    def end(self) -> None:
+        self.course.progress.go(DONE)
+
+    def break_off(self, reason: str) -> None:
+        """All but these is known."""
+        self.course.progress.predicted = None
+        self.course.progress.go(DONE)

@@ -1,0 +1,18 @@
+"""The read that finds the scale of the columns."""
+
+from __future__ import annotations
+
+from streammargin.driver.phases.base import Phase
+from streammargin.solvers.base import Blocks
+
+
+class FindScale(Phase):
+    def visit(self, blocks: Blocks) -> None:
+        [(first, block)] = blocks
+        assert self.course.scaling is not None
+        self.course.scaling.add(first, block)
+
+    def end(self) -> None:
+        assert self.course.scaling is not None
+        self.course.scaling.finish()
+        self.course.progress.go(self.course.after_scaling())

@@ -1,0 +1,359 @@
+"""A read that sees two weights, steps the duals of all rows by the margins that it meets, and certifies both."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from streammargin.compiled import look as kernel
+from streammargin.compiled import row_norms as norms
+from streammargin.compiled.columns import add_squares
+from streammargin.errors import DataError
+from streammargin.losses.base import largest_bend
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import PassReport, Share, Solver, multiplications
+from streammargin.solvers.cache import rows as store
+from streammargin.solvers.columns.constant import SIDES
+from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.bounds import Bounds, bounds
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.rounding import blur
+from streammargin.solvers.roles import (
+    TRIALS,
+    Count,
+    D,
+    K,
+    N,
+    Rows,
+    Shared,
+    Sum,
+    W,
+    b1,
+    clear,
+    f8,
+    i8,
+    of,
+    state,
+)  # fmt: skip
+from streammargin.solvers.state import State, labels_of
+
+LAST, MEAN = 0, 1  # the two weights that a pass certifies
+LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares must be numbers
+
+
+def restarts(problem: Problem) -> bool:
+    """Whether steps and restarts are found by the run, in place of the schedules of the paper."""
+    return problem.options.get("schedule") is None
+
+
+def budgets(problem: Problem) -> np.ndarray:
+    """What the duals of each problem may sum up to (K,)."""
+    return np.full(problem.count, problem.options.get("dual_budget", math.inf)) * problem.costs
+
+
+@state
+class Read:
+    """What a read sums up (compiled/look.py), and the rows that it saw."""
+
+    losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS)
+    wrong: Sum[i8] = of(2, TRIALS)
+    dual_image: Sum[f8] = of(K, SIDES, W)
+    duals: Sum[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+    rows: Count = 0
+
+
+@state
+class Totals:
+    """Sums over so many passes, those since the last restart: what a mean is taken of."""
+
+    passes: Shared[i8] = of(K)
+    w: Shared[f8] = of(K, W)
+    budget_multiplier: Shared[f8] = of(K)
+    alpha: Rows[f8] = of(K, N.where(restarts))
+    dual_image: Shared[f8] = of(K, SIDES, W)
+    duals: Shared[f8] = of(K, SIDES, kernel.DUAL_SUMS)
+
+    def forget(self, k: int) -> None:
+        """Nothing is to be a mean of what was before."""
+        for total in (self.passes, self.w, self.budget_multiplier, self.alpha, self.dual_image, self.duals):
+            total[k] = 0
+
+
+@state
+class Pace:
+    """tau is step / ratio * tempo (d+1,), of the budget's multiplier its own tempo; sigma is step * ratio."""
+
+    tempo: Shared[f8] = of(W)
+    budget_tempo: float = 1.0
+    step: Shared[f8] = of(K)
+    ratio: Shared[f8] = of(K)
+
+
+@state
+class Previous:
+    """A^T alpha, sum alpha, w and the budget's multiplier of the pass before."""
+
+    image: Shared[f8] = of(K, W)
+    mass: Shared[f8] = of(K)
+    w: Shared[f8] = of(K, W)
+    budget_multiplier: Shared[f8] = of(K)
+
+
+@state
+class Pair(State):
+    """Weights w, the last ones and a mean, and duals alpha.
+
+    row_norms, squares: of rows and columns, from the prologue; constant: the value of the constant column. rounding:
+    eps ||w||. due: problems that are to advance after this read; gaps: of the last pair and the mean one. shown: what
+    those of the two that were better are worth. part: rows that are done of the block at work.
+    """
+
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    squares: Sum[f8] = of(D)
+    constant: float = 0.0
+    w: Shared[f8] = of(2, K, W)
+    budget_multiplier: Shared[f8] = of(2, K)
+    rounding: Shared[f8] = of(2, K)
+    alpha: Rows[f8]
+    read: Read
+    totals: Totals
+    pace: Pace
+    previous: Previous
+    zeros: Shared[b1] = of(K, W)
+    due: Shared[b1] = of(K)
+    gaps: Shared[f8] = of(K, 2)
+    shown_mistakes: int = 0
+    shown_wrong: Shared[i8] = of(TRIALS)
+    ended: bool = False
+    part: int = 0
+
+
+class Pulled(NamedTuple):
+    """A^T alpha (d+1,) and sum |alpha| of some duals."""
+
+    image: np.ndarray
+    mass: float
+
+
+P = TypeVar("P", bound=Pair)
+
+
+class DualPass(Solver[P]):
+    """A subclass says how far the duals step, and what the next weights are.
+
+    A first pass at w = 0, with the constant that is best then where it is not penalised, takes the duals that are best
+    there: where they are optimal, so is w = 0.
+    """
+
+    summary = "primal-dual proximal steps"
+    prologue: ClassVar[int] = 1
+
+    def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
+        """sigma (K,), the step of the duals; 0: to those that are best for the margins, whatever they were."""
+        return state.pace.step * state.pace.ratio
+
+    def resting(self, problem: Problem, state: P) -> np.ndarray:
+        """Problems whose duals stay in this read (K,)."""
+        return np.zeros(problem.count, bool)
+
+    def twice(self, problem: Problem, state: P) -> bool:
+        """Whether a read sums up duals that are one step further than those it keeps."""
+        return False
+
+    def first_weights(self, problem: Problem, state: P, k: int) -> None:
+        """What all begins with: 0, and a constant where it is not penalised."""
+
+    @abstractmethod
+    def first_pace(self, problem: Problem, state: P, mass: float, squares: np.ndarray) -> None:
+        """Before the first pass; mass: of all rows; squares (d+1,): of the columns, of rows by their weights."""
+
+    @abstractmethod
+    def advance(self, problem: Problem, state: P, k: int, gaps: list[float]) -> None:
+        """The next weights of problem k; gaps: of the last pair and the mean one."""
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        return 8 * (problem.features + 1) * (problem.count + 6)  # weights as they are shown, and vectors of a step
+
+    # prologue: the norms of rows and columns
+
+    def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> Share:
+        labels, rows = state.labels, slice(first, first + block.rows())
+        norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
+        weights = labels.weights[rows] if labels.weights.size else labels.weights
+        add_squares(block, labels.codes[rows], weights, state.squares)
+        state.constant = float(block.bias)
+        if problem.options.get("C_path"):
+            if first == 0:
+                for k in range(problem.count):
+                    self.first_weights(problem, state, k)
+            self._look(problem, state, np.arange(problem.count), block, first)
+        return None
+
+    def wakes(self, problem: Problem, state: P) -> float:
+        found = [wakes(problem, state, k) for k in range(problem.count)]
+        state.alpha[:] = 0.0
+        return min(found)
+
+    def dearer(self, problem: Problem, state: P, factor: float) -> None:
+        state.alpha *= factor
+        state.previous.image *= factor
+        state.previous.mass *= factor
+        state.best.primal[:], state.best.dual[:] = math.inf, -math.inf
+        state.zeros[:] = False
+        for k in range(problem.count):
+            state.totals.forget(k)
+
+    # passes
+
+    def begin_pass(self, problem: Problem, state: P, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        if number == 1:
+            self._begin(problem, state)
+        state.part, state.ended = 0, False
+        state.due[:] = False
+        state.rounding = np.stack([blur(w) for w in state.w])
+        clear(state.read)
+
+    def _begin(self, problem: Problem, state: P) -> None:
+        mass, squares = column_squares(problem, state)
+        sizes, largest = np.sqrt(squares), float(state.row_norms[norms.LARGEST])
+        least = float(sizes.min(initial=math.inf, where=sizes > 0.0))
+        if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
+            raise DataError(TOO_FAR)
+        self.first_pace(problem, state, mass, squares)
+        for k in range(problem.count):
+            self.first_weights(problem, state, k)
+
+    def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
+        for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
+            state.w[:, k], state.budget_multiplier[:, k] = state.best.w[k], 0.0
+            state.rounding[:, k] = blur(state.best.w[k : k + 1])
+        start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
+        state.read.rows += stop - start
+        self._look(problem, state, active, store.part(block, start, stop), first + start)
+        return stop / block.rows() if stop < block.rows() else None
+
+    def _look(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
+        """Step the duals of these rows by the margins that they have, and add up what certifies both."""
+        w, lift, read = state.w, state.budget_multiplier, state.read
+        lengths = self.dual_steps(problem, state)
+        none = np.zeros(problem.count)
+        curvature = np.divide(1.0, lengths, out=none.copy(), where=lengths > 0.0)  # 0 before the first step
+        curvature[self.resting(problem, state)] = math.inf
+        total = state.totals.alpha if state.number else state.totals.alpha[:, :0]
+        same = np.array_equal(w[LAST], w[MEAN]) and np.array_equal(lift[LAST], lift[MEAN])
+        seen = slice(1 if same else 2)
+        if not same:
+            state.multiplications += multiplications([(first, block)], active.size) / 2
+        kernel.look(
+            block, numbered_from(first), labels_of(problem, state), problem.loss, active,
+            kernel.Point(w[seen], lift[seen], state.rounding[seen]),
+            kernel.Prox(state.alpha, state.alpha, curvature, none, self.twice(problem, state), total),
+            kernel.Found(read.losses[seen], read.duals, read.dual_image, read.wrong[seen]),
+        )  # fmt: skip
+        if same:
+            read.losses[MEAN], read.wrong[MEAN] = read.losses[LAST], read.wrong[LAST]
+
+    def leave_out(self, problem: Problem, state: P) -> None:
+        state.due[:] = False
+
+    def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
+        count = problem.count
+        if state.read.rows < problem.rows:  # broken off: it proves nothing
+            mistakes = int(state.read.losses[LAST, :, kernel.MISTAKES].sum())
+            return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
+        if not state.ended:
+            state.ended = True
+            judge(problem, state, active)
+        if state.due.any():
+            k = int(np.argmax(state.due))
+            self.advance(problem, state, k, state.gaps[k].tolist())
+            state.due[k] = False
+            return 1.0 - float(state.due.sum()) / count
+        figures = best_figures(problem, state.best)
+        estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
+        wrong = state.shown_wrong.copy() if problem.per_trial > 1 else None
+        return PassReport(estimate, state.shown_mistakes, figures, wrong)
+
+    def zeros(self, problem: Problem, state: P) -> np.ndarray:
+        return state.zeros[:, :-1]
+
+    def weights(self, problem: Problem, state: P) -> np.ndarray:
+        return state.w[LAST].copy()
+
+
+def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
+    """Sum of the weights of the rows, and of that times the squares of each column (d+1,)."""
+    labels = state.labels
+    mass = float(labels.weights[labels.present(slice(None))].sum()) if labels.weights.size else problem.present
+    return mass, np.append(state.squares, mass * state.constant**2)
+
+
+def judge(problem: Problem, state: Pair, active: np.ndarray) -> None:
+    """What the pass proves; all problems are to advance then."""
+    count, read, totals = problem.count, state.read, state.totals
+    totals.passes[active] += 1
+    totals.w[active] += state.w[LAST][active]
+    totals.dual_image[active] += read.dual_image[active]
+    totals.duals[active] += read.duals[active]
+    totals.budget_multiplier[active] += state.budget_multiplier[LAST, active]
+    proofs = [{k: prove(problem, state, v, k) for k in active.tolist()} for v in (LAST, MEAN)]
+    duals = np.full(count, -math.inf)
+    for k in active.tolist():
+        duals[k] = max(proofs[v][k].dual for v in (LAST, MEAN))
+    keep_bounds(state.best, duals, np.full(count, math.inf))
+    found = [{k: proof.weights for k, proof in each.items()} for each in proofs]
+    shown, state.shown_wrong[:] = _keep(problem, state, found)
+    state.shown_mistakes = int(sum(candidate.mistakes for candidate in shown.values()))
+    for k in active.tolist():
+        _find_zeros(problem, state, k, proofs[LAST][k])
+        state.gaps[k] = [proofs[v][k].apart for v in (LAST, MEAN)]
+    state.due[active] = True
+
+
+def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
+    """What the LAST weights and duals of problem k prove, or the MEAN ones."""
+    sums, passes = (state.read, 1) if which == LAST else (state.totals, int(state.totals.passes[k]))
+    return bounds(
+        problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
+        problem.present, passes, float(budgets(problem)[k]), float(state.budget_multiplier[which, k]),
+    )  # fmt: skip
+
+
+def wakes(problem: Problem, state: Pair, k: int) -> float:
+    """How many times as large C may be with w = 0 still optimal, as far as the duals of this read tell."""
+    image = prove(problem, state, LAST, k).theta
+    return problem.objective.penalty.wakes(problem.objective.penalised(image))
+
+
+def _keep(
+    problem: Problem, state: Pair, found: list[dict[int, Candidate]]
+) -> tuple[dict[int, Candidate], np.ndarray]:  # fmt: skip
+    """Keep the better of the last weights and the mean ones, for each value of C; returns what they are worth, and
+    the rows whose class does not have the largest score.
+    """
+    size, wrong = problem.per_trial, state.read.wrong
+    w, chosen, shown = state.w[LAST].copy(), dict(found[LAST]), wrong[LAST].copy()
+    for trial in range(problem.trials):
+        lines = [k for k in range(trial * size, (trial + 1) * size) if k in chosen]
+        if sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines):
+            w[lines], shown[trial] = state.w[MEAN, lines], wrong[MEAN, trial]
+            chosen.update({k: found[MEAN][k] for k in lines})
+    keep_weights(problem, state.best, w, [chosen.get(k) for k in range(problem.count)])
+    return chosen, shown
+
+
+def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
+    """Columns that the last duals prove to be 0, of a loss that bends everywhere."""
+    best, most = state.best, largest_bend(problem.loss)
+    if most == math.inf or budgets(problem)[k] < math.inf:
+        return
+    gap = float(best.primal[k] + best.rounding[k]) - proof.dual
+    bend = most * float(problem.caps[k].max()) * column_squares(problem, state)[1]
+    state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)

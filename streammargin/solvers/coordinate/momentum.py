@@ -1,0 +1,169 @@
+"""Accelerated dual coordinate ascent (lp-norm perceptron paper, Algorithms 2-4, eq. (8), (13))."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import asdca as kernel
+from streammargin.compiled.duals import dual_sums
+from streammargin.penalties.mirror_maps import lp_norm, mirror
+from streammargin.rows.labels import RowLabels
+from streammargin.rows.visits import Turns
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.coordinate import slow_constant
+from streammargin.solvers.coordinate.dual_ascent import PIECE, Ascent, DualAscent
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.objectives.base import Running
+from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
+from streammargin.solvers.state import labels_of
+
+RESTART = 30.0  # the momentum is forgotten once the gap fell so far: without that passes double, as it swings
+REFRESH = 8  # times its length of values read until sum |theta_j|^q is taken afresh: it drifts, and costs a length
+SHORTEST = 4  # passes: the first ones after a restart say little
+
+
+@state
+class MomentumAscent(Ascent):
+    """alpha is the mirror sequence, momentum (K, n) and drift = A^T momentum (K, d+1) its momentum.
+
+    What is certified, and answered, is the averaged sequence alpha + last^2 momentum. steps (K,): rows present.
+    """
+
+    momentum: Rows[Float]
+    drift: Shared[Float]
+    steps: Shared[f8] = of(K)
+    pace: Shared[f8] = of(K, kernel.PACE)
+    dual: Shared[f8] = of(K, fill=-math.inf)
+    departure: Shared[f8] = of(K, fill=1.0)
+    passes: Shared[i8] = of(K)
+
+
+class Momentum(DualAscent[MomentumAscent]):
+    """One row at a time with momentum, restarted."""
+
+    name = "accelerated ascent"
+    summary = "one row at a time, with momentum"
+    state_class = MomentumAscent
+    vectors = 2
+
+    def start(self, problem: Problem, labels: RowLabels) -> MomentumAscent:
+        return self.set_out(problem, super().start(problem, labels))
+
+    def set_out(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
+        """The state with the steps and the pace of a first pass."""
+        codes = state.labels.codes
+        counts = np.zeros(problem.caps.shape[1])
+        for start in range(0, codes.size, PIECE):
+            piece = slice(start, start + PIECE)
+            counts += np.bincount(codes[piece][state.labels.present(piece)], minlength=counts.size)
+        state.steps[:] = np.maximum((problem.caps > 0.0) @ counts, 1.0)
+        for k in range(problem.count):
+            self._set_off(state, k)
+        return state
+
+    def follow(self, problem: Problem, before: Ascent) -> MomentumAscent:
+        """The state that goes on from the duals of the ascent without momentum; bounds and best weights stay."""
+        after = new(
+            MomentumAscent, problem, self.dtype(problem), labels=before.labels, alpha=before.alpha, theta=before.theta,
+            curvature=before.curvature, constant=before.constant, norms=before.norms, best=before.best,
+        )  # fmt: skip
+        after.sweep.largest_blur = before.sweep.largest_blur
+        return self.set_out(problem, after)
+
+    def visit_rows(
+        self, problem: Problem, state: MomentumAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
+    ) -> None:
+        refresh = float(REFRESH * (problem.features + 1))
+        kernel.asdca_turns(
+            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.steps, refresh, state.alpha,
+            state.momentum, state.sleep, state.curvature, state.theta, state.drift, state.pace, state.constant.centre,
+            state.constant.damping, figures,
+        )  # fmt: skip
+
+    def end_pass(self, problem: Problem, state: MomentumAscent, active: np.ndarray) -> PassReport:
+        figures = state.figures
+        self.check_scale(problem, state)
+        estimate = np.zeros(problem.count)
+        labels = labels_of(problem, state)
+        for k in active:
+            image = self._image(state, k)
+            size = lp_norm(image, problem.q)
+            share = state.pace[k, kernel.LAST] ** 2
+            gain, total = dual_sums(labels, problem.loss, k, state.alpha[k], state.momentum[k], share)
+            dual = gain - 0.5 * size * size
+            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap += slow_constant.behind(state.constant, k, image)
+            estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
+            self._pace(problem, state, k, estimate[k], dual)
+        return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+
+    def _pace(self, problem: Problem, state: MomentumAscent, k: int, estimate: float, dual: float) -> None:
+        """Restart once the gap is a RESTART-th of what it was after the last restart, or the dual falls."""
+        state.passes[k] += 1
+        if state.passes[k] == 1:
+            state.departure[k] = min(estimate, 1.0)
+        # the scale of the weights is a little old for p < 2; float32 sums of p = 2 could only fall by rounding
+        fell = problem.p != 2.0 and dual < state.dual[k] - 1e-9 * abs(dual)
+        if fell or (state.passes[k] >= SHORTEST and estimate < state.departure[k] / RESTART):
+            self.restart(problem, state, k)
+        state.dual[k] = dual
+
+    def _image(self, state: MomentumAscent, k: int) -> np.ndarray:
+        """A^T of the averaged sequence, in the precision of the loop."""
+        return state.theta[k] + state.theta.dtype.type(state.pace[k, kernel.LAST] ** 2) * state.drift[k]
+
+    def _average(self, problem: Problem, state: MomentumAscent, k: int, sign: float) -> None:
+        """alpha becomes the averaged sequence, or again what it was (sign -1)."""
+        share = state.alpha.dtype.type(sign * state.pace[k, kernel.LAST] ** 2)
+        for start in range(0, problem.rows, PIECE):
+            piece = state.alpha[k, start : start + PIECE]
+            piece += share * state.momentum[k, start : start + PIECE]
+            if not problem.objective.signed:
+                np.maximum(piece, 0.0, out=piece)  # it is a mean of feasible points, but for rounding
+
+    def restart(self, problem: Problem, state: MomentumAscent, k: int) -> None:
+        """From the averaged sequence of problem k, as if it were the first pass."""
+        state.theta[k] = self._image(state, k)
+        self._average(problem, state, k, 1.0)
+        state.sleep[k] = 0  # duals that rested at a bound have left it
+        state.momentum[k] = 0.0
+        state.drift[k] = 0.0
+        self._set_off(state, k)
+
+    def _set_off(self, state: MomentumAscent, k: int) -> None:
+        state.pace[k, [kernel.GAMMA, kernel.LAST]] = 1.0 / state.steps[k]
+        state.pace[k, kernel.READ] = math.inf  # the square is summed afresh at once
+        state.passes[k] = 0
+
+    def weights(self, problem: Problem, state: MomentumAscent) -> np.ndarray:
+        images = (
+            slow_constant.seen(state.constant, k, self._image(state, k).astype(np.float64))
+            for k in range(problem.count)
+        )
+        return np.stack([mirror(image, problem.q) for image in images])
+
+    def frozen(self, problem: Problem, state: MomentumAscent, k: int) -> np.ndarray:
+        image = slow_constant.seen(state.constant, k, self._image(state, k))
+        return image if problem.p == 2.0 else mirror(image, problem.q)
+
+    def begin_certificate(self, problem: Problem, state: MomentumAscent, active: np.ndarray) -> None:
+        super().begin_certificate(problem, state, active)
+        for k in range(problem.count):
+            self._average(problem, state, k, 1.0)
+
+    def end_certificate(self, problem: Problem, state: MomentumAscent) -> tuple[list[Figures], np.ndarray]:
+        answer = super().end_certificate(problem, state)
+        for k in range(problem.count):
+            self._average(problem, state, k, -1.0)
+        return answer
+
+    def duals(self, problem: Problem, state: MomentumAscent) -> tuple[np.ndarray, np.ndarray]:
+        # of the averaged sequence, during a certificate
+        return state.alpha, state.sleep
+
+    def rebuilt(self, problem: Problem, state: MomentumAscent, k: int, theta: np.ndarray) -> None:
+        state.theta[k] = theta - state.pace[k, kernel.LAST] ** 2 * state.drift[k]
+        state.pace[k, kernel.READ] = math.inf

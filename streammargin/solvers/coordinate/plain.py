@@ -1,0 +1,145 @@
+"""Dual coordinate ascent (lp-norm perceptron paper, Lemma 1, Algorithm 1, appendices B.1 and C)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.compiled import sdca as kernel
+from streammargin.compiled.duals import dual_sums, total
+from streammargin.compiled.vectors import square
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.visits import Turns
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.coordinate import active_rows, slow_constant
+from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.objectives.base import Running
+from streammargin.solvers.roles import Float, K, Shared, W, f8, of, state, state_bytes
+from streammargin.solvers.state import labels_of
+
+NEAR = 4.0  # times the tolerance: from there on weights swing about the optimum, and the mean of two passes is nearer
+SWING = 0.5  # but not while a pass still takes so much of the gap away: the mean would lag behind
+MEAN_GAP = 0.8  # of the estimate: what the gap of that mean mostly is
+KEPT_GAP = 0.55  # the same where rows are kept, as later visits settle them: without it text took another read at times
+
+
+@state
+class Mean:
+    """Near the end the mean of A^T alpha now and of `theta`, A^T alpha one pass before, is certified.
+
+    So it is with a finite C and p = 2, where no rows are kept: these move A^T alpha too far in a pass. near: the next
+    pass is near the end; certified: that mean is what a certificate is of.
+    """
+
+    theta: Shared[Float] = of(K, W.where(lambda problem: problem.linear and not problem.hard))
+    near: bool = False
+    last_estimate: float = 1.0
+    certified: bool = False
+
+
+@state
+class PlainAscent(Ascent):
+    """For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for groups `powers` are
+    the squares ||theta_g||^2.
+    """
+
+    powers: Shared[f8] = of(K, W.where(lambda problem: problem.keeps_powers))
+    power_sum: Shared[f8] = of(K)
+    mean: Mean
+
+
+class Plain(DualAscent[PlainAscent]):
+    """One row at a time, without momentum; out of core active rows stay in memory."""
+
+    name = "plain ascent"
+    summary = "one row at a time"
+    state_class = PlainAscent
+
+    def kept_bytes(self, problem: Problem) -> int:
+        return active_rows.room(problem, state_bytes(PlainAscent, problem, self.dtype(problem)))
+
+    def reserved_bytes(self, problem: Problem) -> int:
+        room = self.kept_bytes(problem)
+        return room + active_rows.copies(room)
+
+    def begin_pass(self, problem: Problem, state: PlainAscent, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        mean = state.mean
+        mean.certified = mean.near and not state.active.rows.pieces
+        if mean.certified:
+            mean.theta[:] = state.theta
+            for k in range(problem.count):
+                slow_constant.seen(state.constant, k, mean.theta[k])
+
+    def _averages(self, problem: Problem) -> bool:
+        return problem.linear and not problem.hard
+
+    def visit_rows(
+        self, problem: Problem, state: PlainAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
+    ) -> None:
+        powers = state.powers if problem.keeps_powers else state.theta
+        kernel.sdca_turns(
+            turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, state.sleep,
+            state.curvature, state.theta, powers, state.power_sum, state.constant.centre, state.constant.damping,
+            figures,
+        )  # fmt: skip
+
+    def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport:
+        mean, figures = state.mean, state.figures
+        if problem.p != 2.0:  # the running sums drift
+            for k in active:
+                state.power_sum[k] = float(np.sum(np.abs(state.theta[k]) ** problem.q))
+        self.check_scale(problem, state)
+        estimate, penalty = np.zeros(problem.count), problem.objective.penalty
+        for k in active:
+            theta, alpha = state.theta[k], state.alpha[k]
+            size = lp_norm(theta, 2.0, square(theta)) if problem.linear else penalty.gauge(theta)
+            if problem.objective.signed:  # the sum of the duals says nothing
+                dual, whole = dual_sums(labels_of(problem, state), problem.loss, k, alpha, alpha, 0.0)
+            else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
+                dual = whole = total(alpha)
+            gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
+            gap += slow_constant.behind(state.constant, k, theta)
+            estimate[k] = self.estimate(problem, state, Running(size, dual - 0.5 * size * size, whole, gap, slack))
+        if mean.certified:
+            estimate *= MEAN_GAP
+        if state.active.rows.pieces:
+            estimate *= KEPT_GAP
+        now, before = float(estimate.max()), mean.last_estimate
+        mean.near = self._averages(problem) and SWING * before < now < NEAR * problem.tol
+        mean.last_estimate = now
+        report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
+        report.kept_rows = state.active.rows.count
+        return report
+
+    def weights(self, problem: Problem, state: PlainAscent) -> np.ndarray:
+        mirror = problem.objective.penalty.mirror
+        images = state.theta.astype(np.float64)
+        return np.stack([mirror(slow_constant.seen(state.constant, k, image)) for k, image in enumerate(images)])
+
+    def frozen(self, problem: Problem, state: PlainAscent, k: int) -> np.ndarray:
+        # float32 weights are certified as they are, by sums in float64
+        theta = state.theta[k]
+        if not problem.linear:
+            return problem.objective.penalty.mirror(theta)
+        if not (state.mean.certified or 0.0 < state.constant.damping < 1.0):
+            return theta
+        # where it is kept until it is certified: of many columns an array of its own costs
+        frozen = state.sweep.frozen[k]
+        frozen[:] = theta
+        slow_constant.seen(state.constant, k, frozen)
+        if state.mean.certified:
+            frozen += state.mean.theta[k]
+            frozen *= 0.5
+        return frozen
+
+    def duals(self, problem: Problem, state: PlainAscent) -> tuple[np.ndarray, np.ndarray]:
+        return state.alpha, state.sleep
+
+    def rebuilt(self, problem: Problem, state: PlainAscent, k: int, theta: np.ndarray) -> None:
+        # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
+        state.theta[k] = theta
+        if problem.keeps_powers:
+            state.powers[k] = problem.objective.penalty.powers(theta)
+        if problem.p != 2.0:
+            state.power_sum[k] = float(np.sum(np.abs(theta) ** problem.q))

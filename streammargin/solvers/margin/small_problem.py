@@ -1,0 +1,142 @@
+"""The maximum margin over a few rows that stay in memory, exactly: a bound of that over all rows, and weights."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from streammargin.compiled import active_set as kernel
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.solvers.base import matrix_work
+from streammargin.solvers.cache.rows import RowCache, entries
+from streammargin.solvers.coordinate.momentum import Momentum
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.roles import Lists, f8, state
+
+SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
+LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
+LEAST = 128  # the small problems may have so many rows, whatever the budget
+SHARE = 2  # the small problems may take this part of the budget, or what the duals of the ascent would, or LEAST rows
+ENTRIES = 6 << 20  # entries that the small problems of all classes may hold, 48 MB
+# a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
+# to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
+WORK = 11
+FEW = LIMIT // 4  # columns: with no more of them the support is never too large
+ASCENT = Momentum(precise=True)  # goes on where the support is too large; its weights must keep their certificates
+
+
+@state
+class SmallProblems:
+    """The rows kept, piece k those of problem k, with their signs (m,) and weights u (m,) of rows divided by the
+    largest norm. combined: rows of the largest problem that was solved.
+    """
+
+    rows: RowCache
+    signs: Lists[f8]
+    u: Lists[f8]
+    combined: int = 0
+
+
+def ids(small: SmallProblems, k: int) -> np.ndarray:
+    """Numbers (m,) of the rows of problem k."""
+    return small.rows.ids_of(str(k))
+
+
+def fit(small: SmallProblems) -> bool:
+    """Whether every row has a sign and a weight."""
+    return all(small.signs[k].size == u.size == ids(small, k).size for k, u in enumerate(small.u))
+
+
+def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs: np.ndarray, worth: float) -> bool:
+    """Take in the new rows of problem k, with these signs (m,).
+
+    False where there is no room for them, or the Gram matrix would take more than `worth` multiplications.
+    """
+    name, rows = str(k), small.u[k].size + signs.size
+    stored = sum(entries(cache.pieces[name].rows) for cache in (small.rows, new) if name in cache.pieces)
+    if stored * rows > worth or rows > limit(problem) or stored > most_entries(problem):
+        return False
+    small.rows.append(name, new)
+    small.signs[k] = np.concatenate([small.signs[k], signs])
+    small.u[k] = np.concatenate([small.u[k], np.zeros(signs.size)])
+    return True
+
+
+def worth(problem: Problem, everything: int) -> float:
+    """Multiplications of a Gram matrix that costs no more than coordinate ascent; everything: values of all rows."""
+    # no support has more rows than d + 1: of few columns it will soon be complete
+    large = problem.rows > LIMIT and problem.features > FEW
+    return WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * everything if large else math.inf
+
+
+class Solved(NamedTuple):
+    """A bound of the margin, and weights (d+1,), both exact but for rounding; and what they took."""
+
+    bound: float
+    w: np.ndarray
+    multiplications: float
+
+
+def solve(problem: Problem, small: SmallProblems, k: int, largest: float) -> Solved:
+    """The maximum margin over the rows of problem k.
+
+    largest: the norm that rows are divided by. Of the rows the support stays, and those with the smallest margins.
+    """
+    rows, signs, u = small.rows.pieces[str(k)].rows, small.signs[k], small.u[k]
+    small.combined = max(small.combined, u.size)
+    gram = np.empty((u.size, u.size))
+    kernel.gram_matrix(rows, signs, largest, gram)
+    kernel.nearest_point(gram, u, 0.1 * problem.tol, problem.features + 2)
+    work = entries(rows) * u.size / 2 + matrix_work(u.size, 0.0, 0.0)
+    v = np.zeros(problem.features + 1)
+    kernel.combine(rows, signs * u, largest, v)
+    _prune(problem, small, k, gram @ u)
+    size, total = lp_norm(v, 2.0), float(u.sum())
+    if size > 0.0:
+        v /= size
+        v /= size / total * largest  # the margins of the support become 1
+    return Solved(size / total * largest if total > 0.0 else math.inf, v, work)
+
+
+def _prune(problem: Problem, small: SmallProblems, k: int, margins: np.ndarray) -> None:
+    """Keep the support, and of the other rows those with the smallest margins (m,)."""
+    support = small.u[k] > 0.0
+    count = int(support.sum())
+    more = min(SIDE, (limit(problem) - count) // 4)
+    order = np.argsort(np.where(support, -math.inf, margins), kind="stable")
+    kept = np.sort(order[: count + max(0, more)])
+    small.rows.change(str(k), kept, ())
+    small.signs[k], small.u[k] = small.signs[k][kept], small.u[k][kept]
+
+
+def limit(problem: Problem) -> int:
+    """Rows of the largest small problem."""
+    most = LIMIT
+    room = max(problem.budget // SHARE, ASCENT.memory(problem))
+    while most > LEAST and _bytes(problem, most) > room:
+        most = max(LEAST, most * 7 // 8)
+    return most
+
+
+def most_bytes(problem: Problem) -> int:
+    """What the small problems may take."""
+    return _bytes(problem, min(problem.rows, limit(problem)))
+
+
+def most_entries(problem: Problem) -> int:
+    """Values of the rows of the largest small problem."""
+    return _entries(problem, min(problem.rows, limit(problem)))
+
+
+def _bytes(problem: Problem, rows: int) -> int:
+    """What small problems of so many rows take: the rows, twice where old and new ones are joined, and products."""
+    held = 2 * _entries(problem, rows) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
+    return problem.count * held + 2 * 8 * rows * rows
+
+
+def _entries(problem: Problem, rows: int) -> int:
+    # sparse rows: the ones that matter may be longer than the others
+    stored = 2 * rows * problem.entries // problem.rows + problem.features if problem.entries else ENTRIES
+    return min(rows * problem.features, stored, ENTRIES // problem.count)

@@ -1,0 +1,74 @@
+"""What a look at all rows proves of frozen weights, and the best dual bound of all looks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import newton as kernel
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import Best, keep_bounds, keep_weights
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
+from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
+
+CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
+
+
+@state
+class Look:
+    """Sums over the rows at frozen weights: image = A^T a, and the columns of compiled/newton.py; seen: rows."""
+
+    image: Sum[f8]
+    totals: Sum[f8] = of(K, kernel.SUMS)
+    wrong: Sum[i8] = of(TRIALS)
+    seen: Count = 0
+
+
+@state
+class Bound:
+    """The best dual bound has no duals of its own: `image` is its A^T a, within `slip` of the exact one, `gain` the
+    rest of it.
+    """
+
+    image: Shared[f8]
+    gain: Shared[f8] = of(K)
+    slip: Shared[f8] = of(K)
+
+
+def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
+    """What the sums of all rows prove of weights w (K, d+1), and of their duals, of the active problems."""
+    found: list[Candidate | None] = [None] * problem.count
+    dual = np.full(problem.count, -math.inf)
+    for k in active:
+        total, image = look.totals[k], bound.image[k]
+        losses = float(total[kernel.PRIMAL])
+        rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
+        found[k] = problem.objective.weighed(w[k], losses, rounding, total[kernel.MISTAKES])
+        gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
+        # two steps to a mean of images and of gains, each off by a few roundings of its larger end
+        largest, size = max(abs(bound.gain[k]), abs(gain)), max(lp_norm(image, 2.0), lp_norm(look.image[k], 2.0))
+        bound.gain[k] = raise_bound(image, bound.gain[k], look.image[k], gain)
+        bound.gain[k] = raise_bound(image, bound.gain[k], np.zeros_like(image), 0.0)
+        pulled = mean_rounding(problem.present, float(total[kernel.PULLED]))
+        bound.slip[k] = max(bound.slip[k], pulled) + TERM * size
+        length = lp_norm(image, 2.0) + float(bound.slip[k])
+        square = length * length * (1.0 + norm_rounding(image.size))
+        dual[k] = bound.gain[k] - TERM * largest - 0.5 * square
+    keep_bounds(best, dual, np.full(problem.count, math.inf))
+    keep_weights(problem, best, w.copy(), found)
+
+
+def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:
+    """The best dual bound on the segment between two; `image` becomes its A^T a, its gain is returned.
+
+    A bound is gain - 1/2 ||A^T a||^2, and the gain of a mean of duals is at least the mean of theirs.
+    """
+    towards = new_image - image
+    length = float(towards @ towards)
+    along = new_gain - gain - float(image @ towards)
+    t = min(max(along / length, 0.0), 1.0) if length > 0.0 else float(along > 0.0)
+    image += t * towards
+    return gain + t * (new_gain - gain)

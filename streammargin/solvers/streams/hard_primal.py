@@ -1,0 +1,115 @@
+"""Steps along single rows for the hard margin: the norms of the rows, and the mean of a pass as a bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import primal as kernel
+from streammargin.compiled import row_norms as norms
+from streammargin.errors import out_of_range
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.rounding import EPS, mean_rounding
+from streammargin.solvers.roles import K, Shared, Sum, f8, of, state
+from streammargin.solvers.state import labels_of
+from streammargin.solvers.streams.primal import Primal, Steps
+
+# row norms within these bounds have squares that are far from the ends of a float64
+PLAIN = (1e-50, 1e50)
+# a pass moves theta by little: what is left of rounding after the subtraction may be this, relative to the largest row
+CANCELLED = 1e-9
+
+
+@state
+class HardSteps(Steps):
+    """row_norms: figures of the rows seen (compiled/row_norms.py). left, left_total: theta when the pass began, and its
+    mass. nearest: the least length of a mean of a pass.
+    """
+
+    hull: Hull
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+    left: Shared[f8]
+    left_total: Shared[f8] = of(K)
+    nearest: Shared[f8] = of(K, fill=math.inf)
+
+
+class HardPrimal(Primal[HardSteps]):
+    """Beside `Primal`: what steps go by, and what bounds the margin better."""
+
+    default_C = math.inf
+    state_class = HardSteps
+
+    def measure(self, problem: Problem, state: HardSteps, block: Block, first: int) -> None:
+        """Take the rows of a block into the figures of the row norms, before anything is learned from them."""
+        norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
+        largest = self.longest(state)
+        if not math.isfinite(largest):
+            raise out_of_range()
+        if state.base == 0.0 and largest > 0.0:
+            plain = problem.p == 2.0 and PLAIN[0] < largest < PLAIN[1]
+            state.base = 1.0 if plain else 2.0 ** math.floor(math.log2(largest))
+
+    def begin_pass(self, problem: Problem, state: HardSteps, number: int) -> None:
+        super().begin_pass(problem, state, number)
+        np.multiply(state.theta, state.unit[:, None], out=state.left)
+        state.left_total[:] = state.carried[:, kernel.TOTAL]
+
+    def stream_block(self, problem: Problem, state: HardSteps, block: Block) -> int:
+        # step sizes and rows of norm 0 are those of all rows up to this block's last
+        self.measure(problem, state, block, 0)
+        return super().stream_block(problem, state, block)
+
+    def longest(self, state: HardSteps) -> float:
+        return float(state.row_norms[norms.LARGEST])
+
+    def margin_bound(self, problem: Problem, state: HardSteps, k: int) -> float:
+        if self.has_empty_row(problem, state):
+            return 0.0
+        return min(super().margin_bound(problem, state, k), float(state.nearest[k]))
+
+    def end_pass(self, problem: Problem, state: HardSteps, active: np.ndarray) -> PassReport:
+        for k in active:
+            self._mean_of_the_pass(problem, state, k)
+        return super().end_pass(problem, state, active)
+
+    def _mean_of_the_pass(self, problem: Problem, state: HardSteps, k: int) -> None:
+        """The mean of the rows that this pass stepped along is a point of their hull: it may bound the margin better.
+
+        Late passes step along the rows that matter; where nothing separates them, these all but cancel.
+        """
+        mass = float(state.carried[k, kernel.TOTAL] - state.left_total[k])
+        largest = self.longest(state) / self.base(state)
+        if not mass > 0.0:
+            return
+        theta = state.theta[k] * state.unit[k]
+        rounding = (state.figures[k, kernel.UPDATES] + 1.0) * EPS * lp_norm(theta, problem.q) / mass
+        if rounding <= CANCELLED * largest:
+            bound = hull_bound(problem, state.hull, k, 1.0 / mass, theta - state.left[k], largest) + CANCELLED * largest
+            state.nearest[k] = min(state.nearest[k], bound * self.base(state))
+
+    def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
+        upper = self.margin_bound(problem, state, k)
+        if upper < self.smallest_margin(problem, state):
+            return 0.0
+        size = lp_norm(self._current(problem, state, k), problem.p)
+        if not (size > 0.0 and 0.0 < upper < math.inf):
+            return math.inf
+        lower = float(state.figures[k, kernel.MIN_MARGIN]) / size * self.base(state)
+        return max(0.0, 1.0 - lower / upper)
+
+    def mean_norm(self, problem: Problem, state: HardSteps) -> float:
+        return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
+
+    def rounding(self, problem: Problem, state: HardSteps) -> float:
+        largest = self.longest(state)
+        steps = float(state.number) * problem.present
+        return 2.0 * mean_rounding(steps, largest) + (hull_rounding(state.hull) + CANCELLED) * largest
+
+    def has_empty_row(self, problem: Problem, state: HardSteps) -> bool:
+        return bool(state.row_norms[norms.EMPTY] > 0.0)

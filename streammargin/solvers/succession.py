@@ -1,0 +1,31 @@
+"""Solvers that follow one another: what the driver changes over between."""
+
+from __future__ import annotations
+
+import math
+
+from streammargin.solvers.base import Method
+from streammargin.solvers.problem import Problem
+
+
+class Succession(Method):
+    """A short list of solvers, its `stages`, with when each gives way to which.
+
+    The plan of memory is that of the largest stage: arrays that a stage takes over are those of the one before it.
+    """
+
+    def memory(self, problem: Problem) -> int:
+        return max(stage.solver.memory(problem) for stage in self.stages().values())
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        return max(stage.solver.scratch(problem, rows, size, sparse) for stage in self.stages().values())
+
+    def kept_bytes(self, problem: Problem) -> int:
+        return self.stages()[self.first(problem)].solver.kept_bytes(problem)
+
+
+def passes_left(before: float, now: float, passes: int, tol: float) -> float:
+    """How many it takes until the gap is `tol`, where it fell from `before` to `now` in so many passes."""
+    if now <= tol:
+        return 0.0
+    return passes * math.log(now / tol) / math.log(before / now) if now < before and tol > 0.0 else math.inf

@@ -1,0 +1,154 @@
+"""docs/states.md lists what every solver keeps, and who reads the arrays of rows: whoever changes either knows it.
+
+`python tests/solvers/test_state_roles.py` prints the lists of this code.
+"""
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from pathlib import Path
+
+import streammargin.solvers
+from streammargin.rows.labels import RowLabels
+from streammargin.solvers.base import Method
+from streammargin.solvers.papers.inertial_diagonal import Inertial
+from streammargin.solvers.registry import SOLVERS, make_solver
+from streammargin.solvers.roles import Axis, Role, entries
+from streammargin.solvers.state import State
+
+ROOT = Path(streammargin.solvers.__file__).parent
+PAGE = Path(__file__).parents[2] / "docs" / "states.md"
+OF_ALL = {entry.name for entry in entries(State)}
+LINES = {"rows": "rows", "shared": "shared", "sum": "sums", "scratch": "scratch", "kept": "rows kept", "part": "parts"}
+
+
+def declared(cls):
+    """The lines of a state or part: its arrays by role, with their axes, and its parts; not its shared numbers."""
+    found = {line: [] for line in LINES}
+    for entry in entries(cls):
+        if entry.kind == "part":
+            found["part"].append(f"`{entry.name}` ({entry.type.__name__})")
+        elif entry.kind == "rows":
+            found["kept"].append(f"`{entry.name}`")
+        elif entry.kind == "list":
+            found[entry.role.value].append(f"`{entry.name}` (K lists)")
+        elif entry.kind == "array":
+            found[entry.role.value].append(f"`{entry.name}` ({axes(entry.of)})")
+        elif entry.role in (Role.SUM, Role.SCRATCH) and entry.name not in OF_ALL:
+            found[entry.role.value].append(f"`{entry.name}`")
+    lines = [f"- {LINES[line]}: {', '.join(names)}" for line, names in found.items() if names]
+    return [textwrap.fill(line, 120, subsequent_indent="  ") for line in lines]
+
+
+def axes(of):
+    names = [axis.name if isinstance(axis, Axis) else str(axis) for axis in of.axes]
+    return ", ".join(names[:-1] + ["grows"] if of.grows else names)
+
+
+def parts_of(cls):
+    return [entry.type for entry in entries(cls) if entry.kind == "part"]
+
+
+def states():
+    """The classes of states, with the solvers that have them, and those of their parts."""
+    solvers = [stage.solver for name in SOLVERS for stage in make_solver(name).stages().values()]
+    found = {}
+    for solver in solvers:
+        if solver.state_class is not None:
+            found.setdefault(solver.state_class, []).append(solver.name)
+    parts = [part for cls in found for part in parts_of(cls)]
+    for part in parts:
+        parts += [more for more in parts_of(part) if more not in parts]
+    return found, sorted(set(parts), key=lambda cls: (cls.__name__, file_of(cls)))
+
+
+def listed():
+    """The lists of this code, as the page has them."""
+    found, parts = states()
+    headings = [(f"`{cls.__name__}`: {', '.join(dict.fromkeys(names))}", cls) for cls, names in found.items()]
+    headings += [(f"`{cls.__name__}` in `{file_of(cls)}`", cls) for cls in parts]
+    return "\n\n".join(f"### {heading}\n\n" + "\n".join(declared(cls)) for heading, cls in headings)
+
+
+def file_of(cls):
+    return Path(inspect.getfile(cls)).relative_to(ROOT).as_posix()
+
+
+def rows_of(classes):
+    """Names of the fields of these classes whose arrays have a number for each row, and of the labels."""
+    fields = [entry for cls in classes for entry in entries(cls)]
+    arrays = {entry.name for entry in fields if any(isinstance(axis, Axis) and axis.rows for axis in entry.of.axes)}
+    return arrays | {entry.name for entry in fields if entry.type is RowLabels}
+
+
+def known_arguments(function, classes, names, owner):
+    """Argument -> the names of arrays of rows that it has, of those that are states or parts; solvers keep none."""
+    found = {"self": set()} if isinstance(owner, type) and issubclass(owner, Method) else {}
+    for argument in function.args.args:
+        words = re.findall(r"\w+", ast.unparse(argument.annotation)) if argument.annotation else []
+        told = [getattr(names.get(word), "__bound__", names.get(word)) for word in words]
+        of_each = [{one for one in classes if isinstance(cls, type) and issubclass(one, cls)} for cls in told]
+        if told and all(of_each):
+            found[argument.arg] = rows_of(set().union(*of_each))
+    return found
+
+
+def readers():
+    """(file, function) of all that reads such a field, by its name where it is not known of what; not its size or type.
+
+    Another thing of that name is found as well; a method is none.
+    """
+    found, parts = states()
+    classes = [*found, *parts]
+    everything = rows_of(classes)
+    for path in sorted(ROOT.rglob("*.py")):
+        dotted = path.relative_to(ROOT).with_suffix("").parts
+        names = vars(importlib.import_module(".".join((streammargin.solvers.__name__, *dotted))))
+        tree = ast.parse(path.read_text())
+        owners = {part: names.get(cls.name) for cls in tree.body if isinstance(cls, ast.ClassDef) for part in cls.body}
+        imported = {
+            alias.asname or alias.name for node in ast.walk(tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names
+        }  # fmt: skip
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            nodes = list(ast.walk(function))
+            known = known_arguments(function, classes, names, owners.get(function))
+            others = imported - {argument.arg for argument in function.args.args}
+            attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+            left_out = {node.value for node in attributes if node.attr in ("size", "shape", "dtype")}
+            left_out |= {node.func for node in nodes if isinstance(node, ast.Call)}
+            for node in attributes:
+                of = node.value.id if isinstance(node.value, ast.Name) else ""
+                if node not in left_out and of not in others and node.attr in known.get(of, everything):
+                    yield path.relative_to(ROOT).as_posix(), function.name
+
+
+def section(heading):
+    """What the page says under a heading."""
+    [found] = re.findall(rf"^## {heading}\n\n(.*?)\n(?=^## |\Z)", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return found
+
+
+def test_every_state_is_listed_with_the_role_and_axes_of_its_arrays():
+    assert section("Arrays by role").partition("\n\n")[2].strip() == listed()
+
+
+def test_a_field_is_listed_with_what_it_is():
+    """Of what the page is compared with, an example by hand."""
+    assert declared(Inertial) == [
+        "- rows: `beta` (K, n), `previous` (K, n)",
+        "- shared: `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K)",
+        "- sums: `row_norms` (4)",
+        "- parts: `best` (Best), `sums` (HingeSums)",
+    ]
+
+
+def test_who_reads_an_array_of_rows_is_a_visit_or_a_map():
+    lines = re.findall(r"^- `(\S+)`: `(\w+)`; ", section("Who reads arrays of rows"), re.MULTILINE)
+    assert sorted(lines) == sorted(set(readers()))
+
+
+if __name__ == "__main__":
+    print(listed(), *sorted(set(readers())), sep="\n")

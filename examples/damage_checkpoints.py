@@ -130,7 +130,7 @@ def damage_data(times, moments, rng):
                 result = sm.train(path, checkpoint=checkpoint, should_stop=steps, **options)
                 if steps.looks <= moment or moment < 0:
                     act()
-                result = sm.train(path, checkpoint=checkpoint, resume=True, **options)
+                result = sm.train(path, checkpoint=checkpoint, **options)
             except sm.DataError as error:
                 noticed += path in str(error)
                 continue

@@ -16,8 +16,7 @@ from matplotlib import pyplot as plt
 from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
 from examples.first_order import Problem, algorithm_1, averaged
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties.lp import L2
 
 SETS = ("a9a", "rcv1sub", "covtype20k")
 BUDGETS = (100, 200, 400)
@@ -32,7 +31,7 @@ def signed(name, data, rows=None):
 
 def course(A, budget, passes):
     """(objectives, gaps) of the averages after each pass, of the mean loss."""
-    p = Problem(A, 1.0 / A.shape[0], make_penalty("l2", Given()), budget=budget)
+    p = Problem(A, 1.0 / A.shape[0], L2(), budget=budget)
     found = []
     for w, alpha in averaged(algorithm_1(p, p.gamma)):
         objective = p.objective(w)

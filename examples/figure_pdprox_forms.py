@@ -18,8 +18,7 @@ from matplotlib import pyplot as plt
 from examples import first_order as methods
 from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties.lp import L2
 
 DUAL = {"double-dual": methods.dual_double_dual, "double-primal": methods.dual_double_primal}
 PRIMAL = {"double-dual": methods.primal_double_dual, "double-primal": methods.primal_double_primal}
@@ -35,7 +34,7 @@ def problem(name, data, rows=None):
 
 def on(A):
     """The problem of these signed rows."""
-    return methods.Problem(A, 1.0 / A.shape[0], make_penalty("l2", Given()))
+    return methods.Problem(A, 1.0 / A.shape[0], L2())
 
 
 def used(p):

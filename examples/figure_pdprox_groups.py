@@ -18,8 +18,7 @@ import streammargin as sm
 from examples import first_order as methods
 from examples.figure_tools import arguments, verdict
 from examples.paper_data import balanced, interactions, splice_sites
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties.groups import GroupLasso, Groups
 
 LAMBDAS = (1e-3, 1e-5)
 LOSSES = {"hinge": 0.0, "absolute_error": -1.0}
@@ -92,7 +91,7 @@ def optimum(X, y, groups, lam, loss, quick):
     """The certified result; its objective is n C = 1 / lambda times that of the paper."""
     labels = y if loss == "hinge" else y.astype(float)
     return sm.train(
-        (X, labels), solver="pdprox", penalty="group", groups=groups, loss=loss, C=1.0 / (len(y) * lam), bias=0,
+        (X, labels), solver="pdprox", penalty=sm.penalties.Group(groups), loss=loss, C=1.0 / (len(y) * lam), bias=0,
         tol=1e-5, passes=30 if quick else 2000,
     )  # fmt: skip
 
@@ -154,7 +153,7 @@ def main():
     """Run all methods on the four problems, draw, and compare with the paper."""
     args = arguments("figure_pdprox_groups", __doc__, 300, data="splice_donor/")
     X, y, groups, letters, labels = sites(f"{args.data}/splice_donor", 300 if args.quick else None)
-    A, penalty = X.multiply(y[:, None]).tocsr(), make_penalty("group", Given(groups=groups))
+    A, penalty = X.multiply(y[:, None]).tocsr(), GroupLasso(Groups(groups))
     picture, axes = plt.subplots(2, 2, figsize=(12, 9))
     results = {}
     for (loss, low), line in zip(LOSSES.items(), axes, strict=True):

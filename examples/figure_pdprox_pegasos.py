@@ -20,8 +20,7 @@ from examples.benchmarks.sets import WORK, load, make
 from examples.figure_tools import arguments, marks, verdict
 from examples.first_order import Problem, dual_double_dual
 from examples.trajectories import trajectory
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties.lp import L2
 
 EXPONENTS = (-0.5, -0.8, -1.0)
 RATIOS = (1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2, 1e-3)
@@ -55,7 +54,7 @@ def best(p, passes):
 def compare(X, y, lam, passes):
     """{method: (objectives, seconds a pass)}, the ratio of the two steps, and what is certified below the optimum."""
     A = sp.csr_matrix(y[:, None] * X.astype(np.float64))
-    p = Problem(A, lam, make_penalty("l2", Given()))
+    p = Problem(A, lam, L2())
     C = 1.0 / (lam * len(y))
     proven = sm.train((X, y), C=C, bias=0, solver="newton", tol=1e-6).certificate
     ratio, two = best(p, passes)

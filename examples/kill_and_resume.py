@@ -5,7 +5,7 @@
 Every solver, dense and CSR rows, two and three classes, numbers, several C and paths over C, in memory and out of core,
 with --scale and with a bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts,
 between blocks, in a checkpoint, before and after a hand-over; a checkpoint may cost half of the time here. The phases
-that are short, as a certificate, are aimed at. It is started again with --resume until it comes to its end. Compared
+that are short, as a certificate, are aimed at. It is started again until it comes to its end. Compared
 are the weights, the header of the model and the log, but for checkpoints, times, memory and bytes read. Exit code 1
 where anything differs.
 """
@@ -75,7 +75,7 @@ def ways(folder):
     yield [data[False, 2], *few, "--solver", "active-set", "--C", "inf", "--bias", "midway"]
     yield [data[True, 3], *few, "--solver", "adaptive", "--multiclass", "joint"]
     for name, penalty, key in (("pdprox", "l1", (True, 3)), ("sdca", "elasticnet", (False, 2))):
-        yield [data[key], *few, "--solver", name, "--penalty", penalty, "--penalize-bias", "yes"]
+        yield [data[key], *few, "--solver", name, "--penalty", penalty, "--bias", "1"]
     # rows kept between two reads, at last all rows; blocks visited in turns
     for name, classes, passes in (
         ("newton", 2, 13), ("newton", 3, 4), ("sdca", 2, 8), ("sdca", 3, 8), ("asdca", 2, 8), ("asdca", 3, 8)
@@ -93,8 +93,11 @@ def ways(folder):
         ("sdca", "absolute_error", (False, 2)), ("asdca", "squared_error", (True, 2)), ("pdprox", "quantile", (True, 3))
     ):  # fmt: skip
         yield [data[key], *few, *numbers, loss, "--solver", name]
-    for key, C, more in (((True, 3), "0.001", []), ((False, 2), "3e-7,1e-5", [*numbers, "squared_error"])):
-        path = ["--solver", "pdprox", "--penalty", "l1", "--C-path", "3", "--C", C, "--valid", data[key]]
+    for key, C, more in (
+        ((True, 3), "path:3,high=0.001", []),
+        ((False, 2), "path:3,low=3e-7,high=1e-5", [*numbers, "squared_error"]),
+    ):
+        path = ["--solver", "pdprox", "--penalty", "l1", "--C", C, "--valid", data[key]]
         yield [data[key], "--tol", "0.2", "--passes", "120", *path, *more]
 
 
@@ -110,7 +113,7 @@ def least_memory(path, **options):
 def command(way, folder):
     """The same command for every start."""
     return ["train", *way, "-o", str(folder / "model.npz"), "--log-json", str(folder / "log"), "-q", "--checkpoint",
-            str(folder / "checkpoints"), "--checkpoint-seconds", "0.001", "--resume"]  # fmt: skip
+            str(folder / "checkpoints"), "--checkpoint-seconds", "0.001"]  # fmt: skip
 
 
 def start(arguments, phase=None):

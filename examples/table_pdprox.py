@@ -21,8 +21,7 @@ from examples.benchmarks.sets import WORK, load, make
 from examples.benchmarks.sides.liblinear import prepare, solver
 from examples.figure_tools import verdict
 from examples.first_order import Problem, algorithm_1, averaged
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties.lp import L2
 
 FLIPPED, GAP, MOST = 0.2, 1e-3, 5000
 # the budget; what the paper reports of Pdprox and LIBLINEAR. covtype: of 571,012 rows, and the budget goes with them
@@ -35,7 +34,7 @@ def pdprox(A: Any, budget: int, gap: float = GAP, most: int = MOST) -> tuple[np.
 
     A (n, d): the rows times their labels.
     """
-    p = Problem(A, 1.0 / A.shape[0], make_penalty("l2", Given()), budget=budget)
+    p = Problem(A, 1.0 / A.shape[0], L2(), budget=budget)
     for t, (w, alpha) in enumerate(averaged(algorithm_1(p, p.gamma)), 1):
         apart = p.objective(w) - p.dual(alpha)
         if apart <= gap or t == most:

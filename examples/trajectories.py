@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
@@ -19,7 +19,7 @@ def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0, **options):
     """The problem of the rows X (n, d) of two classes, as the solvers are told of it."""
     p = resolve_p(norm, X.shape[1])
     return Problem(
-        rows=len(X), features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(p), p=p,
+        rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(p), p=p,
         positive=np.ones(1, np.int64), caps=np.full((1, 2), C), trials=1, tol=0.0, seed=seed, present=len(X),
         options=options,
     )  # fmt: skip

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 
 from streammargin.driver.events import History, Listener
 from streammargin.errors import UsageError
+from streammargin.losses import Loss
+from streammargin.options.costs import Path
 from streammargin.options.describe import described
+from streammargin.options.others import of_others
 from streammargin.options.table import TABLE, Options
+from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.sources.open import is_stream
@@ -18,30 +22,33 @@ from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
 
+if TYPE_CHECKING:
+    from streammargin.solvers.base import Solver
+
 LOG = logging.getLogger("streammargin")
 
 
+@of_others
 @described(TABLE)
 def train(
-    data: Any,
-    y: Any = None,
+    data: object,
+    y: object = None,
     *,
     x: str | None = None,
-    sample_weight: Any = None,
-    solver: Any = "auto",
-    loss: Any = None,
-    width: float = 1.0,
-    slope: float = 2.0,
-    epsilon: float = 0.0,
-    quantile: float = 0.5,
-    C: float | Sequence[float] | None = None,
-    norm: float | str = 2,
-    penalty: str = "lp",
-    l1_ratio: float | None = None,
-    groups: Any = None,
-    penalize_bias: bool | None = None,
-    dual_budget: float | None = None,
-    C_path: int | None = None,
+    sample_weight: object = None,
+    solver: Solver | str = "auto",
+    loss: Loss | str | None = None,
+    penalty: PenaltyWord | str = "l2",
+    C: float | Sequence[float] | Path | str | None = None,
+    bias: float | str | None = None,
+    scale: str = "none",
+    class_weight: str | Mapping[object, float] | None = None,
+    positive: object = None,
+    classes: Sequence[object] | None = None,
+    multiclass: str = "ovr",
+    average: bool | None = None,
+    schedule: str | None = None,
+    stochastic: bool | None = None,
     tol: float = 1e-3,
     passes: int = 1000,
     max_seconds: float | None = None,
@@ -50,22 +57,12 @@ def train(
     seed: int = 0,
     checkpoint: str | None = None,
     checkpoint_seconds: float = 60.0,
-    resume: bool = False,
-    bias: float | str | None = None,
-    scale: str = "none",
-    class_weight: str | Mapping[Any, float] | None = None,
-    positive: Any = None,
-    classes: Sequence[Any] | None = None,
-    multiclass: str = "ovr",
-    average: bool | None = None,
-    schedule: str | None = None,
-    stochastic: bool | None = None,
-    valid: Any = None,
+    valid: object = None,
     verbose: bool = False,
     listeners: Iterable[Listener] = (),
     should_stop: Callable[[], str | None] | None = None,
 ) -> TrainResult:
-    """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||_p^2 by default.
+    """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||^2 by default.
 
     With a loss of numbers it is a regression: phi(x_i.w - y_i) in place of phi(y_i x_i.w).
 
@@ -97,8 +94,12 @@ def train(
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
-    given = locals()  # the one place that need not name every option again
-    options = Options(**{name: given[name] for name in Options.__dataclass_fields__})
+    options = Options(
+        y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, C=C, bias=bias, scale=scale,
+        class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, average=average,
+        schedule=schedule, stochastic=stochastic, tol=tol, passes=passes, max_seconds=max_seconds, max_rows=max_rows,
+        memory=memory, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, valid=valid,
+    )  # fmt: skip
     history = History([*_checked(listeners), *watched(verbose, options.max_seconds)])
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
@@ -110,10 +111,10 @@ def train(
     return result
 
 
-def _checked(listeners: Any) -> list[Listener]:
+def _checked(listeners: object) -> list[Listener]:
     """The listeners as a list. Raises UsageError where they are no functions."""
     with suppress(TypeError):
-        functions = list(listeners)
+        functions = list(listeners)  # type: ignore[call-overload]
         if all(callable(function) for function in functions):
             return functions
     raise UsageError(f"listeners must be a list of functions, not {shown(listeners)}")

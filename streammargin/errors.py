@@ -39,6 +39,10 @@ class DataError(StreamMarginError, ValueError):
     exit_code = 65
 
 
+class OtherRowsError(DataError):
+    """Rows that are others than the training read before."""
+
+
 def out_of_range() -> DataError:
     """What to say where figures or weights are no numbers any more."""
     return DataError(

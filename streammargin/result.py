@@ -49,7 +49,7 @@ class TrainResult:
     certificate : Certificate, for the weights in `model`
     history : list of event dicts
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
-    resumable : whether the run was stopped early and its state written, so that `resume` goes on from there
+    resumable : whether the run was stopped early and its state written, so that the same call goes on from there
     better : whether `auto` would have taken another solver than the one that was named
     ranges : what there is to say of columns whose sizes differ much, None where they do not
     """
@@ -63,6 +63,7 @@ class TrainResult:
     seconds: float
     run_end: dict[str, Any] = field(repr=False, default_factory=dict)
     resumable: bool = False
+    replaced: bool = field(repr=False, default=False)
     better: bool = field(repr=False, default=False)
     ranges: str | None = field(repr=False, default=None)
 
@@ -158,6 +159,6 @@ def unmet(result: TrainResult) -> str:
     least = math.sqrt(2.0 * max(certificate.dual or 0.0, 0.0))
     return (
         f"stopped by {result.reason} with a row {certificate.residual:.3g} beyond its tolerance; every interpolator "
-        f"has a norm of at least {least:.3g}, and rows that contradict each other have none; raise `passes`, `tol` or "
-        "`epsilon`"
+        f"has a norm of at least {least:.3g}, and rows that contradict each other have none; raise `passes` or `tol`, "
+        "or allow a larger epsilon, as in `loss=interpolate:0.1`"
     )

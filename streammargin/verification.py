@@ -14,6 +14,7 @@ import contextlib
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -27,32 +28,25 @@ from streammargin.files import check_input, reading, unpacked_bytes
 EXACT = 1e-9  # how far two figures may be apart, as a part of them
 BLUR = 1e-12  # a score that is a smaller part of |w|.|x| has no sign to rely on
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "quantile", "interpolate")  # losses of numbers
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
 # fmt: off
-LOSSES = {  # phi(u), with the numbers that the header h has
-    "hinge": lambda u, h: np.maximum(0.0, 1.0 - u),
-    "squared_hinge": lambda u, h: np.maximum(0.0, 1.0 - u) ** 2,
-    "smooth_hinge": lambda u, h: np.where(
-        u < 1.0 - h["width"], 1.0 - u - h["width"] / 2.0, np.maximum(0.0, 1.0 - u) ** 2 / (2.0 * h["width"])),
-    "generalized_hinge": lambda u, h: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - h["slope"] * u)),
-    "logistic": lambda u, h: np.logaddexp(0.0, -u),
-    "exponential": lambda u, h: np.exp(-u),
-    "squared_error": lambda u, h: u**2 / 2.0,
-    "absolute_error": lambda u, h: np.abs(u),
-    "epsilon_insensitive": lambda u, h: np.maximum(0.0, np.abs(u) - h["epsilon"]),
-    "quantile": lambda u, h: np.where(u < 0.0, -h["quantile"] * u, (1.0 - h["quantile"]) * u),
-    "interpolate": lambda u, h: np.maximum(0.0, np.abs(u) - h["epsilon"]),
+LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
+    "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
+    "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
+    "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
+    "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
+    "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
+    "squared_error": lambda u, _: u**2 / 2.0, "absolute_error": lambda u, _: np.abs(u),
+    "huber": lambda u, delta: np.where(np.abs(u) < delta, u**2 / 2.0, delta * (np.abs(u) - delta / 2.0)),
+    "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
+    **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
 }
-PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, groups: a list of arrays of columns
-    "lp": lambda w, r, p, groups: norm(w, p) ** 2 / 2.0,
-    "l2": lambda w, r, p, groups: norm(w, 2.0) ** 2 / 2.0,
-    "l1": lambda w, r, p, groups: norm(w, 1.0),
-    "l2norm": lambda w, r, p, groups: norm(w, 2.0),
-    "linf": lambda w, r, p, groups: np.abs(w).max(),
-    "elasticnet": lambda w, r, p, groups: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
-    "group": lambda w, r, p, groups: (
-        r * sum(math.sqrt(len(g)) * norm(w[g], 2.0) for g in groups) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0),
-    "exclusive": lambda w, r, p, groups: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in groups),
+PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
+    **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
+    "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
+    "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
+    "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
+    "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
 }
 # fmt: on
 
@@ -61,6 +55,12 @@ def norm(w: np.ndarray, p: float) -> float:
     """||w||_p."""
     top = float(np.abs(w).max(initial=0.0))
     return top * float(np.sum((np.abs(w) / top) ** p)) ** (1.0 / p) if 0.0 < top < math.inf else top
+
+
+def spelled(word: str) -> tuple[str, Any, float | None]:
+    """The name of a word as it is saved, with all its fields; the last number among them; and beside that, `top`."""
+    found = {bool(top): float(number) for top, number in re.findall(r"[:,](?:(top=)|\w+=)?([\d.e+-]+)(?=,|$)", word)}
+    return word.partition(":")[0], found.get(False), found.get(True)
 
 
 def key(label: Any) -> str:
@@ -101,13 +101,14 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early: nothing was certified; train it for longer")
-        if h["loss"] not in LOSSES:
-            raise UsageError(f"{path} was trained with {h['loss']}: verify has no formula for a loss of the user's own")
+        (self.loss, self.number, self.top), (penalty, r, _) = spelled(h["loss"]), spelled(h["penalty"])
+        if self.loss not in LOSSES or penalty not in PENALTIES:
+            raise UsageError(f"verify knows no formula of the user's own: {path} is of {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
-        self.numeric, self.hard = h["loss"] in NUMBERS, bool(np.isinf(self.caps).all())
+        self.numeric, self.hard = self.loss in NUMBERS, bool(np.isinf(self.caps).all())
         moved = self.coef * self.center
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # offset of a score, no constant
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
@@ -120,9 +121,8 @@ class Saved:
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column of factor 0 has no weight
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
-        p, r = float(h["p"]), {"elasticnet": 0.5}.get(h["penalty"], 1.0) if h["l1_ratio"] is None else h["l1_ratio"]
-        self.penalties = np.array([PENALTIES[h["penalty"]](line, r, p, groups) for line in w])
-        self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, p) for line in w])
+        self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
         unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two lines of scores
         self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
@@ -220,7 +220,7 @@ class Sums:
         if saved.numeric:
             numbers = labels[there].astype(np.float64)[:, None]
             u, blur = scores - numbers, blur + BLUR * np.abs(numbers)
-            self.violation = max(self.violation, float((np.abs(u) - saved.header["epsilon"]).max(initial=0.0)))
+            self.violation = max(self.violation, float((np.abs(u) - (saved.number or 0.0)).max(initial=0.0)))
         else:
             own = codes[:, None] == (1 if self.K == 1 else np.arange(self.K))
             u = np.where(own, scores, -scores)
@@ -233,15 +233,15 @@ class Sums:
             smallest = ahead[:, None] if saved.problem["joint"] else u
             self.smallest = np.minimum(self.smallest, smallest.min(axis=0, initial=np.inf))
         self.reach = np.maximum(self.reach, blur.max(axis=0, initial=0.0))
-        wide, loss, h = blur * (saved.eps / BLUR), LOSSES[saved.header["loss"]], saved.header
+        wide = blur * (saved.eps / BLUR)
         with np.errstate(over="ignore", invalid="ignore"):
-            phi, low, high = (loss(u + by, h) for by in (0.0, -wide, wide))
+            phi, low, high = (LOSSES[saved.loss](u + by, saved.number) for by in (0.0, -wide, wide))
             slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
             caps = (saved.caps[codes] * weights)[:, None]
             self.losses.append(np.sum(caps * np.stack([phi, slip]), axis=1))
-            self.kept += [(u, caps)] if saved.header["dual_budget"] is not None else []
+            self.kept += [(u, caps)] if saved.top is not None else []
 
     def mistakes(self, known: float) -> float:
         """Rows that are wrong; those on the edge, whose answer hangs on rounding, as they are known to be."""
@@ -251,11 +251,11 @@ class Sums:
         """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + sum_i cap_i phi(u_i + e)."""
         if not self.kept:
             return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
-        header, most = self.saved.header, self.saved.header["C"] * self.saved.header["dual_budget"]
+        saved, most = self.saved, self.saved.header["C"] * self.saved.top
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
 
         def total(e: np.ndarray) -> np.ndarray:
-            return most * e + np.sum(caps * LOSSES[header["loss"]](u + e, header), axis=0)
+            return most * e + np.sum(caps * LOSSES[saved.loss](u + e, saved.number), axis=0)
 
         low, high = np.zeros(self.K), np.maximum(0.0, 50.0 - u.min(axis=0))
         for _ in range(120):  # by convexity a third of the stretch is without the least

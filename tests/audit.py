@@ -28,13 +28,15 @@ from typing import Any
 import h5py
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
 
 import streammargin as sm
+from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.sources.open import open_source
 from streammargin.verification import BLUR, LOSSES, Saved, norm, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
-NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "quantile")
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
 COLUMNS = ("l1", "elasticnet", "group", "l2")  # penalties that are sums over columns
 SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that each serves
     "auto": (HINGES, ("lp", "lp", *COLUMNS, "linf", "l2norm", "exclusive")),
@@ -120,7 +122,7 @@ def draw(seed: int, number: int) -> Case:
         _classes(options, chance, solver, task, hard)
     _problem(options, chance, numbers, solver, task, hard, columns)
     held_out = None
-    if chance.random() < 0.3 or isinstance(options.get("C"), list) or "C_path" in options:
+    if chance.random() < 0.3 or isinstance(options.get("C"), list) or str(options.get("C")).startswith("path"):
         held_out = _rows(numbers, chance, task, 25, columns, hard)
     way = chance.choice(("arrays", "file", "blocks"))
     options["memory"] = "1G" if chance.random() < 0.5 else SLACK + chance.choice((100, 300, 1000)) * 1024
@@ -160,20 +162,35 @@ def _rows(
     return (sp.csr_matrix(X) if chance.random() < 0.5 else X), y
 
 
+def sum_of(saved: Saved, u: np.ndarray) -> float:
+    """The sum of the losses at u, of the largest alone where only these count: the least over e of top e + ..."""
+    phi, top, lines = LOSSES[saved.loss], saved.top, u.reshape(len(u), -1).T
+    if top is None:
+        return float(phi(u, saved.number).sum())
+    return sum(
+        minimize_scalar(
+            lambda e, line=line: top * e + phi(line + e, saved.number).sum(), bounds=(0.0, 60.0 - line.min()),
+            method="bounded", options={"xatol": 1e-13, "maxiter": 10_000},
+        ).fun
+        for line in lines
+    )  # fmt: skip
+
+
+FIELDS = {  # of losses
+    "interpolate": ("", ":0.3"), "epsilon_insensitive": ("", ":0.3"), "quantile": (":0.1", "", ":0.8"), "huber": ("",
+        ":0.4"),
+    "smooth_hinge": ("", ":0.5"), "generalized_hinge": (":1.5", ":3"),
+}  # fmt: skip
+
+
 def _numbers(options: dict[str, Any], chance: random.Random, task: str) -> None:
-    options["loss"] = "interpolate" if task == "meet" else chance.choice(NUMBERS)
-    if options["loss"] in ("interpolate", "epsilon_insensitive"):
-        options["epsilon"] = chance.choice((0.0, 0.3))
-    if options["loss"] == "quantile":
-        options["quantile"] = chance.choice((0.1, 0.5, 0.8))
+    loss = "interpolate" if task == "meet" else chance.choice(NUMBERS)
+    options["loss"] = loss + chance.choice(FIELDS.get(loss, ("",)))
 
 
 def _classes(options: dict[str, Any], chance: random.Random, solver: str, task: str, hard: bool) -> None:
-    options["loss"] = chance.choice(HARD[solver] if hard else SOFT[solver][0])
-    if options["loss"] == "smooth_hinge":
-        options["width"] = chance.choice((0.5, 1.0))
-    if options["loss"] == "generalized_hinge":
-        options["slope"] = chance.choice((1.5, 3.0))
+    loss = chance.choice(HARD[solver] if hard else SOFT[solver][0])
+    options["loss"] = loss + chance.choice(FIELDS.get(loss, ("",)))
     if chance.random() < 0.3:
         options["class_weight"] = "balanced"
     if task == "several" and hard and solver in JOINT and chance.random() < 0.6:
@@ -191,26 +208,27 @@ def _problem(
     options["scale"] = chance.choice(("none", "none", "maxabs", "std"))
     options["C"] = math.inf if hard else 10.0 ** chance.uniform(-3.0, 2.0)
     if not hard:
-        penalty = options["penalty"] = chance.choice(SOFT[solver][1])
+        penalty = chance.choice(SOFT[solver][1])
+        fields: dict[str, Any] = {}
         if penalty in ("elasticnet", "group"):
-            options["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (None, 0.0, 0.5, 1.0))
+            fields["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (0.0, 0.5, 1.0))
         if penalty in ("group", "exclusive"):
-            options["groups"] = numbers.integers(0, max(1, columns // 2), columns)
+            fields["groups"] = numbers.integers(0, max(1, columns // 2), columns)
+        options["penalty"] = PENALTIES.find(penalty)(**fields)
         if chance.random() < 0.2:
             options["C"] = [0.03, 0.3, 3.0]
         elif solver in ("pdprox", "newton", "prox-newton") and chance.random() < 0.15:
-            options["C"], options["C_path"] = [0.01, 1.0], 4
+            options["C"] = "path:4,low=0.01,high=1"
         elif solver == "pdprox" and task in ("two", "several") and chance.random() < 0.1:
-            options["dual_budget"] = 8.0
-    if solver in ANY_NORM and options.get("penalty", "lp") == "lp" and chance.random() < 0.3:
-        options["norm"] = chance.choice((1.5, "sparse"))
+            options["loss"] += "," if ":" in options["loss"] else ":"
+            options["loss"] += "top=8"
+    if solver in ANY_NORM and str(options.get("penalty", "l2")) in ("l2", "lp:2") and chance.random() < 0.3:
+        options["penalty"] = chance.choice(("lp:1.5", "lp:sparse"))
     if solver in AVERAGE and chance.random() < 0.5:
         options["average"] = True
     options["bias"] = chance.choice((None, 0.0, 1.0, 0.3, "midway" if hard else 5.0))
-    if not hard and chance.random() < 0.4:
-        options["penalize_bias"] = chance.choice((True, False))
-    if solver == "sdca" and options.get("penalty") in ("elasticnet", "group"):
-        options["penalize_bias"] = True
+    if not hard and chance.random() < 0.2:
+        options["bias"] = "free"
 
 
 def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
@@ -297,7 +315,7 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
             if abs(figures["margin"] - margin) > 1e-9 * abs(margin) + float(blur.max()) / size:
                 found.append(f"evaluate: margin {figures['margin']}, {margin} found")
     with np.errstate(over="ignore"):
-        loss = float(LOSSES[saved.header["loss"]](u, saved.header).sum()) / len(y)
+        loss = sum_of(saved, u) / len(y)
     if abs(figures["loss"] - loss) > 1e-9 * loss + float(blur.max()):
         found.append(f"evaluate: loss {figures['loss']}, {loss} found")
     return found

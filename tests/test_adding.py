@@ -39,7 +39,7 @@ def extended(tmp_path_factory):
 def test_there_is_one_of_each():
     files = [found[1] for block in BLOCKS if (found := FILE.match(block))]
     lines = [found[1] for block in BLOCKS if (found := LINE.match(block))]
-    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "papers", "sources"]
+    assert [Path(name).parent.name for name in files] == ["losses", "penalties", "", "papers", "sources"]
     assert lines == ["streammargin/solvers/registry.py", "streammargin/sources/open.py"]
 
 
@@ -52,8 +52,49 @@ def test_what_was_added_trains(extended, tmp_path, number):
     assert done.returncode == 0, done.stderr
 
 
-def test_what_was_added_is_on_the_command_line(extended, tmp_path):
+@pytest.mark.parametrize("word, name", [
+    ("losses", "wide_hinge:width"), ("penalties", "downward:factor"), ("solvers", "all-rows"),
+])  # fmt: skip
+def test_what_was_added_is_on_the_command_line(word, name, extended, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(extended), "NUMBA_DISABLE_JIT": "1"}
-    command = [sys.executable, "-m", "streammargin", "train", "--help"]
+    command = [sys.executable, "-m", "streammargin", word]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
-    assert "wide_hinge" in done.stdout and "all-rows" in done.stdout
+    assert name in done.stdout, done.stderr
+
+
+def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
+    """In the shell too; a word of ours is never theirs, and asks no package."""
+    (tmp_path / "theirs.py").write_text(
+        "from streammargin.losses.wide import WideHinge\n"
+        "from streammargin.penalties.downward import Downward\n"
+        "from streammargin.solvers.streams.perceptron import Method\n"
+        "from streammargin.sources.arrays import ArraySource\n"
+        "class Broader(WideHinge): pass\n"
+        "class Below(Downward): pass\n"
+        "class Theirs(Method): name = 'theirs'\n"
+        "def sniff(path, start): return start.startswith(b'THEIRS')\n"
+        "def open_file(path, x, y, weights): return ArraySource([[1.0, 2.0], [-1.0, 0.5]], [1, -1], weights, path)\n"
+    )
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[streammargin.losses]\nbroader = theirs:Broader\nhinge = theirs:Broader\n"
+        "[streammargin.penalties]\nbelow = theirs:Below\nnone = theirs:sniff\n"
+        "[streammargin.solvers]\ntheirs = theirs:Theirs\n[streammargin.sources]\ntheirs = theirs\n"
+    )
+    (tmp_path / "data.bin").write_bytes(b"THEIRS")
+    environment = {**os.environ, "PYTHONPATH": f"{extended}:{tmp_path}", "NUMBA_DISABLE_JIT": "1"}
+
+    def run(*words):
+        command = [sys.executable, "-m", "streammargin", *words]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
+
+    assert run("train", "data.bin", "--loss", "broader:2", "--penalty", "below:3", "-o", "m.npz").returncode == 0
+    assert streammargin.load_model(tmp_path / "m.npz").header["loss"] == "broader:2"
+    done = run("train", "data.bin", "--solver", "theirs", "--loss", "hinge", "-o", "n.npz")
+    assert done.returncode == 0, done.stderr
+    header = streammargin.load_model(tmp_path / "n.npz").header
+    assert header["solver"] == "theirs" and header["loss"] == "hinge"
+    wrong = run("train", "data.bin", "--penalty", "none")
+    assert wrong.returncode == 2 and "the entry point none of streammargin.penalties is no subclass" in wrong.stderr

@@ -18,12 +18,12 @@ import logging, numpy as np
 logging.basicConfig(format="%(message)s")
 from streammargin.compiled.certificate import SUMS, certify_block
 from streammargin.rows.blocks import DenseBlock
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.rows.labels import Labels, numbered_from
 sums = np.zeros((1, SUMS))
 block = DenseBlock(np.full((2, 2), 0.25), 0.0)
 labels = Labels(np.zeros(2, np.int16), np.ones(1, int), np.ones((1, 2)), np.empty(0), np.empty(0))
-certify_block(block, numbered_from(0), labels, make_loss("hinge", 1.0), 1, np.ones((1, 3)), np.zeros(1),
+certify_block(block, numbered_from(0), labels, terms("hinge"), 1, np.ones((1, 3)), np.zeros(1),
               np.empty((1, 0)), np.zeros((1, 2), np.uint8), np.zeros((1, 3)), sums, np.zeros(1, np.int64))
 stats = certify_block.stats
 print(round(float(sums[0, 0]), 9), sum(stats.cache_misses.values()), sum(stats.cache_hits.values()))
@@ -117,10 +117,10 @@ from typing import NamedTuple
 import numpy as np
 from streammargin.compiled.overloads import expose
 from streammargin.compiled.predict import total_loss
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 {definition}
 expose(Steep)
-print(total_loss(Steep(3.0), np.ones((2, 1))), total_loss(make_loss("hinge"), np.zeros((2, 1))))
+print(total_loss(Steep(3.0), np.ones((2, 1))), total_loss(terms("hinge"), np.zeros((2, 1))))
 print(sum(total_loss.stats.cache_misses.values()), sum(total_loss.stats.cache_hits.values()))
 """
 STEEP = """

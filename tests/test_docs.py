@@ -10,16 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference.words import of_columns
 
 import data_tools.main
 import streammargin.cli.main
 import streammargin.errors
 from streammargin.cli.main import main
-from streammargin.losses import LOSSES, losses_with, make_loss
-from streammargin.penalties import PENALTIES, make_penalty
-from streammargin.penalties.base import Given
+from streammargin.losses import LOSSES, losses_with, terms
+from streammargin.penalties import PENALTIES
 from streammargin.solvers.registry import SOLVERS, make_solver, names
-from streammargin.training.problem import PENALISE_BIAS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -133,12 +132,13 @@ def test_the_solvers_are_those_of_the_code():
         assert (C == "inf") == hard, name
         able = losses_with(method.requires) if method.requires else [method.default_loss]
         if hard and "has_hard_margin" in method.requires:
-            able = [loss for loss in able if make_loss(loss).has_hard_margin()]
+            able = [loss for loss in able if terms(loss).has_hard_margin()]
         if method.numeric:
             able += losses_with(method.requires, of_numbers=True)
             able += ["interpolate"] if "has_hard_margin" in method.requires else []
         assert set(losses.split(", ")) == set(able), name
-        own = {*method.options, *(["joint"] if method.joint else [])}
+        called = {"C_path": "C=path:K", "dual_budget": "loss:top"}
+        own = {*(called.get(option, option) for option in method.options), *(["joint"] if method.joint else [])}
         assert {option for option in options.split(", ") if option} == own, name
 
 
@@ -150,9 +150,10 @@ def test_the_penalties_are_those_of_the_code():
     rows = {row[0].removesuffix(" (default)"): row for row in table(page("solvers.md"), "Penalties")}
     assert set(rows) == set(PENALTIES)
     for name, (_, _, penalised, solvers) in rows.items():
-        assert (penalised == "yes") == (name in PENALISE_BIAS)
+        assert (penalised == "yes") == (name in ("l2", "lp"))
         given = {"groups": np.array([0, 1]), "l1_ratio": 0.5}
-        penalty = make_penalty(name, Given(**{key: given[key] for key in PENALTIES[name].takes if key in given}))
+        fields = {line.name: given[line.name] for line in PENALTIES[name].entries() if line.name in given}
+        penalty = of_columns(PENALTIES[name](**fields))
         for solver in ("sdca", "pdprox", "newton") if name not in ("lp", "l2") else ():
             assert (solver in solvers) == make_solver(solver).serves(penalty, False), name
 

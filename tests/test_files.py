@@ -13,8 +13,10 @@ from conftest import call, write_h5
 
 from streammargin import files
 from streammargin.errors import OutputError
-from streammargin.options.kinds import Read
+from streammargin.kinds import Read
+from streammargin.losses import FAMILY as LOSSES
 from streammargin.options.table import TABLE
+from streammargin.penalties import FAMILY as PENALTIES
 
 
 @contextlib.contextmanager
@@ -127,17 +129,24 @@ def test_what_a_killed_process_left_goes_with_the_next_run_on_the_same_output(tm
 def test_no_file_that_is_read_is_written(tmp_path, blobs):
     """Each option that reads, by the table: a new one is here, or the first line fails."""
     X, y = blobs
-    reading = {line.name: line.metadata["kind"] for line in TABLE if isinstance(line.metadata["kind"], Read)}
+    reading = {line.name: line.kind for line in TABLE if isinstance(line.kind, Read)}
+    words = {cls for family in (LOSSES, PENALTIES) for cls in family.classes.values()}
+    reading |= {
+        one.name: one.metadata["kind"]
+        for cls in words
+        for one in cls.entries()
+        if isinstance(one.metadata["kind"], Read)
+    }
     given = {
         "x": (["--x", "rows"], ["rows.h5"]),
         "y": (["--y", "labels.h5:y"], ["labels.h5", "far.h5"]),
         "sample_weight": (["--sample-weight", "w.npy"], ["w.npy"]),
         "valid": (["--valid", "valid.h5"], ["valid.h5", "held.h5"]),
-        "groups": (["--penalty", "group", "--groups", "g.txt"], ["g.txt"]),
+        "groups": (["--penalty", "group:g.txt"], ["g.txt"]),
     }
     assert set(given) == set(reading)
     for line in TABLE:  # whoever takes a name of data or of a file says so by its kind
-        words = (line.metadata["kind"].metavar or "").replace(":", "|").split("|")
+        words = (line.kind.metavar or "").replace(":", "|").split("|")
         assert (line.name in reading) == bool({"NAME", "FILE", "DATA"} & set(words)), line.name
     np.save(tmp_path / "w.npy", np.ones(len(y)))
     for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5"):
@@ -156,7 +165,10 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs):
     everything = [word for words, _ in given.values() for word in words]
     protected = {"a.h5", *(name for _, names in given.values() for name in names)}
     asked = [(everything, name) for name in sorted(protected)]
-    asked += [([*everything, "--groups", "g"], "g.h5"), ([*everything, "--groups", "labels.h5:g"], "labels.h5")]
+    asked += [
+        ([*everything, "--penalty", "group:g"], "g.h5"),
+        ([*everything, "--penalty", "exclusive:labels.h5:g"], "labels.h5"),
+    ]
     for words, name in asked:
         for output in (["-o", name], ["-o", "m.npz", "--log-json", name]):
             done = call("train", "a.h5", *words, *output, "--force", cwd=tmp_path)

@@ -26,13 +26,19 @@ def model():
     [
         ({"C": HUGE}, "C must be a number, not 1000"),
         ({"C": 10**5000}, "C must be a number, not a value of the type int"),
-        ({"norm": HUGE}, r"norm must be a number in \(1, 2\] or the word sparse, not 1000"),
-        ({"norm": np.array([1.5, 2.0])}, r"norm must be a number in \(1, 2\] or the word sparse, not array"),
-        ({"width": HUGE}, "width must be a positive number, not 1000"),
+        (
+            {"penalty": sm.penalties.Lp(HUGE)},
+            r"the field p of lp must be a number in \(1, 2\] or the word sparse, not 1000",
+        ),
+        (
+            {"penalty": sm.penalties.Lp(np.array([1.5, 2.0]))},
+            r"the field p of lp must be a number in \(1, 2\] or the word",
+        ),
+        ({"loss": sm.losses.SmoothHinge(HUGE)}, "the field width of smooth_hinge must be a positive number, not 1000"),
         ({"memory": HUGE}, "size must be a number of bytes or like 512M or 2G, not 1000"),
-        ({"penalty": np.array(["l1", "l2"])}, "penalty must be lp, .*, not array"),
+        ({"penalty": np.array(["l1", "l2"])}, "penalty must be a word, as l2, .*, not array"),
         ({"solver": np.array(["sdca", "auto"])}, "solver must be a name or a Solver, not array"),
-        ({"loss": sp.csr_matrix(np.eye(2))}, "loss must be a name or a NamedTuple"),
+        ({"loss": sp.csr_matrix(np.eye(2))}, "loss must be a word, as"),
         ({"solver": "pdprox", "schedule": np.zeros(2)}, "schedule must be text, not array"),
         ({"class_weight": np.zeros(2)}, "class_weight must be balanced or a factor for each label"),
         ({"class_weight": {1: HUGE}}, "class_weight must be a number"),
@@ -160,12 +166,12 @@ def test_an_evaluation_takes_memory_as_text(model):
 
 
 def test_a_loss_without_a_value_has_no_mean(model):
-    from reference.bare import stub
+    from reference.bare import own, stub
 
-    from streammargin.losses import make_loss
+    from streammargin.losses import terms
 
     with pytest.raises(sm.UsageError, match="the loss Stub has no method primal"):
-        model.evaluate((X, Y), loss=stub(make_loss("hinge"), ["step"]))
+        model.evaluate((X, Y), loss=own(stub(terms("hinge"), ["step"])))
 
 
 def test_rows_of_anndata():

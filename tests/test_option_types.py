@@ -10,18 +10,23 @@ from streammargin.errors import UsageError
 
 X, Y = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.5]]), np.array([1, -1, 1])
 WRONG = [
-    {"max_seconds": "3"}, {"memory": None}, {"memory": [1]}, {"width": "x"}, {"width": None}, {"tol": "1e-3"},
-    {"tol": math.inf}, {"C": "1"}, {"classes": []}, {"classes": 5}, {"classes": "ab"}, {"classes": [1]},
+    {"max_seconds": "3"}, {"memory": None}, {"memory": [1]}, {"loss": "smooth_hinge:x"},
+    {"loss": sm.losses.SmoothHinge(None)},
+    {"tol": "1e-3"},    {"tol": math.inf}, {"C": "1"}, {"classes": []}, {"classes": 5}, {"classes": "ab"},
+    {"classes": [1]},
     {"classes": [1, -1, None]}, {"classes": [1, -1, math.nan]}, {"class_weight": {1: "a"}}, {"class_weight": [1, 2]},
     {"class_weight": 5}, {"solver": "homotopic", "average": "no"}, {"solver": "homotopic", "stochastic": math.nan},
     {"solver": "diagonal", "schedule": 5}, {"solver": "diagonal", "schedule": b"1/t"}, {"seed": "x"}, {"seed": 1.5},
 ]  # fmt: skip
-STREAMED = [{"classes": [1, -1, None]}, {"seed": "x"}, {"memory": "junk"}, {"width": "x"}, {"max_seconds": "a"}]
+STREAMED = [
+    {"classes": [1, -1, None]}, {"seed": "x"}, {"memory": "junk"}, {"loss": sm.losses.SmoothHinge("x")},
+    {"max_seconds": "a"},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", WRONG, ids=str)
 def test_training(options):
-    with pytest.raises(UsageError, match=r"must (be|name)|is none"):
+    with pytest.raises(UsageError, match=r"must (be|name)|is none|is not a number"):
         sm.train((X, Y), **options)
 
 

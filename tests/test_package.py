@@ -33,7 +33,7 @@ def loaded(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "sm.losses.make_loss('hinge').primal(0.5, 1.0)", "sm.losses.LOSSES", "sm.penalties.PENALTIES", "sm.penalties",
+        "sm.losses.terms('hinge').primal(0.5, 1.0)", "sm.losses.LOSSES", "sm.penalties.PENALTIES", "sm.penalties",
         "sm.solvers", "sm.solvers.names()", "sm.solvers.roles.Rows", "dir(sm)",
     ],
 )  # fmt: skip
@@ -43,7 +43,7 @@ def test_losses_penalties_and_names_of_solvers_are_there_without_a_compiler(code
 
 def test_rooms_are_there_by_name():
     assert {"losses", "penalties", "solvers", "Source", "open_source"} <= set(dir(sm))
-    assert sm.losses.make_loss("hinge").primal(-1.0, 2.0) == 4.0
+    assert sm.losses.terms("hinge").primal(-1.0, 2.0) == 4.0
     assert "l1" in sm.penalties.PENALTIES and "newton" in sm.solvers.names()
     assert isinstance(sm.open_source(noisy()), sm.Source)
     with pytest.raises(AttributeError, match="no attribute 'Slover'"):

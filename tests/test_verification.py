@@ -12,16 +12,16 @@ import pytest
 import scipy.sparse as sp
 from conftest import write_h5
 from reference.datasets import noisy, separable
+from reference.wide import WideHinge
+from reference.words import of_columns
 
 import streammargin as sm
 from streammargin.cli.main import main
-from streammargin.losses import LOSSES, make_loss
-from streammargin.losses.base import Given as GivenLoss
-from streammargin.penalties import PENALTIES, make_penalty
-from streammargin.penalties.base import Given as GivenPenalty
+from streammargin.losses import LOSSES
+from streammargin.penalties import PENALTIES
 from streammargin.verification import LOSSES as FORMULAS
 from streammargin.verification import PENALTIES as PENALTY_FORMULAS
-from streammargin.verification import Saved, verify
+from streammargin.verification import Saved, spelled, verify
 
 X, y = noisy()
 CLASSES = np.arange(60) % 3
@@ -51,16 +51,16 @@ def trained(tmp_path):
 MODELS = {
     "hinge": (X, y, {}, {}),
     "classes": (sp.csr_matrix(X), CLASSES, WEIGHTS, {"loss": "logistic", "class_weight": "balanced", "scale": "std"}),
-    "some classes": (X, CLASSES, {}, {"classes": [0, 2], "scale": "maxabs", "solver": "sdca", "norm": 1.5}),
-    "one against the rest": (X, CLASSES, WEIGHTS, {"positive": "1", "loss": "smooth_hinge", "width": 0.5}),
+    "some classes": (X, CLASSES, {}, {"classes": [0, 2], "scale": "maxabs", "solver": "sdca", "penalty": "lp:1.5"}),
+    "one against the rest": (X, CLASSES, WEIGHTS, {"positive": "1", "loss": "smooth_hinge:0.5"}),
     "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
-    "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "penalize_bias": True, "bias": 3.0}),
-    "groups": (X, CLASSES, {}, {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.4, "penalize_bias": True}),
-    "exclusive": (X, y, {}, {"penalty": "exclusive", "groups": GROUPS, "solver": "pdprox", "passes": 20}),
-    "budget": (X, y, {}, {"solver": "pdprox", "dual_budget": 9.0}),
-    "quantile": (sp.csr_matrix(X), NUMBERS, WEIGHTS, {"loss": "quantile", "quantile": 0.2, "penalty": "l1"}),
-    "numbers to meet": (X[:6] + 0.1, NUMBERS[:6], {}, {"loss": "interpolate", "epsilon": 0.1, "norm": 1.5}),
-    "hard": (*separable(), {}, {"C": math.inf, "norm": 1.5}),
+    "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "bias": 3.0}),
+    "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
+    "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),
+    "budget": (X, y, {}, {"solver": "pdprox", "loss": "hinge:top=9.0"}),
+    "quantile": (sp.csr_matrix(X), NUMBERS, WEIGHTS, {"loss": "quantile:0.2", "penalty": "l1"}),
+    "numbers to meet": (X[:6] + 0.1, NUMBERS[:6], {}, {"loss": "interpolate:0.1", "penalty": "lp:1.5"}),
+    "hard": (*separable(), {}, {"C": math.inf, "penalty": "lp:1.5"}),
     "midway": (*APART, {}, {"C": math.inf, "bias": "midway", "scale": "std"}),
     "joint": (*APART, {}, {"C": math.inf, "multiclass": "joint"}),
     "not separable": (X, y, {}, {"C": math.inf, "solver": "perceptron", "passes": 3, "bias": 1.0}),
@@ -90,7 +90,7 @@ def test_an_altered_weight_is_found(trained, name):
 
 def test_several_values_of_C_and_held_out_rows(trained, tmp_path):
     valid = write_h5(tmp_path / "valid.h5", X[::2], y[::2])
-    for options in ({"C": [0.01, 1.0, 100.0]}, {"C": 1.0, "C_path": 4, "solver": "pdprox", "penalty": "l1"}):
+    for options in ({"C": [0.01, 1.0, 100.0]}, {"C": "path:4,high=1", "solver": "pdprox", "penalty": "l1"}):
         model, data = trained(X, y, valid=valid, **options)
         checks = verify(model, data, valid)
         assert disagreeing(checks) == [] and checks[-1].name == "valid error"
@@ -175,7 +175,7 @@ def test_a_column_that_scaling_leaves_out_has_no_weight(trained):
 
 
 def test_a_model_that_is_loaded_and_saved_again_can_be_verified(trained):
-    model, data = trained(X, CLASSES, {}, penalty="group", groups=GROUPS, scale="std")
+    model, data = trained(X, CLASSES, {}, penalty=sm.penalties.Group(GROUPS), scale="std")
     sm.load_model(model).save(model, force=True)
     assert disagreeing(verify(model, data)) == []
 
@@ -184,7 +184,7 @@ def test_a_model_that_is_loaded_and_saved_again_can_be_verified(trained):
     ({"problem": "gone"}, sm.DataError, "train it again"),
     ({"problem": None}, sm.UsageError, "of a stream"),
     ({"certificate": {"primal": None, "valid_error": None}}, sm.UsageError, "stopped early"),
-    ({"loss": "MyLoss(rate=2.0)"}, sm.UsageError, "the user's own"),
+    ({"loss": "my_loss:2"}, sm.UsageError, "the user's own"),
 ])  # fmt: skip
 def test_models_that_cannot_be_verified_still_load(trained, change, error, message):
     model, data = trained(X, y)
@@ -203,7 +203,7 @@ def test_a_stream_and_a_loss_of_the_users_own(tmp_path):
     sm.train(iter([(X, y)]), solver="perceptron").model.save(model)
     with pytest.raises(sm.UsageError, match="of a stream"):
         verify(model, data)
-    sm.train((X, y), loss=make_loss("hinge")).model.save(model, force=True)
+    sm.train((X, y), loss=WideHinge()).model.save(model, force=True)
     with pytest.raises(sm.UsageError, match="the user's own"):
         verify(model, data)
 
@@ -255,21 +255,28 @@ def test_memory_bounds_what_it_takes(tmp_path, form):
 
 def test_its_formulas_are_those_of_the_product():
     assert set(FORMULAS) == set(LOSSES) and set(PENALTY_FORMULAS) == set(PENALTIES)
-    numbers = {"width": 0.7, "epsilon": 0.2, "slope": 1.5, "quantile": 0.3}
+    numbers = {"width": 0.7, "epsilon": 0.2, "slope": 1.5, "quantile": 0.3, "delta": 0.4}
     u = np.linspace(-4.0, 4.0, 161)
     for name, formula in FORMULAS.items():
-        loss = make_loss(name, **{key: numbers[key] for key in LOSSES[name].takes})
+        loss = LOSSES[name](**{key: numbers[key] for key in LOSSES[name]().get_params() if key in numbers})
+        word, number, top = spelled(str(loss))
+        assert (word, top) == (name, None) and number in (None, *numbers.values())
+        loss = loss.terms()
         expected = [loss.primal(each, 1.0) for each in u.tolist()]
         if name != "interpolate":  # which has no loss, but violations
-            assert formula(u, numbers) == pytest.approx(expected, rel=1e-13, abs=1e-15), name
+            assert formula(u, number) == pytest.approx(expected, rel=1e-13, abs=1e-15), name
     w, of = np.random.default_rng(0).standard_normal(6), np.array([0, 0, 1, 2, 2, 2])
     groups = [np.flatnonzero(of == g) for g in range(3)]
     for name, formula in PENALTY_FORMULAS.items():
         for r in (0.25, 1.0):
-            given = {"norm": 1.3, "l1_ratio": r, "groups": of}
-            penalty = make_penalty(name, GivenPenalty(**{key: given[key] for key in PENALTIES[name].takes}))
-            assert formula(w, r, 1.3, groups) == pytest.approx(penalty.value(w), rel=1e-14), name
-    assert GivenLoss._fields == tuple(numbers)  # a new number of a loss is a new line above
+            given = {"p": 1.3, "l1_ratio": r, "groups": of}
+            word = PENALTIES[name](**{line.name: given[line.name] for line in PENALTIES[name].entries()})
+            penalty, p = of_columns(word, 6), 1.3 if name == "lp" else 2.0
+            if "l1_ratio" in word.get_params():
+                assert spelled(str(word)) == (name, r, None)
+            assert formula(w, r, p, groups) == pytest.approx(penalty.value(w), rel=1e-14), name
+    fields = {line.name for cls in LOSSES.values() for line in cls.entries()}
+    assert fields == {*numbers, "top"}  # a new number of a loss is a new line above
 
 
 def test_labels_are_one_however_they_are_written(trained):

@@ -20,7 +20,7 @@ CASES = {
     "hinge": "dict()",
     "logistic": "dict(loss='logistic')",
     "l1": "dict(loss='logistic', penalty='l1')",
-    "quantile": "dict(loss='quantile', quantile=0.9)",
+    "quantile": "dict(loss='quantile:0.9')",
     "text": "dict()",
 }
 FIT = """

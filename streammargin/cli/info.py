@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from streammargin.cli.options import add_common, add_data_names, argument, name
 from streammargin.files import check_apart, check_input
 from streammargin.json_values import to_plain
-from streammargin.options.kinds import Whole
+from streammargin.kinds import Whole
 from streammargin.wording import one_line
 
 if TYPE_CHECKING:

@@ -19,6 +19,9 @@ VERBS = {
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
     "verify": "recompute what was certified of a model on its data, by NumPy alone",
     "info": "what is in a data file or a model",
+    "solvers": "the solvers, on three shelves, or all on one",
+    "losses": "the losses, or all on one: fields, formula, what serves it",
+    "penalties": "the penalties, or all on one",
     "demo": "make a data file larger than its memory budget, train on it, show the result",
     "warmup": "compile and cache every kernel, for images and clusters",
 }

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import Field
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from streammargin.errors import UsageError
-from streammargin.options.kinds import Name, Switch, read_number
-from streammargin.options.table import Where, options_for
+from streammargin.kinds import Name, Switch, read_number
+from streammargin.options.others import instead
+from streammargin.options.table import Line, Where, options_for
 from streammargin.wording import in_shell
 
 T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations and with one-sentence errors."""
+    """argparse without abbreviations, with one-sentence errors, and with a help of one screen where there is more."""
+
+    _everything = False
+    _common: frozenset[str] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
@@ -27,7 +31,31 @@ class Parser(argparse.ArgumentParser):
         # -1,1 and -1=2 and -inf are values: no option here looks like a number
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
+    def shorten(self, common: Iterable[str]) -> None:
+        """`--help` shows these options alone, a line each, `--help all` the others too, and all that is to say."""
+        self._common = frozenset(common)
+        self.usage = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"
+
+    def format_help(self) -> str:
+        if self._everything or not self._common:
+            return super().format_help()
+        lines = [f"usage: {self.usage}", "", str(self.description)]
+        for group in self._action_groups:
+            actions = [a for a in group._group_actions if self._common.intersection(a.option_strings)]
+            lines += ["", f"{group.title}:"] if actions else []
+            for action in actions:
+                name = action.metavar or f"{{{','.join(action.choices)}}}" if action.choices else action.metavar
+                flags = ", ".join(action.option_strings) + (f" {name}" if name else "")
+                said = re.split(r"[;(]", (action.help or "").replace("%%", "%"))[0].strip()
+                lines.append(f"  {flags:<42} {said}")
+        return "\n".join([*lines, "", str(self.epilog), ""])
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        everything = any(one in ("-h", "--help") and two == "all" for one, two in itertools.pairwise(args or []))
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for child in action.choices.values():
+                    child._everything = everything
         for argument in args or []:
             if re.fullmatch(r"--[\w-]+=--", argument):  # argparse makes an empty list of it
                 self.error(f"argument {argument[:-3]}: -- is no value")
@@ -49,6 +77,9 @@ class Parser(argparse.ArgumentParser):
         meant = []
         for argument in unknown:
             option = argument.partition("=")[0]
+            better = instead(option.lstrip("-")) if option.startswith("--") else None
+            if better is not None and option not in known:
+                self.error(f"there is no {option} here; give {in_shell(better)}")
             alike = [name for name in known if name.lower() == option.lower()]
             alike += [name for name in known if len(name) > 3 and (option.startswith(name) or name.startswith(option))]
             if option.startswith("-"):
@@ -81,7 +112,7 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
     """The options of a training, under their headings, which are returned by name."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for line in options_for(Where.SHELL):
-        heading = line.metadata["group"]
+        heading = line.theme
         if heading not in groups:
             groups[heading] = parser.add_argument_group(heading)
         _add_line(groups[heading], line)
@@ -95,8 +126,13 @@ def add_data_names(parser: argparse.ArgumentParser) -> None:
             _add_line(parser, line)
 
 
-def _add_line(parser: argparse._ActionsContainer, line: Field[Any]) -> None:
-    kind, short = line.metadata["kind"], line.metadata["short"]
+def flags(line: Line) -> list[str]:
+    """How the shell spells an option."""
+    return [*line.short, f"--{line.name.replace('_', '-')}"]
+
+
+def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
+    kind = line.kind
     how: dict[str, Any] = {"type": argument(kind.read), "metavar": kind.metavar}
     if isinstance(kind, Switch):
         how = {"action": argparse.BooleanOptionalAction}
@@ -106,8 +142,8 @@ def _add_line(parser: argparse._ActionsContainer, line: Field[Any]) -> None:
     shown = (
         "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"
     )
-    flags = [*([short] if short else []), f"--{line.name.replace('_', '-')}"]
-    parser.add_argument(*flags, default=default, help=in_shell(line.metadata["help"]).replace("%", "%%") + shown, **how)
+    help = in_shell(line.help).replace("%", "%%") + shown
+    parser.add_argument(*flags(line), dest=line.name, default=default, help=help, **how)
 
 
 def add_missing_columns(parser: argparse.ArgumentParser) -> None:

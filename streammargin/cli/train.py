@@ -15,23 +15,28 @@ from typing import Any
 
 from streammargin.cli import entry
 from streammargin.cli.allocator import return_freed_arrays
-from streammargin.cli.options import add_common, add_table, name
+from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import shell_text
 from streammargin.errors import OutputError, StreamMarginError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.options.table import Options, Where, options_for, read_by
-from streammargin.solvers.registry import names
 
-REQUEUE = 75  # stopped early with a checkpoint: the same command with --resume goes on
+REQUEUE = 75  # stopped early with a checkpoint: the same command goes on
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: Parser) -> None:
     """All options of training; liblinear's letters are aliases."""
-    parser.epilog = "solvers:\n" + "\n".join(f"  {name:<17} {text}" for name, text in names().items())
+    parser.epilog = (
+        "the other options: streammargin train --help all\nwhat there is: streammargin losses|penalties|solvers [NAME]"
+    )
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
     parser.add_argument(
-        "-o", "--output", type=name, metavar="MODEL", help="default: DATA's stem + .model.npz, in this directory"
+        "-o",
+        "--output",
+        type=name,
+        metavar="MODEL",
+        help="the model (default: DATA's stem + .model.npz, here)",
     )
     run = add_table(parser)["run"]
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="events as JSON lines")
@@ -40,6 +45,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     run.add_argument("-q", "--quiet", action="store_true", help="warnings only")
     run.add_argument("-v", "--verbose", action="store_true", help="every pass and certificate")
     add_common(run)  # type: ignore[arg-type]
+    common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
+    parser.shorten(["--help", "--output", "--force", "--quiet", "--verbose", *common])
 
 
 def default_output(data: str) -> str:
@@ -111,6 +118,11 @@ class _Sinks:
         if self.log is not None:
             self.log.go_on(mark, events)
 
+    def start_over(self) -> None:
+        """Another training begins than the one that was gone on with."""
+        if self.log is not None:
+            self.log.start_over()
+
     def close(self) -> None:
         """Close the log."""
         if self.log is not None:
@@ -140,8 +152,8 @@ def run(options: argparse.Namespace) -> int:
     Options(**asked)  # what cannot be is refused before anything is touched
     output = options.output or default_output(options.data[0])
     outputs = Outputs(options.checkpoint)
-    force = options.force or outputs.wrote(output)
-    check_output(output, force)
+    written = outputs.wrote(output)
+    check_output(output, options.force or written)
     named = read_by(asked)
     for path in [*options.data, *named["rows"]]:
         check_input(path)
@@ -161,7 +173,8 @@ def run(options: argparse.Namespace) -> int:
     handler = _Warnings(sinks.publish)
     logging.getLogger("streammargin").addHandler(handler)
     try:
-        return _train(options, asked, functools.partial(_save, output=output, force=force, outputs=outputs), sinks)
+        save = functools.partial(_save, output=output, force=options.force, written=written, outputs=outputs)
+        return _train(options, asked, save, sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -185,7 +198,7 @@ def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[A
             listeners=[sinks],
             should_stop=signals.should_stop,
         )
-        output = save(result.model)
+        output = save(result)
         code = 0
         if signals.caught is not None and result.reason == "signal":
             again = result.resumable and signals.caught != signal.SIGINT
@@ -198,8 +211,12 @@ def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[A
     return code
 
 
-def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
-    """Write the model; beside `output` where a file has appeared there since the start. The name it got."""
+def _save(result: Any, output: str, force: bool, written: bool, outputs: Outputs) -> str:
+    """Write the model; beside `output` where a file has appeared there since the start. The name it got.
+
+    written: whether what is there was written by the training with these checkpoints, which may be another one.
+    """
+    model, force = result.model, force or (written and not result.replaced)
     stem, ending = os.path.splitext(output)
     for free in itertools.chain([output], (f"{stem}-{number}{ending}" for number in itertools.count(2))):
         if not force and os.path.exists(free):
@@ -216,6 +233,6 @@ def _save(model: Any, output: str, force: bool, outputs: Outputs) -> str:
             if force or not os.path.exists(free):
                 raise  # else another run took the name while this one wrote
     if free != output:
-        text = f"another file {output} has appeared meanwhile; the model is written to {free}"
+        text = f"another file {output} is there; the model is written to {free}"
         logging.getLogger("streammargin").warning(text, extra={"code": "output"})
     return free

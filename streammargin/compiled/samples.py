@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streammargin.losses import LOSSES
-from streammargin.losses.base import Given, has
+from streammargin.losses.base import has
 from streammargin.penalties.mirror_maps import L2, Lp, make_norm
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, values_of
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 
     def losses(self, method: str) -> list[Any]:
         """One loss of each family that has this method: the others differ in numbers only."""
-        families = {type(loss): loss for loss in (maker.make(Given()) for _, maker in sorted(LOSSES.items()))}
+        families = {type(loss): loss for loss in (cls().terms() for _, cls in sorted(LOSSES.items()))}
         return [loss for kind, loss in families.items() if has(kind, method)]
 
     def dual_steps(self) -> Iterator[tuple[Any, L2 | Lp, np.dtype]]:

@@ -55,6 +55,17 @@ class _Present:
         total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
         return first + total / mass
 
+    def clipped_mean(self, most: float) -> float:
+        """The constant from which errors, each taken as `most` at most, sum up to 0."""
+        low, high = self.around(-math.inf)[1], self.around(math.inf)[0]
+        for _ in range(2 * HALVINGS):
+            middle = 0.5 * low + 0.5 * high
+            pull = math.fsum(
+                float(weights @ np.clip(numbers - middle, -most, most)) for numbers, weights in self.pieces()
+            )
+            low, high = (middle, high) if pull > 0.0 else (low, middle)
+        return low
+
     def size(self) -> float:
         """The mean distance from 0."""
         parts = [(float(weights @ np.abs(numbers)), float(weights.sum())) for numbers, weights in self.pieces()]
@@ -81,12 +92,16 @@ class _Present:
 def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any) -> Target:
     """The constant that is best alone is taken off `targets` (n,), in place, where a loss says which quantile that is.
 
-    Where it does not it is the mean: exactly all where they are equal. The constant takes it up again at the end.
-    weights (n,), or (0,) for 1.
+    Where it does not it is the mean, of errors as far as the loss tells them apart; that of equal numbers is exact.
+    The constant takes it up again at the end. weights (n,), or (0,) for 1.
     """
     present = _Present(targets, target.codes, weights)
     level = loss.level() if has(loss, "level") else None
-    shift = present.mean() if level is None else present.quantile(level)
+    most = loss.most() if has(loss, "most") else math.inf
+    if level is not None:
+        shift = present.quantile(level)
+    else:
+        shift = present.mean() if math.isinf(most) else present.clipped_mean(most)
     np.subtract(targets, shift, out=targets, where=target.codes == 0)
     return replace(target, shift=shift)
 

@@ -25,11 +25,16 @@ SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of col
 SHARE = 0.02  # of a training may go into its checkpoints
 
 
+class OtherTraining(Exception):
+    """A training that is done was another one than this."""
+
+
 class Checkpoint:
     """Writes the slots in turn, so that one that is whole is always there.
 
     identity: what must be the same for a training to go on (name -> plain value). written: whether the slot of the
-    state in which the run was broken off is on disk; ended: whether that of a training that is done was loaded.
+    state in which the run was broken off is on disk; ended: whether that of a training that is done was loaded;
+    finished: whether the directory held one; replaced: whether this training took its place.
     """
 
     def __init__(self, folder: str, seconds: float) -> None:
@@ -54,7 +59,7 @@ class Checkpoint:
                 f"{part} is no part of a checkpoint, and would be replaced; move it, or name another directory"
             )
         self.identity: dict[str, Any] = {}
-        self.written = self.ended = False
+        self.written = self.ended = self.finished = self.replaced = False
         self._serial = 0  # of the newest slot
         self._next = SLOTS[0]
         self._marks: list[Any] = []  # of the slot that was taken
@@ -82,24 +87,16 @@ class Checkpoint:
                 known.append(float(read_plain(self._path(name))["least_tol"]))
         return min(known)
 
-    def resume(self, training: Runs, identity: dict[str, Any], wanted: bool) -> bool:
+    def resume(self, training: Runs, identity: dict[str, Any]) -> bool:
         """Put the training where the newest slot was written; False where there is none.
 
-        Raises UsageError where there is one and none was wanted, or it is of another training; DataError where it is of
-        other data, or no slot is whole.
+        Raises OtherTraining where a training that is done was another one. Of one that is not done: UsageError where
+        options are others, DataError where data are; and DataError where no slot is whole.
         """
         self.identity = json.loads(json.dumps(identity))
         there = [name for name in SLOTS if os.path.lexists(os.path.join(self.folder, name))]
         if not there:
-            if wanted:
-                LOG.warning("there is no checkpoint in %s: the training starts from nothing", self.folder,
-                            extra={"code": "checkpoint"})  # fmt: skip
             return False
-        if not wanted:
-            raise UsageError(
-                f"{self.folder} holds the checkpoint of a training; add `resume=True` to go on with it, or name "
-                "another directory"
-            )
         self._take(training, there)
         run = training.run
         self.ended = run.progress.phase == DONE
@@ -107,11 +104,21 @@ class Checkpoint:
             if hasattr(listener, "go_on"):
                 listener.go_on(mark, run.history.events)
         p = run.progress
+        LOG.info("going on from the checkpoint in %s, at pass %d", self.folder, p.number)
         run.history.progress(
             {"event": "resumed", "path": self.folder, "phase": p.phase, "pass": p.number, "block": p.position,
              "run_start": run.history.events[0]}
         )  # fmt: skip
         return True
+
+    def replace(self, why: str) -> None:
+        """Take away what a training that is done has left: another one begins."""
+        for name in SLOTS:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(name))
+        self._taken, self._marks, self.ended, self.finished, self.replaced = "", [], False, False, True
+        LOG.warning("%s held a training that is done, %s: this one takes its place", self.folder, why,
+                    extra={"code": "checkpoint"})  # fmt: skip
 
     def _take(self, training: Runs, there: list[str]) -> None:
         """Go on from the first slot that is whole and fits, with a warning where that is not the first."""
@@ -123,7 +130,9 @@ class Checkpoint:
             except (OSError, ValueError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
                 continue
-            self._compare(header["identity"], run.problem.tol < header["least_tol"])
+            other = self._compare(header["identity"], run.problem.tol < header["least_tol"])
+            if other is not None:
+                raise OtherTraining(other.raw) if self.finished else other
             try:
                 training.restore(header, arrays)
             except StreamMarginError:  # of the data
@@ -136,29 +145,31 @@ class Checkpoint:
             for message in refused:
                 LOG.warning("%s; the other slot is taken", message, extra={"code": "checkpoint"})
             return
-        raise DataError(f"{'; '.join(refused)}; remove {self.folder} to start from nothing")
+        raise DataError(f"{'; '.join(refused)}; delete {self.folder} to start from nothing")
 
     def _in_order(self, there: list[str], passes: int, refused: list[str]) -> list[str]:
         """The newest slot first, by their headers; those without one are told of.
 
         Of a training that ended by its passes, and may make more now, it is the slot from before the end.
         """
-        serials, ended = {}, {}
+        serials, ended, phases = {}, {}, {}
         for name in there:
             try:
                 plain = read_plain(self._path(name))
                 serials[name], p = int(plain["serial"]), plain["progress"]
+                phases[name] = p["phase"]
                 ended[name] = p["reason"] == "passes" and p["number"] in range(passes)
             except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
         order = sorted(ended, key=lambda name: -serials[name])
+        self.finished = bool(order) and phases[order[0]] == DONE
         return order[::-1] if order and ended[order[0]] else order
 
     def contradicted(self, error: ArithmeticError) -> Exception:
         """What to raise for proofs that exclude each other: where a slot was taken, they are its own."""
         if not self._taken:
             return error
-        return DataError(f"what {self._taken} held is not true: {error}; remove {self.folder} to start from nothing")
+        return DataError(f"what {self._taken} held is not true: {error}; delete {self.folder} to start from nothing")
 
     def _read(self, name: str) -> tuple[dict[str, Any], Arrays]:
         header, arrays = read_slot(self._path(name))
@@ -171,7 +182,9 @@ class Checkpoint:
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def _compare(self, saved: dict[str, Any], lowered: bool) -> None:
+    def _compare(self, saved: dict[str, Any], lowered: bool) -> StreamMarginError | None:
+        """What tells this training from the one that was saved; None for nothing."""
+
         # the data's size decides what `auto` takes, the solver much else, options what labels are, and all the blocks
         def rank(name: str) -> tuple[Any, ...]:
             return name == PLAN, name in TEXTS, name not in SIZES, name != "solver", name
@@ -181,22 +194,23 @@ class Checkpoint:
                 continue
             then, now = saved.get(name), self.identity.get(name)
             if then != now:
-                raise self._differs(name, then, now)
+                return self._differs(name, then, now)
+        return None
 
-    def _differs(self, name: str, then: Any, now: Any) -> Exception:
+    def _differs(self, name: str, then: Any, now: Any) -> StreamMarginError:
         """What to raise where a training is not the one that is held."""
         if name in SIZES or (name in TEXTS and (name != "held-out labels" or None not in (then, now))):
             which = f"{now} {name}, not the {then}" if name in SIZES else f"other {name} than those"
             return DataError(
-                f"the data have {which} of the training that {self.folder} holds; put them back as they were, or name "
-                "another directory"
+                f"the data have {which} of the unfinished training in {self.folder}; put them back as they were, "
+                "delete the directory, or name another"
             )
         if name == "held-out labels":
             first, mend = ("without", "leave `valid` out") if then is None else ("with", "name them with `valid`")
             differ = f"{first} held-out data; {mend}"
         else:
             differ = f"with {name} {then!r}, and this one has {now!r}; go on as it began"
-        return UsageError(f"{self.folder} holds a training {differ}, or name another directory")
+        return UsageError(f"{self.folder} holds an unfinished training {differ}, delete it, or name another directory")
 
     # writing
 
@@ -208,6 +222,7 @@ class Checkpoint:
         if training.run.progress.phase == IDENTITY:  # the slot that was taken is as far as it came
             self.written = True
             return
+        self.finished = False  # it is this training that goes on
         none_before = reason == "passes" and not self._serial
         due = time.monotonic() - self._last >= self._interval
         if due or none_before or reason in ("signal", "seconds"):

@@ -31,6 +31,7 @@ def choose(
         method = make_solver(name)
         problem = problem_for(method)
         expose(type(problem.loss))
+        expose(type(problem.norm))
         try:
             method.check(problem)
         except UsageError as error:

@@ -78,6 +78,13 @@ class History:
             raise ValueError("its history counts wrongly")
         self.events, self._stride, self._seen = list(saved["events"]), saved["stride"], saved["seen"]
 
+    def start_over(self) -> None:
+        """Forget all events: another training begins in place of the one that they are of."""
+        self.events, self._stride, self._seen = [], 1, 0
+        for listener in self.listeners:
+            if hasattr(listener, "start_over"):
+                listener.start_over()
+
     def _thin(self) -> None:
         self._stride *= 2
         first, *middle, last = self.events

@@ -13,9 +13,12 @@ from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.prefetch import check_block
 from streammargin.driver.setup import Target, check_weights, class_factors, same_label
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
-from streammargin.options.table import Options, Where
-from streammargin.penalties.mirror_maps import make_norm, resolve_p
+from streammargin.losses import terms
+from streammargin.options.table import FREE, Options, Where
+from streammargin.penalties import make_penalty
+from streammargin.penalties.base import Columns
+from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
@@ -55,6 +58,8 @@ class Learner:
         )
         if options.midway:
             raise UsageError("`bias=midway` needs another read of all rows; give the bias of a stream as a number")
+        if options.bias == FREE:
+            raise UsageError("what learns from streams penalises the constant; give `bias` as a number")
         if options.class_weight == "balanced":
             raise UsageError(
                 "`class_weight=balanced` needs all rows before the first step; give a factor for each label"
@@ -70,9 +75,7 @@ class Learner:
         if options.positive is not None and options.classes is not None:
             raise UsageError("of a stream, `positive` sets one class against all others; leave `classes` out")
         self.options = options
-        self.loss = make_loss(
-            self.solver.default_loss if options.loss is None else options.loss, **options.of_the_loss()
-        )
+        self.loss = terms(self.solver.default_loss if options.loss is None else options.loss)
         self.C = options.costs[0] if options.costs else self.solver.default_C
         self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
@@ -163,10 +166,11 @@ class Learner:
 
     def _first_problem(self, target: Target, features: int, rows: int, name: str) -> Problem:
         factors = class_factors(self.options.class_weight, target, np.empty(0), name)
-        p = resolve_p(self.options.norm, features)
+        penalty = make_penalty(self.options.penalty).of_columns(Columns(features, _no_groups))
+        p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
-            positive=target.positive.astype(np.int64),
+            penalty=penalty, positive=target.positive.astype(np.int64),
             caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
             tol=self.options.tol, seed=0, present=self.options.max_rows or rows,
             joint=self.options.multiclass == "joint" and len(target.positive) > 1, options=self.options.of_the_solver(),
@@ -186,6 +190,10 @@ class Learner:
             return None
         upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
         return upper if upper < math.inf else None
+
+
+def _no_groups(given: object) -> np.ndarray:
+    raise UsageError("what learns from streams serves l2 and lp; give one of these as `penalty`")
 
 
 def learn_stream(

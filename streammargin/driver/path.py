@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,14 +21,16 @@ SAVED = ("first", "number", "table", "best")  # plain values
 class Path:
     """Values of C, `count` of them, evenly spread on a log scale.
 
-    ends: the first and the last one, or the last one, or none. The first is else the one where w leaves 0, and the last
-    one REACH times the first. problem: at C = unit. table: what was proven at each value before the one at work, as in
-    the event run_end; best, kept: of these the one with the smallest held-out error, the smallest such C.
+    low, high: the first and the last one. The first is else the one where w leaves 0, the last one REACH times the
+    first. problem: at C = unit. table: what was proven at each value before the one at work, as in the event run_end;
+    best, kept: of these the one with the smallest held-out error, the smallest such C.
     """
 
-    def __init__(self, problem: Problem, unit: float, count: int, ends: Sequence[float] = ()) -> None:
+    def __init__(
+        self, problem: Problem, unit: float, count: int, low: float | None = None, high: float | None = None
+    ) -> None:
         self.problem, self.unit, self.count = problem, unit, count
-        self.given, self.last = ends[0] if len(ends) > 1 else None, ends[-1] if ends else None
+        self.given, self.last = low, high
         self.first = 0.0  # until it is known
         self.number = 0  # of the value at work
         self.table: list[dict[str, Any]] = []
@@ -68,10 +69,14 @@ class Path:
         if not 0.0 < first < FARTHEST:
             when = "at no C: no column tells rows apart" if first > 0.0 else "at any C above 0 with this penalty"
             raise UsageError(
-                f"w leaves 0 {when}, so that a path cannot begin there; name both of its ends with `C`, smaller first"
+                f"w leaves 0 {when}, so that a path cannot begin there; name its ends, as in "
+                f"`C=path:{self.count},low=0.01,high=10`"
             )
         if self.last is not None and self.last <= first:
-            raise UsageError(f"w is 0 up to C = {first:.4g}, where the path begins; let it end at a larger `C`")
+            raise UsageError(
+                f"w is 0 up to C = {first:.4g}, where the path begins; let it end at a larger one, as in "
+                f"`C=path:{self.count},high={100 * first:.1g}`"
+            )
         self.first = first
 
     def at(self) -> Problem:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import re
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
@@ -16,9 +19,13 @@ import scipy.sparse as sp
 
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
+from streammargin.losses import FAMILY as LOSSES
 from streammargin.model.linear import LinearModel
+from streammargin.options.costs import Path
 from streammargin.options.describe import described
+from streammargin.options.others import refuse
 from streammargin.options.table import Options, Where, options_for
+from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
 from streammargin.sources.arrays import bare, refuse_masked
@@ -27,6 +34,7 @@ from streammargin.sources.open import is_path, is_shards
 from streammargin.training.rows import train_rows
 from streammargin.training.task import make_task
 from streammargin.wording import Message, in_python
+from streammargin.words import Family, Thing
 
 try:
     from sklearn.base import BaseEstimator
@@ -58,12 +66,12 @@ def _in_range() -> Iterator[None]:
 INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any"), "verbose": (False, "bool")}
 
 
-def constructor(place: Where) -> Callable[..., None]:
-    """An __init__ that keeps its arguments: the options that make sense for the estimator, and those of INSTEAD.
+def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..., None]:
+    """An __init__ that keeps its arguments: the options that make sense for the estimator, those of INSTEAD, and own.
 
     C may be given by position.
     """
-    kept = {line.name: (line.default, line.type) for line in options_for(place)} | INSTEAD
+    kept = {line.name: (line.default, line.type) for line in options_for(place)} | INSTEAD | own
     parameters = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD if name == "C" else Parameter.KEYWORD_ONLY,
                   default=default, annotation=annotation)
@@ -72,6 +80,7 @@ def constructor(place: Where) -> Callable[..., None]:
     signature = Signature([Parameter("self", Parameter.POSITIONAL_ONLY), *parameters], return_annotation=None)
 
     def __init__(self: Any, *args: Any, **given: Any) -> None:
+        refuse(name for name in given if name not in kept)
         bound = signature.bind(self, *args, **given)
         bound.apply_defaults()
         for name in kept:
@@ -81,17 +90,28 @@ def constructor(place: Where) -> Callable[..., None]:
     return __init__
 
 
+FAMILIES: dict[str, Family[Any]] = {"loss": LOSSES, "penalty": PENALTIES}
+
+
+def _thing(name: str, value: Any) -> Thing:
+    """What a word stands for, or an object as it is. UsageError for what is neither."""
+    if name not in FAMILIES or value is None:
+        raise UsageError("no word")
+    return value if isinstance(value, Thing) else FAMILIES[name].of(value)
+
+
 class Estimator(BaseEstimator):
     """Its parameters are options of `streammargin.train`, but for fit_intercept, random_state and verbose."""
 
     place: ClassVar[Where]  # which of the options are its parameters
     of_numbers: ClassVar[bool] = False  # what it predicts
+    own: ClassVar[dict[str, tuple[object, str]]] = {}  # parameters that are no options: default and type
     coef_: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "place" in cls.__dict__:
-            setattr(cls, "__init__", constructor(cls.place))  # noqa: B010  # as mypy wants it
+            setattr(cls, "__init__", constructor(cls.place, cls.own))  # noqa: B010  # as mypy wants it
             described(options_for(cls.place))(cls)
 
     @abstractmethod
@@ -137,12 +157,37 @@ class Estimator(BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; deep: with the fields of loss and penalty, as in penalty__l1_ratio."""
+        params = super().get_params(deep=False)
+        if deep:
+            for name, value in list(params.items()):
+                with suppress(UsageError):
+                    params |= {f"{name}__{field}": one for field, one in _thing(name, value).get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; returns self. A field, as penalty__l1_ratio, replaces the object, which may be shared."""
+        of_words: dict[str, dict[str, Any]] = {}
+        for name in list(params):
+            word, mark, field = name.partition("__")
+            if mark and word in FAMILIES:
+                of_words.setdefault(word, {})[field] = params.pop(name)
+        super().set_params(**params)
+        for word, fields in of_words.items():
+            thing = _thing(word, getattr(self, word))
+            unknown = fields.keys() - thing.get_params().keys()
+            if unknown:
+                raise ValueError(f"{thing.name} has no field {unknown.pop()}; it has {sorted(thing.get_params())}")
+            setattr(self, word, thing.replace(**fields))
+        return self
+
     def _options(self) -> dict[str, Any]:
         options = {line.name: getattr(self, line.name) for line in options_for(self.place)}
-        if np.asarray(options.get("C"), object).ndim or "," in str(options.get("C")):
+        C = options.get("C")
+        if np.asarray(C, object).ndim or isinstance(C, Path) or re.search(",|path", str(C)):
             raise UsageError("an estimator takes one `C`; choose among several with GridSearchCV")
-        column = 1.0 if self.bias is None else self.bias
-        return {**options, "bias": column if self.fit_intercept else 0.0}
+        return {**options, "bias": self.bias if self.fit_intercept else 0.0}
 
     def _train(self, data: Any, y: Any, sample_weight: Any) -> TrainResult:
         """Train, and take over what does not depend on the kind of the answer."""
@@ -150,7 +195,10 @@ class Estimator(BaseEstimator):
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options())
-        if make_task(options).numeric != self.of_numbers:
+        task = make_task(options)
+        if options.bias is None and math.inf in task.costs:  # an intercept was asked for
+            options = replace(options, bias=1.0)
+        if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
             raise UsageError(f"{type(self).__name__} needs a loss of {kind}; {other} takes the loss {options.loss}")
         result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)

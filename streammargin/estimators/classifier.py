@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,11 +11,13 @@ import numpy as np
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
 from streammargin.estimators.base import Estimator, from_files
-from streammargin.losses import losses_with
+from streammargin.losses import losses_with, terms
+from streammargin.losses.base import has
 from streammargin.model.linear import LinearModel
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate
+from streammargin.solvers.registry import make_solver
 from streammargin.training.stream import stream_header
 
 # after streammargin.estimators.base, which says what to install
@@ -34,12 +38,13 @@ def _learns_from_streams(estimator: MarginClassifier) -> bool:
 
 
 def _has_probabilities(estimator: MarginClassifier) -> bool:
-    if not (isinstance(estimator.loss, str) and estimator.loss in losses_with([METHOD])):
-        raise AttributeError(
-            f"loss {estimator.loss!r} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, or "
-            "calibrate the scores with CalibratedClassifierCV of scikit-learn"
-        )
-    return True
+    with suppress(UsageError):  # which `fit` raises
+        if estimator.loss is not None and has(terms(estimator.loss), METHOD):
+            return True
+    raise AttributeError(
+        f"loss {estimator.loss!s} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, or "
+        "calibrate the scores with CalibratedClassifierCV of scikit-learn"
+    )
 
 
 class MarginClassifier(ClassifierMixin, Estimator):
@@ -53,7 +58,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant column of value `bias` (default 1)
+        add a constant column, as `bias` says (default 1, at C = inf too)
     random_state : int, RandomState or None, default 0
         of whatever is drawn
     verbose : bool, default False
@@ -115,9 +120,11 @@ class MarginClassifier(ClassifierMixin, Estimator):
         sample_weight = self._weights(sample_weight, X)
         if learner is None:
             # what ends a training has no part in learning batches
-            learner = Learner(
-                Options(**{**self._options(), "tol": Options.tol, "passes": Options.passes}, classes=classes)
-            )
+            given = {**self._options(), "tol": Options.tol, "passes": Options.passes}
+            C = make_solver(self.solver).default_C if self.C is None else self.C
+            if given["bias"] is None and math.inf == C:  # an intercept was asked for
+                given["bias"] = 1.0
+            learner = Learner(Options(**given, classes=classes))
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise UsageError(
                 f"classes are {np.unique(classes).tolist()}, but the first call of partial_fit set "

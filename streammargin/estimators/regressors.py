@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from streammargin.estimators.base import Estimator, from_files
+from streammargin.losses.residuals import Interpolate
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
 
@@ -67,8 +68,8 @@ class MarginRegressor(Regressor):
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant column of value `bias` (default 1), penalised as `penalize_bias` says; by default not, where the
-        solver can leave it free, and else about the constant that is best alone
+        add a constant column, as `bias` says: by default not penalised, where the solver can leave it free, and else
+        about the constant that is best alone
     random_state : int, RandomState or None, default 0
         of whatever is drawn
     verbose : bool, default False
@@ -93,7 +94,7 @@ class MarginRegressor(Regressor):
 
 
 class InterpolatingRegressor(Regressor):
-    """The weights of smallest lp norm with |x_i.w + b - y_i| <= epsilon for every row.
+    """The smallest weights, by an l2 or lp penalty, with |x_i.w + b - y_i| <= epsilon for every row.
 
     Rows that contradict each other have no such weights: fit then warns. Wherever rows X are asked for, the path of a
     file, a list of paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order
@@ -102,6 +103,8 @@ class InterpolatingRegressor(Regressor):
     Parameters
     ----------
     {options}
+    epsilon : float, default 0.0
+        how far from its number a prediction may be, in units of y
     fit_intercept : bool, default True
         add a constant column of value `bias` (default 1), whose weight counts in the norm
     random_state : int, RandomState or None, default 0
@@ -121,9 +124,11 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
+    own: ClassVar = {"epsilon": (0.0, "float")}
+    epsilon: float
 
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "loss": "interpolate"}
+        return {**super()._options(), "loss": Interpolate(self.epsilon)}
 
 
 __all__ = ["InterpolatingRegressor", "MarginRegressor"]

@@ -1,8 +1,8 @@
 """Losses of the margin u = y (x . w), or of the residual u = x . w - y of a number y. A new loss is one new file here.
 
-A loss file defines a named tuple of numbers with these methods, on the C scale of the dual
-(0 <= alpha <= cap * U with cap = C s_i; see `hinges.py` for a model), and LOSSES, a table from the
-name on the command line to the Maker of the tuple (base.py). The duals of a loss of numbers have both signs
+A loss file defines subclasses of `Loss` (base.py), the words of `loss` with their fields, and LOSSES, which lists them.
+`terms` of a loss makes what kernels take: a named tuple of floats with these methods, on the C scale of the dual
+(0 <= alpha <= cap * U with cap = C s_i; see `hinges.py` for a model). The duals of a loss of numbers have both signs
 (`residuals.py`).
 
     step(alpha, u, L, cap)   the new dual variable; L is the curvature along the row
@@ -23,8 +23,9 @@ name on the command line to the Maker of the tuple (base.py). The duals of a los
     log_likelihood(scores)   the logarithm of the probability of the class that scores speak for (an array, by NumPy
                              alone), where the loss is minus that; may be left out
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
+    most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
-A loss may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores
+They may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores
 s = -u, sums of phi and phi' that neither overflow nor vanish, because a running level is taken off:
 
     level(s)                 log phi'(s), exact or rounded up to a factor of 2: what is taken off
@@ -44,72 +45,55 @@ import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
-from streammargin.errors import UsageError
-from streammargin.losses.base import Given, Maker, has
-from streammargin.wording import shown
+from streammargin.losses.base import Loss, has
+from streammargin.words import Family
+
+PEERS = {  # words of scikit-learn, LIBLINEAR and Vowpal Wabbit
+    "log": "logistic", "log_loss": "logistic", "hinge_loss": "hinge", "squared": "squared_error",
+    "squared_loss": "squared_error", "mse": "squared_error", "mae": "absolute_error", "pinball": "quantile",
+    "l1": "hinge", "l2": "squared_hinge", "svr": "epsilon_insensitive", "softmax": "logistic",
+}  # fmt: skip
 
 
-def _load() -> dict[str, Maker]:
-    table: dict[str, Maker] = {}
-    for module in pkgutil.iter_modules(__path__):
-        table.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "LOSSES", {}))
-    return table
+def _load() -> dict[str, type[Loss]]:
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    return {cls.name: cls for module in modules for cls in getattr(module, "LOSSES", ())}
 
 
 LOSSES = _load()
+FAMILY = Family("loss", "losses", Loss, LOSSES, PEERS)  # type: ignore[type-abstract]
 
 
-def make_loss(name: Any, width: float = 1.0, **numbers: float) -> Any:
-    """The loss of this name, made of the numbers that were given (base.py; the options table checks them).
-
-    All hinges may be given a width; those that have none ignore it. A named tuple of numbers with methods as above is a
-    loss already. Raises UsageError for an unknown name, or a number that the loss has no use for.
-    """
-    given = Given(width, **numbers)
-    if not isinstance(name, str):
-        return _own_loss(name, given)
-    if name not in LOSSES:
-        raise UsageError(f"unknown loss {shown(name)}; the losses are {', '.join(sorted(LOSSES))}")
-    maker = LOSSES[name]
-    for option, value, default in zip(Given._fields, given, Given(), strict=True):
-        if option != "width" and option not in maker.takes and value != default:
-            able = " or ".join(f"`loss={other}`" for other, one in sorted(LOSSES.items()) if option in one.takes)
-            raise UsageError(f"`{option}` is for {able}; the loss {name} has no use for it")
-    return maker.make(given)
+def __getattr__(name: str) -> Any:
+    """The classes of all losses: `losses.Hinge`."""
+    classes: list[type] = [Loss, *LOSSES.values()]
+    for cls in classes:
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _own_loss(loss: Any, given: Given) -> Any:
-    if not (isinstance(loss, tuple) and hasattr(loss, "_fields") and all(isinstance(v, float) for v in loss)):
-        named = "a name or a NamedTuple of floats with the methods of a loss"
-        raise UsageError(f"`loss` must be {named}, not {shown(loss)}")
-    if given != Given():
-        named = ", ".join(f"`{name}`" for name in Given._fields)
-        raise UsageError(f"{named} belong to losses that are named; give the loss its own numbers")
-    return loss
+def __dir__() -> list[str]:
+    return sorted(["Loss", *(cls.__name__ for cls in LOSSES.values())])
 
 
-def loss_text(loss: Any) -> str:
-    """A loss in a model file and in events: its name, or the text of the user's own object, as in MyLoss(rate=2.0)."""
-    return loss if isinstance(loss, str) else repr(loss)
+def make_loss(value: object) -> Loss:
+    """The loss that a word stands for, or an object of a subclass of `Loss`. Raises UsageError."""
+    return FAMILY.of(value)
 
 
-def is_own(text: str) -> bool:
-    """Whether this is the text of an object of the user's, of which no more is known here."""
-    return text.endswith(")")
+def terms(value: object) -> Any:
+    """What kernels take of a loss, or of the word of one."""
+    return make_loss(value).terms()
 
 
 def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
-    """Names of the losses of classes, or of numbers and a finite C, that have all of these methods."""
-    made = {name: maker.make(Given()) for name, maker in sorted(LOSSES.items()) if not maker.hard}
+    """Words of the losses of classes, or of numbers and a finite C, that have all of these methods."""
+    made = {name: cls().terms() for name, cls in sorted(LOSSES.items()) if not cls.only_hard}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
     return [name for name in fit if all(has(made[name], method) for method in methods)]
 
 
-def is_numeric(loss: Any) -> bool:
-    """Whether the loss is one of numbers rather than classes."""
-    return has(loss, "of_numbers") and loss.of_numbers()
-
-
-def is_hard(name: Any) -> bool:
-    """Whether the loss of this name knows C = inf alone: numbers are to be met."""
-    return isinstance(name, str) and LOSSES[name].hard
+def is_numeric(terms: Any) -> bool:
+    """Whether a loss, as kernels take it, is one of numbers rather than classes."""
+    return has(terms, "of_numbers") and terms.of_numbers()

@@ -1,34 +1,53 @@
-"""What losses are made of, and how."""
+"""What a loss is: a class with typed fields, which makes what kernels take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+from streammargin.kinds import Number
+from streammargin.words import Thing, entry
+
+POSITIVE = Number("a positive number", lambda value: 0.0 < value < math.inf)
+NOT_NEGATIVE = Number("a finite number >= 0", lambda value: 0.0 <= value < math.inf)
 
 SMOOTH = 2.0  # a loss whose second derivative is no larger needs no softness for second-order steps
 
 
-class Given(NamedTuple):
-    """What losses are made of: the numbers of the options with these names, at their defaults."""
+class Loss(Thing, ABC):
+    """phi(u) of the margin u = y (x . w), or of the residual u = x . w - y of a number y.
 
-    width: float = 1.0
-    epsilon: float = 0.0
-    slope: float = 2.0
-    quantile: float = 0.5
+    The first line of its docstring is its help. only_hard: it knows C = inf alone, numbers that are to be met.
+    """
+
+    only_hard: ClassVar[bool] = False
+
+    @abstractmethod
+    def terms(self) -> Any:
+        """What kernels take: a named tuple of floats, with the methods that `losses/__init__.py` describes."""
 
 
-class Maker(NamedTuple):
-    """How a loss is made, and the names of what it takes; hard: of C = inf alone."""
+class Largest(Loss):
+    """A loss of which only the largest may count.
 
-    make: Callable[[Given], Any]
-    takes: tuple[str, ...] = ()
-    hard: bool = False
+    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)).
+    """
+
+    top: float | None = entry(
+        None, Number("a positive finite number", lambda value: 0.0 < value < math.inf, metavar="ROWS"),
+        "how many of the largest losses count, in rows; none: all of them (pdprox)", kw_only=True,
+    )  # fmt: skip
 
 
 def has(loss: Any, method: str) -> bool:
     """Whether a loss, or a class of losses, has this method: a number of the user's loss may be called so."""
     return callable(getattr(loss, method, None))
+
+
+def called(terms: Any) -> str:
+    """What a loss, as kernels take it, is called in a message: the name of its class."""
+    return type(terms).__name__.removesuffix("Terms")
 
 
 def largest_bend(loss: Any) -> float:

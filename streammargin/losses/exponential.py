@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streammargin.losses.base import Maker
+from streammargin.losses.base import Loss
 
 LARGEST = 709.0  # exp of more is not a float64
 
 
-class Exponential(NamedTuple):
+class ExponentialTerms(NamedTuple):
     """phi(u) = exp(-u); psi of eq. (2.1) is the log-sum-exp, and its gradient the softmax."""
 
     bound_at_start: float  # of the mean of phi'' = phi while the risk is at most that of w = 0
@@ -43,4 +43,11 @@ class Exponential(NamedTuple):
         return self.bound_at_start
 
 
-LOSSES = {"exponential": Maker(lambda given: Exponential(1.0))}
+class Exponential(Loss):
+    """exp(-u): the largest margin in the limit (gd, normalized-gd, dual-momentum)."""
+
+    def terms(self) -> ExponentialTerms:
+        return ExponentialTerms(1.0)
+
+
+LOSSES = (Exponential,)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streammargin.losses.base import Maker
+from streammargin.kinds import Number
+from streammargin.losses.base import Largest
+from streammargin.words import entry
 
 
-class GeneralizedHinge(NamedTuple):
+class GeneralizedHingeTerms(NamedTuple):
     """phi(u) = max(0, 1 - u, 1 - a u), a > 1: the conjugate of -min(alpha, 1) on [0, a] (unit scale)."""
 
     a: float
@@ -56,4 +58,18 @@ class GeneralizedHinge(NamedTuple):
         return self.primal(u, cap) - (alpha * (1.0 - u) if alpha <= cap else cap - alpha * u)
 
 
-LOSSES = {"generalized_hinge": Maker(lambda given: GeneralizedHinge(given.slope), ("slope",))}
+class GeneralizedHinge(Largest):
+    """max(0, 1 - u, 1 - A u), A the slope: of classifiers that may leave rows undecided.
+
+    Kernels get (A,). Source: Bartlett and Wegkamp 2008.
+    """
+
+    slope: float = entry(
+        2.0, Number("a number above 1", lambda value: 1.0 < value < math.inf, metavar="A"), "A, of rows with u < 0"
+    )
+
+    def terms(self) -> GeneralizedHingeTerms:
+        return GeneralizedHingeTerms(self.slope)
+
+
+LOSSES = (GeneralizedHinge,)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streammargin.losses.base import Maker
+from streammargin.losses.base import POSITIVE, Largest
+from streammargin.words import entry
 
 
-class Hinge(NamedTuple):
+class HingeTerms(NamedTuple):
     """phi(u) = max over 0 <= alpha <= U of alpha (1 - u) - g alpha^2 / 2."""
 
     g: float
@@ -74,8 +75,30 @@ class Hinge(NamedTuple):
         return cap * best * (r - 0.5 * self.g * best) - alpha * (r - 0.5 * self.g * (alpha / cap))
 
 
-LOSSES = {
-    "hinge": Maker(lambda given: Hinge(0.0, 1.0)),
-    "squared_hinge": Maker(lambda given: Hinge(0.5, math.inf)),
-    "smooth_hinge": Maker(lambda given: Hinge(given.width, 1.0), ("width",)),
-}
+class Hinge(Largest):
+    """max(0, 1 - u): the loss of support vector machines. Kernels get (g, U) = (0, 1)."""
+
+    def terms(self) -> HingeTerms:
+        return HingeTerms(0.0, 1.0)
+
+
+class SquaredHinge(Largest):
+    """max(0, 1 - u)^2: smooth, and large errors cost more. Kernels get (g, U) = (1/2, inf)."""
+
+    def terms(self) -> HingeTerms:
+        return HingeTerms(0.5, math.inf)
+
+
+class SmoothHinge(Largest):
+    """The hinge with its corner rounded: (1 - u)^2 / (2 width) for 1 - width <= u <= 1, 1 - u - width/2 below.
+
+    Kernels get (g, U) = (width, 1). Source: Shalev-Shwartz and Zhang 2013.
+    """
+
+    width: float = entry(1.0, POSITIVE, "of the margins for which it is quadratic")
+
+    def terms(self) -> HingeTerms:
+        return HingeTerms(self.width, 1.0)
+
+
+LOSSES = (Hinge, SquaredHinge, SmoothHinge)

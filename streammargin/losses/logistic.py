@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streammargin.losses.base import Maker
+from streammargin.losses.base import Largest
 from streammargin.losses.exponentials import exp_minus, log_one_plus
 
 
-class Logistic(NamedTuple):
+class LogisticTerms(NamedTuple):
     """phi(u) = log(1 + exp(-u))."""
 
     tolerance: float  # relative size of the last Newton move
@@ -130,4 +130,11 @@ class Logistic(NamedTuple):
         return 0.25
 
 
-LOSSES = {"logistic": Maker(lambda given: Logistic(1e-12))}
+class Logistic(Largest):
+    """log(1 + exp(-u)): logistic regression, whose scores are log odds. Kernels get the tolerance of their steps."""
+
+    def terms(self) -> LogisticTerms:
+        return LogisticTerms(1e-12)
+
+
+LOSSES = (Logistic,)

@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streammargin.losses.base import Maker
+from streammargin.kinds import Number
+from streammargin.losses.base import NOT_NEGATIVE, Loss
+from streammargin.words import entry
 
 
-class Residual(NamedTuple):
+class ResidualTerms(NamedTuple):
     """phi(u) = max over low <= alpha <= high of -alpha u - epsilon |alpha| - g alpha^2 / 2."""
 
     low: float
@@ -29,6 +31,9 @@ class Residual(NamedTuple):
 
     def level(self):
         return self.high / (self.high - self.low) if self.g == 0.0 else None
+
+    def most(self):
+        return self.high / self.g if self.g > 0.0 else math.inf
 
     def has_hard_margin(self):
         return True
@@ -81,10 +86,52 @@ class Residual(NamedTuple):
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
 
 
-LOSSES = {
-    "squared_error": Maker(lambda given: Residual(-math.inf, math.inf, 0.0, 1.0)),
-    "absolute_error": Maker(lambda given: Residual(-1.0, 1.0, 0.0, 0.0)),
-    "epsilon_insensitive": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",)),
-    "quantile": Maker(lambda given: Residual(given.quantile - 1.0, given.quantile, 0.0, 0.0), ("quantile",)),
-    "interpolate": Maker(lambda given: Residual(-1.0, 1.0, given.epsilon, 0.0), ("epsilon",), hard=True),
-}
+class SquaredError(Loss):
+    """u^2 / 2, u = x.w - y: least squares, which predicts the mean."""
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(-math.inf, math.inf, 0.0, 1.0)
+
+
+class AbsoluteError(Loss):
+    """|u|, u = x.w - y: predicts the median, and far numbers weigh no more than others."""
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(-1.0, 1.0, 0.0, 0.0)
+
+
+class EpsilonInsensitive(Loss):
+    """max(0, |u| - epsilon), u = x.w - y: support vector regression (Vapnik 1995)."""
+
+    epsilon: float = entry(0.0, NOT_NEGATIVE, "how far from its number a score may be at no cost, in units of y")
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(-1.0, 1.0, self.epsilon, 0.0)
+
+
+class Quantile(Loss):
+    """quantile (y - x.w) where the number is larger, (1 - quantile) (x.w - y) else (Koenker and Bassett 1978)."""
+
+    quantile: float = entry(
+        0.5, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0),
+        "the share of numbers that are to lie below their scores",
+    )  # fmt: skip
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(self.quantile - 1.0, self.quantile, 0.0, 0.0)
+
+
+class Interpolate(Loss):
+    """Not a cost but a demand, C = inf: the smallest w with |x.w - y| <= epsilon for every row.
+
+    Source: lp-norm perceptron paper, section 2.3 and appendix B.1.
+    """
+
+    only_hard = True
+    epsilon: float = entry(0.0, NOT_NEGATIVE, "how far from its number a score may be, in units of y")
+
+    def terms(self) -> ResidualTerms:
+        return ResidualTerms(-1.0, 1.0, self.epsilon, 0.0)
+
+
+LOSSES = (SquaredError, AbsoluteError, EpsilonInsensitive, Quantile, Interpolate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -13,8 +14,8 @@ import numpy as np
 from streammargin.driver.plan import column_names
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
-from streammargin.losses import LOSSES, is_numeric, is_own, make_loss
-from streammargin.losses.base import has
+from streammargin.losses import is_numeric, make_loss
+from streammargin.losses.base import Loss, called, has
 from streammargin.model.columns import ERROR, checked, match, room
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, able, probabilities
@@ -28,8 +29,30 @@ from streammargin.sources.open import opened
 from streammargin.wording import shown
 
 LOG = logging.getLogger("streammargin")
+_FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
 _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
+
+
+def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
+    """The sum of the `top` largest losses of each column of margins (n, K): the least of top e + sum phi(u + e).
+
+    e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)).
+    """
+    from streammargin.compiled.predict import total_loss
+
+    def at(column: np.ndarray, e: float) -> float:
+        return top * e + float(total_loss(loss, column + e))
+
+    total = 0.0
+    for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):
+        low, high = 0.0, max(0.0, _FLAT - float(column.min()))
+        for _ in range(_THIRDS):  # by convexity a third of the stretch is without the least
+            third = (high - low) / 3.0
+            left = at(column, low + third) <= at(column, high - third)
+            low, high = (low, high - third) if left else (low + third, high)
+        total += min(at(column, low), at(column, 0.0))
+    return total
 
 
 class Model:
@@ -167,8 +190,9 @@ class Model:
         """The loss that makes probabilities of scores. Raises UsageError where there is none."""
         if self.numeric:
             raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
-        loss = self._loss()
-        known = loss is not None and has(loss, METHOD)
+        word = self._loss()
+        loss = None if word is None else word.terms()
+        known = has(loss, METHOD)
         if not known or math.isinf(float(self.header.get("C", 1.0))):
             trained = "C = inf" if known else f"the loss {self.header.get('loss', 'hinge')}"
             raise UsageError(
@@ -184,8 +208,9 @@ class Model:
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
-        loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a name or
-        an object. It is None where the model was trained with an object and is given none. margin is the smallest of
+        loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a word or
+        an object. With its field top the largest losses alone are summed, and divided by all rows. It is None where the
+        model was trained with a loss of the user's and is given none. margin is the smallest of
         y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
         Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
         variance that is explained (None where the numbers are all the same).
@@ -193,10 +218,11 @@ class Model:
         from streammargin.compiled.overloads import expose
         from streammargin.compiled.predict import total_loss
 
-        loss = self._loss() if loss is None else make_loss(loss)
+        word = self._loss() if loss is None else make_loss(loss)
+        loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))
         memory = None if memory is None else parse_size(memory)
         if loss is not None and not has(loss, "primal"):
-            raise UsageError(f"the loss {type(loss).__name__} has no method primal, whose mean is to be taken")
+            raise UsageError(f"the loss {called(loss)} has no method primal, whose mean is to be taken")
         if loss is not None and is_numeric(loss) != self.numeric:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
@@ -207,6 +233,7 @@ class Model:
         mistakes, total, smallest = 0, 0.0, np.inf
         counts = np.zeros(len(self.classes_), np.int64)
         correct, guessed = np.zeros((2, len(self.classes_)), np.int64)
+        kept: list[np.ndarray] = []  # margins, where only the largest losses count
         with opened(data, x=x, y=y) as source:
             labels = LabelCursor(source.labels())
             for start, stop, scores in self.score_blocks(source, memory, missing_columns):
@@ -232,11 +259,14 @@ class Model:
                 else:
                     margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
                 mistakes += int(np.count_nonzero(guess != codes))
-                total += 0.0 if loss is None else float(total_loss(loss, margins))
+                total += 0.0 if loss is None or top is not None else float(total_loss(loss, margins))
+                kept += [] if top is None else [margins]
                 counts += np.bincount(codes, minlength=len(counts))
                 guessed += np.bincount(guess, minlength=len(counts))
                 correct += np.bincount(codes[guess == codes], minlength=len(counts))
             rows = source.rows
+        if top is not None:
+            total = largest_losses(loss, np.concatenate(kept), top)
         answer = self.answer
         size, binary = answer.length(float(self.header.get("p", 2.0))), answer.outputs == 1
         return {
@@ -283,12 +313,11 @@ class Model:
             "r2": 1.0 - squares / spread if 0.0 < spread < math.inf and squares < math.inf else None,
         }
 
-    def _loss(self) -> Any:
+    def _loss(self) -> Loss | None:
         """What the model was trained with; None of an object of the user's."""
-        name = self.header.get("loss", "hinge")
-        if is_own(name):
-            return None
-        return make_loss(name, **{one: float(self.header[one]) for one in LOSSES[name].takes if one in self.header})
+        with contextlib.suppress(UsageError):
+            return make_loss(self.header.get("loss", "hinge"))
+        return None
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
         """Write the model file; an existing one only with force. Raises OutputError, ReadWriteError."""

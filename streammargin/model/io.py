@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
-from streammargin.losses import LOSSES, is_own
-from streammargin.losses.base import Given
+from streammargin.losses import LOSSES, make_loss
 from streammargin.model.base import Model
 from streammargin.model.file import NAMES, read_model
 from streammargin.model.linear import LinearModel, model_of
@@ -19,7 +17,6 @@ from streammargin.sizes import parse_size
 from streammargin.sources.labels import text_fault
 from streammargin.sources.names import unpacked
 
-DEFAULTS = {"p": 2.0, **Given()._asdict()}  # numbers that a header need not name
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
 
@@ -64,16 +61,16 @@ def _check_classes(classes: np.ndarray, outputs: int) -> None:
 def _check_header(header: dict[str, Any]) -> None:
     """ValueError for what could not be used: only what prediction and evaluation ask for."""
     loss = header.get("loss", "hinge")
-    if not isinstance(loss, str) or (loss not in LOSSES and not is_own(loss)):
+    if not isinstance(loss, str):
         raise ValueError(f"its loss is {loss!r}")
-    for key in DEFAULTS:
-        value = header.get(key, DEFAULTS[key])
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value <= sys.float_info.max:
-            raise ValueError(f"its {key} is {str(value)[:40]}")
-    if not 1.0 < header.get("p", 2.0) <= 2.0:
-        raise ValueError(f"its p is {header['p']!r}")
-    if header.get("width", 1.0) == 0.0 or header.get("slope", 2.0) <= 1.0 or header.get("quantile", 0.5) >= 1.0:
-        raise ValueError(f"its loss has a width, slope or quantile that none has: {header}")
+    if loss.partition(":")[0] in LOSSES:  # else it is of the user's
+        try:
+            make_loss(loss)
+        except UsageError as error:
+            raise ValueError(f"its loss is {loss!r}: {error}") from None
+    p = header.get("p", 2.0)
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 1.0 < p <= 2.0:
+        raise ValueError(f"its p is {str(p)[:40]}")
     if not isinstance(header.get("positive"), (str, int, float, type(None))):
         raise ValueError(f"its positive class is {header.get('positive')!r}")
     if not isinstance(header.get("certificate", {}), dict):

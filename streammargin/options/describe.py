@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable
-from dataclasses import Field
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from streammargin.options.table import Line
 from streammargin.wording import in_python
 
 T = TypeVar("T")
 
 
-def parameters(lines: Iterable[Field[Any]], indent: str = "    ") -> str:
+def parameters(lines: Iterable[Line], indent: str = "    ") -> str:
     """The paragraphs of a docstring on these options."""
     described = []
     for line in lines:
         described.append(f"{line.name} : {line.type}, default {line.default!r}")
-        described += textwrap.wrap(
-            in_python(line.metadata["help"]), 112, initial_indent="    ", subsequent_indent="    "
-        )
+        described += textwrap.wrap(in_python(line.help), 112, initial_indent="    ", subsequent_indent="    ")
     return f"\n{indent}".join(described)
 
 
-def described(lines: Iterable[Field[Any]]) -> Callable[[T], T]:
+def described(lines: Iterable[Line]) -> Callable[[T], T]:
     """A decorator that puts these options in the place of {options} in the docstring."""
 
     def fill(documented: T) -> T:

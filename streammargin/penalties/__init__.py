@@ -1,7 +1,7 @@
 """Penalties R(w) of the weights. A new penalty is one new file here.
 
-A penalty file defines subclasses of `Penalty` (base.py says what each method means; `norms.py` is a model), and
-PENALTIES, a table from the name on the command line to the Maker of it.
+A penalty file defines subclasses of `Penalty` (base.py says what each method means; `norms.py` is a model), the words
+of `penalty` with their fields, and PENALTIES, which lists them.
 """
 
 from __future__ import annotations
@@ -10,35 +10,36 @@ import importlib
 import pkgutil
 from typing import Any
 
-from streammargin.errors import UsageError
-from streammargin.penalties.base import Given, Maker, Penalty
+from streammargin.penalties.base import Penalty, PenaltyWord
+from streammargin.words import Family
 
-DEFAULT = "lp"
+DEFAULT = "l2"
+PEERS = {"elastic_net": "elasticnet", "elastic-net": "elasticnet", "ridge": "l2", "lasso": "l1", "group_lasso": "group"}
 
 
-def _load() -> dict[str, Maker]:
-    table: dict[str, Maker] = {}
-    for module in pkgutil.iter_modules(__path__):
-        table.update(getattr(importlib.import_module(f"{__name__}.{module.name}"), "PENALTIES", {}))
+def _load() -> dict[str, type[PenaltyWord]]:
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    table = {cls.name: cls for module in modules for cls in getattr(module, "PENALTIES", ())}
     return dict(sorted(table.items(), key=lambda line: line[0] != DEFAULT))
 
 
 PENALTIES = _load()
+FAMILY = Family("penalty", "penalties", PenaltyWord, PENALTIES, PEERS)  # type: ignore[type-abstract]
 
 
-def make_penalty(name: str, given: Given) -> Penalty:
-    """The penalty of this name, of as many weights as there are groups, or of any number.
-
-    Raises UsageError for what it needs and was not given, or has no use for.
-    """
-    maker = PENALTIES[name]
-    for option, value, default in zip(Given._fields, given, Given(), strict=True):
-        if option not in maker.takes and not _same(value, default):
-            raise UsageError(f"`penalty={name}` has no use for `{option}`; leave it out")
-    if given.groups is None and "groups" in maker.takes:
-        raise UsageError(f"`penalty={name}` needs to know which columns belong together; name them with `groups`")
-    return maker.make(given)
+def __getattr__(name: str) -> Any:
+    """The classes of all penalties: `penalties.ElasticNet`."""
+    classes: list[type] = [Penalty, *PENALTIES.values()]
+    for cls in classes:
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _same(value: Any, default: Any) -> bool:
-    return value is None if default is None else bool(value == default)
+def __dir__() -> list[str]:
+    return sorted(["Penalty", *(cls.__name__ for cls in PENALTIES.values())])
+
+
+def make_penalty(value: object) -> PenaltyWord:
+    """The penalty that a word stands for, or an object of a subclass of `Penalty`. Raises UsageError."""
+    return FAMILY.of(value)

@@ -1,30 +1,26 @@
-"""What a penalty must answer, and what the two kinds of them have in common."""
+"""What a penalty is and must answer, and what the two kinds of them have in common."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from streammargin.kinds import Number
+from streammargin.words import Thing
+
 TINY = 1e-300
+RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
-class Given(NamedTuple):
-    """What penalties are made of: the exponent p, the share of a norm beside a square, an integer a column."""
+class Columns(NamedTuple):
+    """The columns that a penalty is of: how many the rows have, and what reads the group of each (m,) of all."""
 
-    norm: float = 2.0
-    l1_ratio: float | None = None
-    groups: np.ndarray | None = None
-
-
-class Maker(NamedTuple):
-    """How a penalty is made, and the names of what it takes."""
-
-    make: Callable[[Any], Penalty]
-    takes: tuple[str, ...] = ()
+    features: int
+    groups: Callable[[Any], np.ndarray]
 
 
 class Pieces(NamedTuple):
@@ -38,14 +34,25 @@ class Pieces(NamedTuple):
     ridges: np.ndarray
 
 
-class Penalty(ABC):
+class PenaltyWord(Thing, ABC):
+    """A word of `penalty`: what it stands for may depend on the columns."""
+
+    @abstractmethod
+    def of_columns(self, columns: Columns) -> Penalty:
+        """The penalty of these columns."""
+
+
+class Penalty(PenaltyWord):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
 
     `prox` is missing where there is no closed form; `mirror` and `norm` where R is not strongly convex. Bounds of the
     conjugate: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+
+    Its fields are those of the word; the first line of its docstring is its help.
     """
 
-    name: ClassVar[str]
+    def of_columns(self, columns: Columns) -> Penalty:
+        return self
 
     @abstractmethod
     def value(self, w: np.ndarray) -> float:

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from streammargin.penalties.base import Given, Maker, Norm, Penalty, Pieces, Square
+from streammargin.kinds import Column
+from streammargin.penalties.base import RATIO, Columns, Norm, Penalty, PenaltyWord, Pieces, Square
 from streammargin.penalties.mirror_maps import Grouped as KernelGroups
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.words import entry, needed
+
+GROUPS = Column("FILE", any_file=True)
+GROUPS_HELP = (
+    "an integer for each column: FILE (one a line, or .npy), NAME of a dataset, FILE:NAME; in Python an array too"
+)
 
 
 class Groups:
@@ -82,12 +88,10 @@ class Grouped(Penalty):
         return self.groups.smallest(steps)[self.groups.of]
 
 
-@dataclass(frozen=True, eq=False)
 class GroupLasso(Grouped, Norm):
     """R(w) = sum over groups of sqrt(d_g) ||w_g||_2."""
 
     groups: Groups
-    name: ClassVar[str] = "group"
 
     def value(self, w: np.ndarray) -> float:
         return float(self.groups.roots @ self.groups.lengths(w))
@@ -102,13 +106,11 @@ class GroupLasso(Grouped, Norm):
         return self.groups.pieces(1.0, 0.0)
 
 
-@dataclass(frozen=True, eq=False)
 class GroupNet(Grouped, Square):
     """R(w) = r sum over groups of sqrt(d_g) ||w_g||_2 + (1 - r)/2 ||w||_2^2, 0 <= r < 1."""
 
     groups: Groups
     r: float
-    name: ClassVar[str] = "group"
 
     def value(self, w: np.ndarray) -> float:
         lengths = self.groups.lengths(w)
@@ -143,12 +145,10 @@ class GroupNet(Grouped, Square):
         return self.groups.pieces(self.r, 1.0 - self.r)
 
 
-@dataclass(frozen=True, eq=False)
-class Exclusive(Grouped, Square):
+class ExclusiveLasso(Grouped, Square):
     """R(w) = 1/2 sum over groups of ||w_g||_1^2, R*(theta) = 1/2 sum of ||theta_g||_inf^2."""
 
     groups: Groups
-    name: ClassVar[str] = "exclusive"
 
     def value(self, w: np.ndarray) -> float:
         return 0.5 * lp_norm(self.groups.sums(np.abs(w)), 2.0) ** 2
@@ -174,12 +174,24 @@ class Exclusive(Grouped, Square):
         return np.sign(v) * np.maximum(sizes - steps * s[groups.of], 0.0)
 
 
-def _group(given: Given) -> Penalty:
-    groups, r = Groups(given.groups), given.l1_ratio
-    return GroupLasso(groups) if r is None or r == 1.0 else GroupNet(groups, r)
+class Group(PenaltyWord):
+    """r sum over groups of sqrt(d_g) ||w_g|| + (1 - r)/2 ||w||^2, r the l1_ratio: whole groups of columns become 0."""
+
+    groups: Any = needed(GROUPS, GROUPS_HELP)
+    l1_ratio: float = entry(1.0, RATIO, "r, the share of the norms; the rest is 1/2 ||w||^2")
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        groups = Groups(columns.groups(self.groups))
+        return GroupLasso(groups) if self.l1_ratio == 1.0 else GroupNet(groups, self.l1_ratio)
 
 
-PENALTIES = {
-    "group": Maker(_group, ("l1_ratio", "groups")),
-    "exclusive": Maker(lambda given: Exclusive(Groups(given.groups)), ("groups",)),
-}
+class Exclusive(PenaltyWord):
+    """1/2 sum over groups of ||w_g||_1^2: each group keeps a few of its own columns."""
+
+    groups: Any = needed(GROUPS, GROUPS_HELP)
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        return ExclusiveLasso(Groups(columns.groups(self.groups)))
+
+
+PENALTIES = (Group, Exclusive)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from streammargin.penalties.base import Maker, Pieces, Square, single
-from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror
+from streammargin.kinds import Exponent
+from streammargin.penalties.base import Columns, Penalty, Pieces, Square, single
+from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror, resolve_p
+from streammargin.words import entry
 
 
-@dataclass(frozen=True)
 class LpSquare(Square):
-    """R(w) = 1/2 ||w||_p^2, R*(theta) = 1/2 ||theta||_q^2; a prox for p = 2 only."""
+    """1/2 ||w||_p^2, R*(theta) = 1/2 ||theta||_q^2; a prox for p = 2 only."""
 
-    p: float
-    name: ClassVar[str] = "lp"
+    p: ClassVar[Any]
 
     @property
     def q(self) -> float:
@@ -55,7 +54,21 @@ class LpSquare(Square):
         return single(size, 0.0, 1.0) if self.p == 2.0 else None
 
 
-PENALTIES = {
-    "lp": Maker(lambda given: LpSquare(given.norm), ("norm",)),
-    "l2": Maker(lambda given: LpSquare(2.0)),
-}
+class L2(LpSquare):
+    """1/2 ||w||^2: the penalty of support vector machines, ridge and most logistic regressions."""
+
+    name = "l2"
+    p = 2.0
+
+
+class Lp(LpSquare):
+    """1/2 ||w||_p^2: between l2, p = 2, and the square of l1, where few columns tell the rows apart."""
+
+    name = "lp"
+    p: float | str = entry(2.0, Exponent(), "1 < p <= 2; sparse: p = 1 + 1/ln d of d columns")  # type: ignore[misc]
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        return Lp(resolve_p(self.p, columns.features))
+
+
+PENALTIES = (L2, Lp)

@@ -160,7 +160,7 @@ def resolve_p(norm: float | str, features: int) -> float:
     except (TypeError, ValueError):
         p = math.nan
     if not 1.0 < p <= 2.0:
-        raise UsageError(f"`norm` must be a number in (1, 2] or the word sparse, not {norm!r}")
+        raise UsageError(f"p must be a number in (1, 2] or the word sparse, not {norm!r}")
     return p
 
 

@@ -5,20 +5,16 @@ Their prox is what projecting on the ball of the dual norm leaves (Moreau's deco
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
-from streammargin.penalties.base import Maker, Norm, Pieces, shrink, single
+from streammargin.penalties.base import Norm, Pieces, shrink, single
 from streammargin.penalties.mirror_maps import lp_norm
 
 
-@dataclass(frozen=True)
 class L1(Norm):
-    """R(w) = sum |w_j|."""
+    """sum |w_j|: many weights become 0."""
 
-    name: ClassVar[str] = "l1"
+    name = "l1"
 
     def value(self, w: np.ndarray) -> float:
         return float(np.abs(w).sum())
@@ -36,11 +32,10 @@ class L1(Norm):
         return single(size, 1.0, 0.0)
 
 
-@dataclass(frozen=True)
 class L2Norm(Norm):
-    """R(w) = ||w||_2, not squared."""
+    """||w||_2, not squared: all weights become 0 at a small C."""
 
-    name: ClassVar[str] = "l2norm"
+    name = "l2norm"
 
     def value(self, w: np.ndarray) -> float:
         return lp_norm(w, 2.0)
@@ -53,11 +48,10 @@ class L2Norm(Norm):
         return v * max(0.0, 1.0 - steps[0] / size) if size > 0.0 else v.copy()
 
 
-@dataclass(frozen=True)
-class LInf(Norm):
-    """R(w) = max |w_j|."""
+class Linf(Norm):
+    """max |w_j|: many weights take the same size."""
 
-    name: ClassVar[str] = "linf"
+    name = "linf"
 
     def value(self, w: np.ndarray) -> float:
         return float(np.abs(w).max(initial=0.0))
@@ -81,8 +75,4 @@ class LInf(Norm):
         return np.clip(v, -height, height)
 
 
-PENALTIES = {
-    "l1": Maker(lambda given: L1()),
-    "l2norm": Maker(lambda given: L2Norm()),
-    "linf": Maker(lambda given: LInf()),
-}
+PENALTIES = (L1, L2Norm, Linf)

@@ -78,6 +78,12 @@ class JsonLines:
             self._waiting = [*events, *(self._waiting or [])]
             self._let_go()
 
+    def start_over(self) -> None:
+        """What was said of another training goes, once this one begins."""
+        if self.file is not sys.stdout:
+            self.file.seek(0)
+            self._size, self._digest, self._waiting = 0, hashlib.blake2b(digest_size=16), []
+
     def _let_go(self) -> None:
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:

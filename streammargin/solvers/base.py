@@ -16,8 +16,8 @@ import numpy as np
 
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
-from streammargin.losses import is_numeric, losses_with, make_loss
-from streammargin.losses.base import has
+from streammargin.losses import is_numeric, losses_with, terms
+from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
@@ -70,6 +70,11 @@ Share = float | None  # of the work of a call that is done, where it is to be ca
 UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
 
 
+def asked_as(option: str) -> str:
+    """How what stands in `Problem.options` by this name was asked for."""
+    return {"C_path": "`C=path:K`", "dual_budget": "the field top of a loss"}.get(option, f"`{option}`")
+
+
 class Method(ABC):
     """What `solver` names: what it serves and takes. It is one solver, or several that succeed one another."""
 
@@ -99,18 +104,18 @@ class Method(ABC):
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
-        if not self.requires and problem.loss != make_loss(self.default_loss):
-            raise UsageError(f"{self.name} has one loss of its own; leave `loss` and `width` out")
+        if not self.requires and problem.loss != terms(self.default_loss):
+            raise UsageError(f"{self.name} has one loss of its own; leave `loss` out")
         for method in self.requires:
             if not has(problem.loss, method):
                 able = ", ".join(losses_with(self.requires))
                 raise UsageError(
-                    f"{self.name} needs the method {method} of a loss, which {type(problem.loss).__name__} has not; "
+                    f"{self.name} needs the method {method} of a loss, which {called(problem.loss)} has not; "
                     f"the losses that serve are {able}"
                 )
         for name in problem.options:
             if name not in self.options:
-                raise UsageError(f"{self.name} has no use for `{name}`; leave it out")
+                raise UsageError(f"{self.name} has no use for {asked_as(name)}; leave it out")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""
@@ -122,14 +127,14 @@ class Method(ABC):
             return
         lp = isinstance(penalty, LpSquare)
         if problem.hard and not (lp and not problem.free):
-            name = "penalize_bias=no" if lp else f"penalty={penalty.name}"
-            raise UsageError(f"the hard margin, C = inf, is that of `penalty=lp` alone; give a finite C with `{name}`")
+            name = "bias=free" if lp else f"penalty={penalty.name}"
+            raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; give a finite C with `{name}`")
         if self.serves(penalty, problem.free):
             return
         if self.serves(penalty, False):
             raise UsageError(
-                f"{self.name} needs the constant column to be penalised, with `penalize_bias=yes`, or left out, with "
-                "`bias=0`; `solver=pdprox` takes it as it is"
+                f"{self.name} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
+                "`solver=pdprox` takes it as it is"
             )
         raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.penalties.base import Penalty
-from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -81,7 +81,7 @@ class Problem:
     @cached_property
     def objective(self) -> Objective:
         """What is minimised, and what proves it."""
-        together, lp = self.per_trial > 1, LpSquare(self.p)
+        together, lp = self.per_trial > 1, Lp(self.p)
         if self.hard and self.numeric:
             return Interpolation(lp, together, self.largest_target, signed=True)
         if self.hard:

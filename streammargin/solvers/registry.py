@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from streammargin.errors import UsageError
@@ -44,6 +45,18 @@ SOLVERS = {
 }
 
 
+# what `streammargin solvers` shows them on
+SHELVES = {
+    "the ones to take": ("auto", "ascent", "newton", "prox-newton", "pdprox", "active-set"),
+    "streams": ("perceptron", "mirror", "pegasos"),
+    "parts of ascent": ("sdca", "asdca"),
+    "methods of the papers": (
+        "dual-momentum", "normalized-gd", "gd", "batch-perceptron", "diagonal", "inertial-diagonal", "homotopic",
+        "adaptive",
+    ),
+}  # fmt: skip
+
+
 def names() -> dict[str, str]:
     """What may be asked for, `auto` among it, and a line on each."""
     suits = "the one that suits C, penalty and multiclass: newton, ascent, pdprox, active-set, asdca, dual-momentum"
@@ -59,6 +72,8 @@ def make_solver(name: str | Method) -> Method:
             raise UsageError(f"`solver` must be a name or a Solver, not {shown(name)}")
         return name
     if name not in SOLVERS:
+        for point in metadata.entry_points(group="streammargin.solvers", name=name):
+            return point.load()()
         raise UsageError(f"unknown solver {shown(name)}; the solvers are {', '.join(names())}")
     file, fields = WORDS.get(name, (name.replace("-", "_"), {}))
     places = [f"{__package__}.{room}.{file}" for room in ROOMS]

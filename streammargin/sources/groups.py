@@ -24,18 +24,20 @@ def column_groups(groups: Any, source: Source) -> np.ndarray:
     values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
     _check_shape(values.shape, source)
     if values.dtype.kind not in "biuf":
-        raise UsageError(f"`groups` must be integers >= 0, and {values.flat[0]!r} is none")
+        raise UsageError(f"the groups of a penalty must be integers >= 0, and {values.flat[0]!r} is none")
     wrong = ~(np.isfinite(values) & (values >= 0) & (values == np.trunc(values)) & (values < 1 << 62))
     if wrong.any():
         column = int(np.argmax(wrong))
-        raise UsageError(f"`groups` must be integers >= 0, and that of column {column} is {values[column]}")
+        raise UsageError(
+            f"the groups of a penalty must be integers >= 0, and that of column {column} is {values[column]}"
+        )
     return values.astype(np.int64)
 
 
 def _check_shape(shape: tuple[int, ...], source: Source) -> None:
     if shape != (source.features,):
         raise UsageError(
-            f"`groups` has the shape {shape}, but {source.name} has {source.features} columns; give an integer for each"
+            f"groups has the shape {shape}, but {source.name} has {source.features} columns; give an integer for each"
         )
 
 
@@ -58,7 +60,7 @@ def _read(groups: Any, source: Source) -> np.ndarray:
         return _read_text(name, source)
     files = source.files()
     if not files and not name.endswith(".npy"):
-        raise InputMissingError(f"there is no file {name} of groups; give `groups` as an array or the name of a file")
+        raise InputMissingError(f"there is no file {name} of groups; name one, as in `penalty=group:FILE`")
     import h5py
 
     from streammargin.sources.hdf5.labels import open_column

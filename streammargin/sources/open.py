@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
+from importlib import metadata
 from typing import Any, Protocol
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
@@ -170,6 +171,10 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
     for name in FORMATS:
         module: Format = importlib.import_module(name)
+        if module.sniff(path, start):
+            return module.open_file(path, x, y, sample_weight)
+    for point in metadata.entry_points(group="streammargin.sources"):  # of packages: they are asked last
+        module = point.load()
         if module.sniff(path, start):
             return module.open_file(path, x, y, sample_weight)
     kind = kind_of(start)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import OtherRowsError
 from streammargin.rows.blocks import Block
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.view import View
@@ -62,9 +62,9 @@ class WatchedSource(View):
             self.sums[piece] = found
             self.seen[piece] = True  # last: a checkpoint may be taken meanwhile
 
-    def _altered(self, first: int, stop: int) -> DataError:
+    def _altered(self, first: int, stop: int) -> OtherRowsError:
         name, row = self.place(first)
-        return DataError(
+        return OtherRowsError(
             f"{name}: among the rows {row} to {row + stop - first - 1} are others than this training read before; put "
             "the data back as they were, or train from the start with another `checkpoint`"
         )
@@ -79,8 +79,8 @@ class WatchedSource(View):
     def restore(self, files: list[Any], arrays: dict[str, np.ndarray]) -> bool:
         """Go on from what another process knew; whether all rows must be read, and `settle` called, before all else.
 
-        They need not where its files, and how the rows are cut, are the same. DataError where rows in memory are other
-        ones; ValueError for what no source has kept.
+        They need not where its files, and how the rows are cut, are the same. OtherRowsError where rows in memory are
+        other ones; ValueError for what no source has kept.
         """
         ends, seen, sums = arrays["ends"], arrays["seen"], arrays["sums"]
         kinds = [(ends, np.int64), (seen, np.bool_), (sums, np.int64)]
@@ -105,7 +105,7 @@ class WatchedSource(View):
         return not self.files_then or files != self.files_then
 
     def settle(self) -> None:
-        """All rows were seen: DataError where they are not those of the other process."""
+        """All rows were seen: OtherRowsError where they are not those of the other process."""
         assert self._before is not None and self.seen.all()
         ends, seen, sums = self._before
         self._before = None

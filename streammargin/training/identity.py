@@ -33,12 +33,13 @@ def identity(
 
     The rows are compared as they are read (sources/watched.py).
     """
+    penalty = problem.objective.penalty
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
         "features": problem.features,
-        "penalty": repr(problem.objective.penalty),
+        "penalty": repr(penalty) if hasattr(penalty, "groups") else params["penalty"],
         "labels": _digest(labels.codes, labels.weights, labels.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),

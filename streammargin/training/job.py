@@ -22,9 +22,9 @@ from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, class_mass
 from streammargin.driver.validate import Predictions, Validator
-from streammargin.losses import loss_text
+from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
-from streammargin.options.table import Options
+from streammargin.options.table import FREE, MIDWAY, Options
 from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
@@ -72,10 +72,9 @@ class Job:
         return {
             **self.options.plain(),
             "solver": self.method.name,
-            "loss": loss_text(self.method.default_loss if self.options.loss is None else self.options.loss),
-            "C": costs if len(costs) > 1 else costs[0] if self.options.C_path is None else self.options.plain()["C"],
-            "bias": self.options.bias if self.options.midway else self.column,
-            "penalize_bias": not self.problem.free if self.column else None,
+            "loss": str(make_loss(self.method.default_loss if self.options.loss is None else self.options.loss)),
+            "C": costs if len(costs) > 1 else costs[0] if self.options.path is None else str(self.options.path),
+            "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.column,
             "p": self.problem.p,
         }
 
@@ -115,8 +114,8 @@ class Job:
             for watched in self.watched:
                 watched.look()
         path = None
-        if options.C_path is not None:
-            path = Path(self.problem, self.costs[0], options.C_path, options.costs or ())
+        if options.path is not None:
+            path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
         if self.target.rest is None and not self.problem.numeric:
             classes = len(self.target.classes)

@@ -17,12 +17,13 @@ from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.options.table import Options
+from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
-from streammargin.solvers.base import Method
+from streammargin.solvers.base import Method, asked_as
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
 from streammargin.sources.base import Source
@@ -34,6 +35,7 @@ from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.task import Task, make_task
+from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
 
@@ -51,7 +53,7 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
 
     # what is certified, kept of a path or shown is further copies, and there are four vectors of an output beside
     own = labels.nbytes
-    own += LinearPoint.nbytes((3 + (options.C_path is not None)) * asked.count + 4, source.features)
+    own += LinearPoint.nbytes((3 + (options.path is not None)) * asked.count + 4, source.features)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     held_out = None
@@ -71,9 +73,9 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
         return plan_of(working, method, problem, budget, own)
 
     # before anything large is read or allocated
+    if isinstance(options.solver, str) and options.solver == AUTO:
+        check_served(candidates(asked), options)
     solvers = candidates(asked) if options.solver == AUTO else [options.solver]
-    if options.solver == AUTO:
-        check_served(solvers, options)
     method, (problem, plan) = choose(solvers, problem_for, fit)
     better = options.solver != AUTO and method.name != _first(candidates(asked), problem_for)
     costs = task.costs if options.costs or task.numeric else [method.default_C]
@@ -99,6 +101,9 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
             with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
                 problem, plan = plan_of(slim, method, fewer, budget, own)
                 source = working = slim
+    if wants_free(options, task, problem) and not problem.free:
+        text = f"{method.name} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
+        LOG.warning(Message(text), extra={"code": "bias"})
     why = reason(problem, method.name) if options.solver == AUTO else None
     if why is not None:
         LOG.info("took %s", why)
@@ -128,16 +133,21 @@ def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others:
     return outside, attempt(outside)
 
 
+def wants_free(options: Options, task: Task, problem: Problem) -> bool:
+    """Whether the constant, left to us, is not to be penalised where the solver can leave it free."""
+    lp = isinstance(problem.penalty, LpSquare)
+    return options.bias is None and options.column(task.costs) != 0.0 and (task.from_constant or not lp)
+
+
 def _problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
     """The problem as this method takes it: with its own loss and C, and a constant that it leaves free if it can."""
-    column = options.column(task.costs)
-    if task.from_constant and column and options.penalize_bias is None:
-        able = method.serves(make_objective(source, options, asked.p, free=True), True)
-        penalty = make_objective(source, options, asked.p, able)
-        return replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
+    if wants_free(options, task, asked):
+        able = method.serves(make_objective(source, options, free=True), True)
+        penalty = make_objective(source, options, able)
+        asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
     if options.solver != AUTO or task.numeric:
         return asked
-    loss = asked.loss if options.loss is not None else make_loss(method.default_loss, **options.of_the_loss())
+    loss = asked.loss if options.loss is not None else terms(method.default_loss)
     caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
     costs = asked.costs if options.costs else asked.costs * method.default_C
     return replace(asked, loss=loss, caps=caps, costs=costs)
@@ -175,7 +185,7 @@ def check_served(names: Sequence[str], options: Options) -> None:
         if not any(option in make_solver(name).options for name in names):
             *others, last = [name for name in SOLVERS if option in make_solver(name).options]
             able = f"{', '.join(others)} and {last}" if others else last
-            raise UsageError(f"`{option}` is for {able}; name the one to take with `solver`, or leave it out")
+            raise UsageError(f"{asked_as(option)} is for {able}; name the one to take with `solver`, or leave it out")
 
 
 def _held_out(

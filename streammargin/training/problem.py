@@ -19,10 +19,11 @@ from streammargin.driver.setup import (
     make_target,
 )
 from streammargin.errors import DataError
-from streammargin.options.table import Options
+from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given, Penalty
-from streammargin.penalties.mirror_maps import make_norm, resolve_p
+from streammargin.penalties.base import Columns, Penalty
+from streammargin.penalties.lp import LpSquare
+from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
@@ -30,19 +31,18 @@ from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
 
-PENALISE_BIAS = ("lp", "l2")  # unless it is said otherwise
-
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, RowLabels, Problem]:
     """One read of the labels: what is to be told apart, as K problems for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
     check_read(source, budget, labels, "its labels alone")
     weights = check_weights(source.sample_weight(), source)
-    p = resolve_p(options.norm, source.features)
     column = options.column(task.costs)
-    penalised = options.penalty in PENALISE_BIAS if options.penalize_bias is None else options.penalize_bias
-    free = not penalised and column != 0.0
-    penalty = make_objective(source, options, p, free)
+    penalty = make_objective(source, options, free=False)
+    p = penalty.p if isinstance(penalty, LpSquare) else 2.0
+    free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
+    if free:
+        penalty = make_objective(source, options, free)
     targets = np.empty(0)
     if task.numeric:
         target, targets = make_numbers(source, weights)
@@ -51,7 +51,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         else:
             check_numbers(targets, source.name)
         if task.from_constant and column:  # a constant of 0 is left where it is
-            target = centred(target, targets, weights, task.loss)
+            target = centred(target, targets, weights, task.loss.terms())
             check_near(target, targets, weights, source.name)
     else:
         target = make_target(source, options.positive, options.classes)
@@ -65,7 +65,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         rows=source.rows,
         features=source.features,
         dtype=source.dtype if options.scale == "none" else ScaledSource.dtype,
-        loss=task.loss,
+        loss=task.loss.terms(),
         norm=penalty.norm or make_norm(p),
         p=p,
         costs=np.repeat(np.array(task.costs), per_trial),
@@ -88,11 +88,11 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     return target, RowLabels(target.codes, weights, targets), problem
 
 
-def make_objective(source: Source, options: Options, p: float, free: bool) -> Penalty:
+def make_objective(source: Source, options: Options, free: bool) -> Penalty:
     """The penalty of all columns that it is of: of the constant one too, unless that is free."""
-    groups = options.groups
-    if groups is not None:
-        groups = column_groups(groups, source)
-        if not free:  # the constant is a group by itself
-            groups = np.append(groups, groups.max() + 1)
-    return make_penalty(options.penalty, Given(p, options.l1_ratio, groups))
+
+    def groups(given: object) -> np.ndarray:
+        of = column_groups(given, source)
+        return of if free else np.append(of, of.max() + 1)  # the constant is a group by itself
+
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups))

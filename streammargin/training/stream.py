@@ -7,7 +7,7 @@ from typing import Any
 
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
-from streammargin.losses import loss_text
+from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import Options
 from streammargin.result import Certificate, TrainResult
@@ -55,7 +55,7 @@ def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, An
     loss = learner.solver.default_loss if options.loss is None else options.loss
     certificate = Certificate(margin_upper=learner.margin_upper()).to_dict()
     return {
-        **options.plain(), "loss": loss_text(loss), "C": learner.C, "bias": learner.column,
+        **options.plain(), "loss": str(make_loss(loss)), "C": learner.C, "bias": learner.column,
         "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
         "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
         "certificate": certificate, "problem": None,

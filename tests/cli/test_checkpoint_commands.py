@@ -68,7 +68,7 @@ def work(straight, tmp_path):
 
 def command(arguments, folder):
     return [*arguments, "-o", folder / "model.npz", "--log-json", folder / "log", "--checkpoint", folder / "points",
-            "--checkpoint-seconds", "1e-6", "--resume"]  # fmt: skip
+            "--checkpoint-seconds", "1e-6"]  # fmt: skip
 
 
 def written(folder):
@@ -105,7 +105,7 @@ def test_a_path_that_is_killed_again_and_again_goes_on_to_the_same_bits(tmp_path
     data, held_out = str(tmp_path / "data.h5"), str(tmp_path / "valid.h5")
     generate(data, rows=8000, features=8)
     generate(held_out, rows=500, features=8, seed=2)
-    arguments = ["train", data, "--valid", held_out, "--penalty", "l1", "--solver", "pdprox", "--C-path", "4"]
+    arguments = ["train", data, "--valid", held_out, "--penalty", "l1", "--solver", "pdprox", "-C", "path:4"]
     folder, straight = tmp_path / "killed", tmp_path / "straight"
     folder.mkdir()
     straight.mkdir()
@@ -160,11 +160,21 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
     arguments, folder, expected = work
     process = struck(arguments, folder, signal.SIGKILL)
     process.communicate(timeout=HANGS)
-    words = [word for word in command(arguments, folder) if word != "--resume"]
     for more in ([], ["--force"]):
-        refused = call(*words, *more)
-        assert refused.returncode == 2 and "add --resume to go on" in refused.stderr
-    assert call(*command(arguments, folder)).returncode == 0 and written(folder) == expected
+        refused = call(*command(arguments, folder), "-C", "0.37", *more)
+        assert refused.returncode == 2 and "delete it, or name another directory" in refused.stderr, refused.stderr
+        assert "holds an unfinished training with C" in refused.stderr
+    assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
+
+
+def test_another_training_takes_the_place_of_one_that_is_done_and_leaves_its_model(work):
+    arguments, folder, expected = work
+    assert call(*command(arguments, folder)).returncode == 0
+    other = call(*command(arguments, folder), "-C", "0.37")
+    assert other.returncode == 0 and "held a training that is done, another one" in other.stderr, other.stderr
+    assert "the model is written to" in other.stderr and (folder / "model-2.npz").exists()
+    with np.load(folder / "model.npz") as model:
+        assert {name: model[name].tobytes() for name in model.files if name != "header"} == expected[0]
 
 
 def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, monkeypatch):

@@ -214,7 +214,7 @@ def test_usage_error_and_help_are_on_the_right_stream():
     done = call("train")
     assert done.returncode == 2 and done.stdout == "" and "streammargin: error:" in done.stderr
     done = call("train", "--help")
-    assert done.returncode == 0 and "--require-convergence" in done.stdout and "sdca" in done.stdout
+    assert done.returncode == 0 and "--checkpoint" in done.stdout and "hinge" in done.stdout
     assert call("--version").stdout.strip() == f"streammargin {sm.__version__}"
 
 

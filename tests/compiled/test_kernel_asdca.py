@@ -7,10 +7,11 @@ from reference import losses
 from reference.datasets import as_form, noisy
 from reference.norms import curvature, exponent, mirror
 from reference.training import binary
+from reference.words import sized
 
 from streammargin.compiled import asdca as kernel
 from streammargin.compiled.duals import dual_sums
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.rows.visits import all_at_once
@@ -117,7 +118,7 @@ def check_classes(form, dtype, loss, norm, C):
     twin = ThreeSequences(problem.A, problem.q, loss_step(problem), len(rows))
     order = np.concatenate([rng.permutation(ROWS) for _ in range(6)])
     norm_ = make_norm(exponent(norm, FEATURES))
-    seen = run(X, form, make_loss(loss, 0.5), norm_, order, codes, caps, weights, np.empty(0), dtype)
+    seen = run(X, form, sized(loss, 0.5), norm_, order, codes, caps, weights, np.empty(0), dtype)
     place = {row: i for i, row in enumerate(rows)}
     visits = [twin.visit(place[i]) for i in order if i in place]
     for name in ("v", "z", "alpha"):
@@ -140,7 +141,7 @@ def test_rows_that_sleep_take_steps_that_move_nothing():
     sleep[0, [3, 8, 21]] = 8 + 2, 16 + 2, 24 + 3
     order = np.random.default_rng(1).permutation(n)
     none, caps = np.empty(0), np.full((1, 2), 0.7)
-    seen = run(X, "csr", make_loss("hinge"), make_norm(2.0), order, codes, caps, none, none, sleep=sleep)
+    seen = run(X, "csr", terms("hinge"), make_norm(2.0), order, codes, caps, none, none, sleep=sleep)
     for _ in range(3):
         twin.rest()
     for i in order[~np.isin(order, [3, 8, 21])]:
@@ -168,7 +169,7 @@ def test_of_numbers(form, norm, epsilon):
 
     twin = ThreeSequences(A, p / (p - 1), step, 4)
     order = rng.integers(0, 4, 40)
-    loss = make_loss("interpolate", epsilon=epsilon)
+    loss = terms(f"interpolate:{epsilon}")
     seen = run(X, form, loss, make_norm(p), order, np.zeros(4, np.int16), np.full((1, 1), np.inf), np.empty(0), y)
     residuals = np.array([twin.visit(i) - y[i] for i in order])
     np.testing.assert_allclose(seen["v"], twin.v, rtol=1e-10, atol=1e-12 * np.abs(twin.v).max())

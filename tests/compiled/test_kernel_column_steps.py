@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from reference.datasets import as_form, noisy
 
+from streammargin import losses
 from streammargin.compiled import column_steps as kernel
-from streammargin.losses import make_loss
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.cache import columns as cache
@@ -43,7 +43,7 @@ def problem(form="csr", loss="hinge"):
     A[3] = 0.0
     caps = np.where(codes == 1, 2.0, np.where(codes == 0, caps[0, 0], 0.0))
     alpha = caps * np.random.default_rng(1).random(60)
-    return (make_loss(loss), kernel.Centred(SOFTNESS, targets, caps, alpha), columns), A
+    return (losses.terms(loss), kernel.Centred(SOFTNESS, targets, caps, alpha), columns), A
 
 
 def terms(w):

@@ -166,7 +166,7 @@ print(json.dumps([trainings(), counts]))
 def trainings():
     X, y = noisy(60, 4)
     found = []
-    for options in ({}, {"loss": "logistic"}, {"penalty": "l1"}, {"loss": "quantile", "quantile": 0.9}):
+    for options in ({}, {"loss": "logistic"}, {"penalty": "l1"}, {"loss": "quantile:0.9"}):
         for form in ("dense", "csr"):
             result = sm.train((as_form(X, form), y), tol=1e-6, **options)
             found.append([result.converged, result.certificate.primal])

@@ -9,7 +9,7 @@ from reference.datasets import as_form, noisy
 
 from streammargin.compiled import look as kernel
 from streammargin.compiled import overloads
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -30,7 +30,7 @@ class Setting:
         rng = np.random.default_rng(0)
         X = noisy(rows, columns, seed=2)[0].astype(dtype)
         X[rng.random(X.shape) < zeros] = 0.0
-        self.loss = make_loss(loss) if isinstance(loss, str) else loss
+        self.loss = terms(loss) if isinstance(loss, str) else loss
         numbers = loss in ("quantile", "squared_error", "epsilon_insensitive")
         codes = rng.integers(0, CLASSES, rows).astype(np.int16) * (not numbers)
         codes[[4, 17]] = -1

@@ -6,10 +6,10 @@ from conftest import slow
 from reference import losses, newton
 from reference.datasets import as_form, noisy
 from reference.training import binary
+from reference.words import sized
 
 from streammargin.compiled import newton as steps
 from streammargin.compiled.jit import kernel
-from streammargin.losses import make_loss
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.newton.bound import raise_bound
 from streammargin.solvers.newton.subproblem import direction
@@ -39,7 +39,7 @@ class Setting:
         self.problem = binary(X, y, loss=loss, width=0.5, C=0.7, bias=BIAS, sample_weight=mass)
         self.block = ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS)
         self.labels = Labels(codes, np.array([1]), np.full((1, 2), 0.7), weights, np.empty(0))
-        self.loss, self.softness = make_loss(loss, 0.5), softness
+        self.loss, self.softness = sized(loss, 0.5), softness
         self.w = 0.6 * rng.standard_normal((1, 7))
         top = min(self.problem.loss.top, 2.0)
         self.alpha = np.zeros((1, 40))

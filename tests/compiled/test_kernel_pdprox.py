@@ -5,7 +5,7 @@ import pytest
 from reference.datasets import as_form, noisy
 
 from streammargin.compiled import look as steps
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -23,7 +23,7 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     codes[[4, 17]] = -1
     weights = rng.choice([0.01, 1.0, 3.0], 40)
     caps = 0.7 * np.ones((3, 3))
-    labels, loss = Labels(codes, np.arange(3), caps, weights, np.empty(0)), make_loss("hinge")
+    labels, loss = Labels(codes, np.arange(3), caps, weights, np.empty(0)), terms("hinge")
     w, lift, curvature = rng.standard_normal((2, 3, 7)), rng.random((2, 3)), np.array([0.5, 2.0, 1.0])
     cap = 0.7 * weights * (codes >= 0)
     alpha = cap * rng.random((3, 40))
@@ -75,7 +75,7 @@ def test_duals_that_stay_are_summed_as_they_are():
     X, y = noisy(40, 6)
     block = ArraySource(as_form(X, "csr")).whole()._replace(bias=BIAS)
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
-    loss, alpha, w = make_loss("logistic"), np.random.default_rng(0).random((1, 40)), np.ones((1, 1, 7))
+    loss, alpha, w = terms("logistic"), np.random.default_rng(0).random((1, 40)), np.ones((1, 1, 7))
     before, pull, duals = alpha.copy(), np.zeros((1, 1, 7)), np.zeros((1, 1, steps.DUAL_SUMS))
     none = np.zeros((1, 1))
     steps.look(

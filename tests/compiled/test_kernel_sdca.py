@@ -9,10 +9,10 @@ from reference import losses
 from reference.datasets import as_form, noisy
 from reference.norms import exponent, mirror
 from reference.training import binary
+from reference.words import sized
 
 from streammargin.compiled import certificate
 from streammargin.compiled import sdca as kernel
-from streammargin.losses import make_loss
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.rows.visits import all_at_once, take_turns, visit
@@ -36,7 +36,7 @@ def setting(form="csr", dtype=np.float64, loss="hinge", norm=2, C=0.7, loop=np.f
     factors = rng.uniform(0.5, 2.0, (K, classes))
     p = exponent(norm, 8)
     s = SimpleNamespace(
-        block=ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS), loss=make_loss(loss, 0.5),
+        block=ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS), loss=sized(loss, 0.5),
         norm=make_norm(p), codes=codes, positive=positive, caps=C * factors, weights=weights,
         alpha=np.zeros((K, 50), loop), sleep=np.zeros((K, 50), np.uint8), curvature=np.zeros(50),
         theta=np.zeros((K, 9), loop), power_sum=np.zeros(K), figures=np.zeros((K, kernel.FIGURES)),

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 
 import h5py
 import numpy as np
@@ -41,8 +42,8 @@ def out_of_core(path, form="dense"):
     return write_h5(path, as_form(rows()[0], form), rows()[1])
 
 
-def train(path, folder=None, resume=False, stop=None, memory="13500K", **options):
-    return sm.train(path, checkpoint=folder, resume=resume, should_stop=stop, memory=memory, **options)
+def train(path, folder=None, stop=None, memory="13500K", **options):
+    return sm.train(path, checkpoint=folder, should_stop=stop, memory=memory, **options)
 
 
 def alter(path, share=0.37, value=1e3):
@@ -81,16 +82,16 @@ def test_altered_after_the_end_or_in_the_middle(way, form, tmp_path):
     straight = train(path, folder, stop=looks, **WAYS[way])
     assert straight.history[0]["plan"]["blocks"] > 10
     stood = alter(path)
-    with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
-        train(path, folder, resume=True, **WAYS[way])
+    other = train(path, folder, **WAYS[way])  # takes the place of the one that is done
+    assert other.replaced and other.model.coef_.tobytes() == train(path, **WAYS[way]).model.coef_.tobytes()
     alter(path, value=stood)  # as it was
-    again = train(path, folder, resume=True, **WAYS[way])
-    assert again.model.coef_.tobytes() == straight.model.coef_.tobytes()
+    again = train(path, folder, **WAYS[way])
+    assert again.replaced and again.model.coef_.tobytes() == straight.model.coef_.tobytes()
     middle = str(tmp_path / "middle")
     assert train(path, middle, stop=Looks(looks.count // 2), **WAYS[way]).resumable
     alter(path)
     with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
-        train(path, middle, resume=True, **WAYS[way])
+        train(path, middle, **WAYS[way])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,9 +103,9 @@ def test_stopped_in_the_first_read(share, noticed, form, tmp_path):
     alter(path, share, value=0.5)
     if noticed:
         with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
-            train(path, folder, resume=True, **WAYS["scaled"])
+            train(path, folder, **WAYS["scaled"])
     else:
-        result = train(path, folder, resume=True, **WAYS["scaled"])
+        result = train(path, folder, **WAYS["scaled"])
         assert result.model.coef_.tobytes() == train(path, **WAYS["scaled"]).model.coef_.tobytes()
 
 
@@ -122,14 +123,20 @@ def test_altered_while_it_is_trained(form, tmp_path):
 def test_held_out_rows_that_were_altered(memory, tmp_path):
     path, valid = out_of_core(tmp_path / "data.h5"), out_of_core(tmp_path / "valid.h5")
     options = {**WAYS["sdca"], "valid": valid, "memory": memory, "C": [0.01, 1.0]}
-    train(path, str(tmp_path / "it"), **options)
+    train(path, str(tmp_path / "it"), stop=(looks := Looks()), **options)
+    shutil.rmtree(tmp_path / "it")
+    stop = None if memory == "1G" else Looks(looks.count - 1)
+    assert train(path, str(tmp_path / "it"), stop=stop, **options).resumable == (stop is not None)
     alter(valid)
+    if stop is None:  # it was done
+        assert train(path, str(tmp_path / "it"), **options).replaced
+        return
     with pytest.raises(sm.DataError, match=f"{valid}: among the rows .* {OTHER}"):
-        train(path, str(tmp_path / "it"), resume=True, **options)
+        train(path, str(tmp_path / "it"), **options)
     with h5py.File(valid, "r+") as file:
         file["y"][17] = -file["y"][17]
     with pytest.raises(sm.DataError, match="the data have other held-out labels than those"):
-        train(path, str(tmp_path / "it"), resume=True, **options)
+        train(path, str(tmp_path / "it"), **options)
 
 
 @pytest.mark.parametrize("scale", ["none", "maxabs"])
@@ -141,13 +148,15 @@ def test_arrays_that_were_altered(form, scale, tmp_path):
     X = as_form(X, "csr" if form == "csr" else "dense")
     options = {"solver": "sdca", "passes": 3, "tol": 0, "scale": scale, "checkpoint": str(tmp_path)}
     before = sm.train((X, y), **options)
-    assert sm.train((X.copy(), y), resume=True, **options).model.coef_.tobytes() == before.model.coef_.tobytes()
+    assert sm.train((X.copy(), y), **options).model.coef_.tobytes() == before.model.coef_.tobytes()
+    options["checkpoint"] = str(tmp_path / "unfinished")
+    assert sm.train((X, y), should_stop=lambda: "signal", **options).resumable
     if form == "csr":
         X.data[12_345] += 1e-9
     else:
         X[1234, 5] += 1e-9
     with pytest.raises(sm.DataError, match=f"X: among the rows .* {OTHER}"):
-        sm.train((X, y), resume=True, **options)
+        sm.train((X, y), **options)
 
 
 def test_files_whose_times_are_the_same_are_not_read_for_it(tmp_path):
@@ -158,11 +167,11 @@ def test_files_whose_times_are_the_same_are_not_read_for_it(tmp_path):
     def note(event):
         phases.append(event.get("phase"))
 
-    again = train(path, folder, resume=True, stop=looks, **WAYS["sdca"])
+    again = train(path, folder, stop=looks, **WAYS["sdca"])
     assert looks.count == 0 and again.certificate == straight.certificate
     os.utime(path)
     options = {**WAYS["sdca"], "memory": "13500K"}
-    again = sm.train(path, checkpoint=folder, resume=True, should_stop=looks, listeners=[note], **options)
+    again = sm.train(path, checkpoint=folder, should_stop=looks, listeners=[note], **options)
     assert looks.count == straight.history[0]["plan"]["blocks"] == phases.count("identity")
     passes = [[e["reads"] for e in result.history if e["event"] == "pass_end"] for result in (again, straight)]
     assert again.certificate == straight.certificate and passes[0] == passes[1]
@@ -174,24 +183,24 @@ def test_stopped_in_the_read_before_it_goes_on(tmp_path):
     train(path, folder, stop=Looks(40), **WAYS["sdca"])
     os.utime(path)
     for count in (0, 5):
-        stopped = train(path, folder, resume=True, stop=Looks(count), **WAYS["sdca"])
+        stopped = train(path, folder, stop=Looks(count), **WAYS["sdca"])
         assert stopped.reason == "signal" and stopped.resumable and stopped.certificate.primal is None
-    resumed = train(path, folder, resume=True, **WAYS["sdca"])
+    resumed = train(path, folder, **WAYS["sdca"])
     assert resumed.model.coef_.tobytes() == straight.model.coef_.tobytes()
     assert resumed.certificate == straight.certificate
-    stopped = train(path, folder, resume=True, stop=Looks(0), **WAYS["sdca"])  # at its end
+    stopped = train(path, folder, stop=Looks(0), **WAYS["sdca"])  # at its end
     os.utime(path)
-    stopped = train(path, folder, resume=True, stop=Looks(0), **WAYS["sdca"])
+    stopped = train(path, folder, stop=Looks(0), **WAYS["sdca"])
     assert stopped.reason == "signal" and stopped.certificate.primal is None and not stopped.converged
 
 
 def test_a_path_stopped_in_that_read_has_no_figures(tmp_path):
     """Those of the rows that it began with are not those of the rows that are there now."""
     path, folder = out_of_core(tmp_path / "data.h5"), str(tmp_path / "it")
-    options = {"penalty": "l1", "C_path": 3, "C": [0.001, 1.0], "valid": path, "memory": "1G"}
+    options = {"penalty": "l1", "C": "path:3,low=0.001,high=1", "valid": path, "memory": "1G"}
     assert train(path, folder, **options).certificate.valid_error is not None
     alter(path)
-    stopped = train(path, folder, resume=True, stop=Looks(0), **options)
+    stopped = train(path, folder, stop=Looks(0), **options)
     known = stopped.certificate.to_dict()
     assert stopped.reason == "signal" and not stopped.converged
     assert known["primal"] is None and known["mistakes"] is None and known["valid_error"] is None

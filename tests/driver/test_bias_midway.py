@@ -39,7 +39,7 @@ def formula(scores, positive):
         {"solver": "homotopic", "average": False, "passes": 60},
         {"solver": "homotopic", "stochastic": True, "passes": 60},
         {"solver": "sdca"},
-        {"solver": "asdca", "norm": 1.5},
+        {"solver": "asdca", "penalty": "lp:1.5"},
     ],
 )
 def test_the_formula(options, bounds, form):
@@ -59,7 +59,7 @@ def test_the_formula(options, bounds, form):
         )
         assert set(source.reads.values()) == {sweeps + 1}
     with_bias = result.model.evaluate((rows, y))["margin"]
-    size = np.linalg.norm(w, options.get("norm", 2))
+    size = np.linalg.norm(w, float(options.get("penalty", "lp:2").removeprefix("lp:")))
     assert with_bias == pytest.approx(np.min(y * (X @ w + b)) / size, rel=1e-9)
     assert with_bias > result.certificate["margin_lower"] + 0.01
 
@@ -171,6 +171,6 @@ def test_a_smaller_tolerance_finds_the_bias_of_its_own_weights(tmp_path):
     X += 0.6 * y[:, None] * w / np.linalg.norm(w) + 0.3
     options = {**HARD, "solver": "sdca", "checkpoint": str(tmp_path)}
     first = sm.train((X, y), **{**options, "tol": 0.3})
-    then = sm.train((X, y), **{**options, "tol": 1e-4}, resume=True)
+    then = sm.train((X, y), **{**options, "tol": 1e-4})
     assert first.converged and then.converged and then.passes > first.passes
     assert then.model.intercept_[0] == pytest.approx(formula(X @ then.model.coef_[0], y > 0))

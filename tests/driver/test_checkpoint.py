@@ -27,7 +27,7 @@ BLOCKS = range(0, 61, 12)
 IDENTIFIED = 5  # the blocks of rows without files are read once before all else
 WAYS = {
     "sdca": (noisy, {"C": 1.0, "scale": "std"}),
-    "asdca": (noisy, {"C": 1.0, "norm": 1.5}),
+    "asdca": (noisy, {"C": 1.0, "penalty": "lp:1.5"}),
     "active-set": (separable, {"C": math.inf}),
     "adaptive": (separable, {"C": math.inf}),
     "dual-momentum": (separable, {"C": math.inf}),
@@ -58,12 +58,12 @@ def test_stopped_again_and_again_it_ends_as_if_it_never_was(solver, tmp_path):
     starts = 1
     while result.reason == "signal":
         assert result.resumable and not result.converged
-        result = train(solver, folder, resume=True, should_stop=stop_after(IDENTIFIED + 3))
+        result = train(solver, folder, should_stop=stop_after(IDENTIFIED + 3))
         starts += 1
     assert starts > 2 and not result.resumable
     assert bits(result) == bits(train(solver))
     reads = []
-    again = train(solver, folder, resume=True, should_stop=lambda: reads.append(1))
+    again = train(solver, folder, should_stop=lambda: reads.append(1))
     assert bits(again) == bits(result) and len(reads) == IDENTIFIED  # at once
 
 
@@ -75,7 +75,7 @@ def test_stopped_before_the_scale_of_rows_in_memory_is_known(form, tmp_path):
     folder = str(tmp_path / "checkpoints")
     stopped = sm.train(as_form(scaled, form), y, checkpoint=folder, should_stop=stop_after(0), **options)
     assert stopped.reason == "signal" and stopped.resumable
-    resumed = sm.train(as_form(scaled, form), y, checkpoint=folder, resume=True, **options)
+    resumed = sm.train(as_form(scaled, form), y, checkpoint=folder, **options)
     assert bits(resumed) == bits(sm.train(as_form(scaled, form), y, **options))
 
 
@@ -107,8 +107,8 @@ def test_slots_in_turn_whose_cost_is_held_to_a_share_of_the_time(seconds, cost, 
 def test_more_passes_are_those_of_a_longer_training(before, tmp_path):
     # the slot from before the end may be of any moment
     train("sdca", str(tmp_path), passes=5, should_stop=stop_after(before))
-    train("sdca", str(tmp_path), passes=5, resume=True)
-    then = train("sdca", str(tmp_path), passes=9, resume=True)
+    train("sdca", str(tmp_path), passes=5)
+    then = train("sdca", str(tmp_path), passes=9)
     then.history[0]["params"]["passes"] = 9
     assert bits(then) == bits(train("sdca", passes=9))
 
@@ -116,7 +116,7 @@ def test_more_passes_are_those_of_a_longer_training(before, tmp_path):
 def test_a_smaller_tolerance_goes_on(tmp_path):
     first = train("sdca", str(tmp_path), tol=0.3, passes=1000)
     assert first.converged and first.certificate["gap"] > 1e-2
-    then = train("sdca", str(tmp_path), tol=1e-2, passes=1000, resume=True)
+    then = train("sdca", str(tmp_path), tol=1e-2, passes=1000)
     assert then.converged and then.certificate["gap"] <= 1e-2 and then.passes > first.passes
 
 
@@ -139,7 +139,7 @@ def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(
     ran = []
     for tol, passes in ((0.01, 9), (1e-12, 5), (0.95, 5)):
         stop = stop_after(2 if tol == 0.01 else 10**9)
-        result = sm.train(ten_classes, tol=tol, passes=passes, resume=bool(ran), should_stop=stop, **options)
+        result = sm.train(ten_classes, tol=tol, passes=passes, should_stop=stop, **options)
         plain, arrays = read_slot(max(map(str, tmp_path.glob("slot-?")), key=lambda path: read_plain(path)["serial"]))
         ran.append((result.reason, result.passes, plain["least_tol"], arrays["state/theta"].dtype, arrays["bounds"]))
     assert [one[2:4] for one in ran] == [(0.01, np.float32), (1e-12, np.float64), (1e-12, np.float64)]
@@ -153,14 +153,14 @@ def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(
 @pytest.mark.parametrize("blocks", range(40, 56, 3))
 def test_a_larger_tolerance_that_was_met_already_is_enough_wherever_it_was_stopped(blocks, tmp_path):
     train("adaptive", str(tmp_path), passes=40, should_stop=stop_after(blocks))
-    then = train("adaptive", str(tmp_path), tol=0.99, passes=40, resume=True)
+    then = train("adaptive", str(tmp_path), tol=0.99, passes=40)
     assert then.reason == "tolerance" and then.converged and then.passes < 40
 
 
 @pytest.mark.parametrize("passes", [12, 3])
 def test_a_larger_tolerance_that_was_met_already_ends_it_at_once(passes, tmp_path):
     train("asdca", str(tmp_path), passes=passes, should_stop=stop_after(100))
-    then = train("asdca", str(tmp_path), tol=0.9, passes=passes, resume=True)
+    then = train("asdca", str(tmp_path), tol=0.9, passes=passes)
     assert then.reason == "tolerance" and then.converged and then.certificate.gap <= 0.9 and then.passes == passes
 
 
@@ -171,15 +171,15 @@ def test_a_copy_of_another_time_is_the_same_data(tmp_path):
     stopped = sm.train(path, checkpoint=str(tmp_path / "it"), should_stop=stop_after(5), **options)
     shutil.copyfile(path, copy)
     os.utime(copy, (0, 0))
-    resumed = sm.train(copy, checkpoint=str(tmp_path / "it"), resume=True, **options)
+    resumed = sm.train(copy, checkpoint=str(tmp_path / "it"), **options)
     assert stopped.reason == "signal" and bits(resumed) == bits(sm.train(path, **options))
 
 
 def test_streams_have_no_checkpoint(tmp_path):
     with pytest.raises(sm.UsageError, match="checkpoint"):
         sm.train(iter([noisy()]), solver="perceptron", checkpoint=str(tmp_path / "it"))
-    with pytest.raises(sm.UsageError, match="checkpoint"):
-        sm.MarginClassifier(solver="perceptron", checkpoint=str(tmp_path / "it")).partial_fit(*noisy())
+    with pytest.raises(TypeError, match="checkpoint"):  # which estimators have not
+        sm.MarginClassifier(solver="perceptron", checkpoint=str(tmp_path / "it"))
     assert not (tmp_path / "it").exists()
 
 
@@ -191,8 +191,8 @@ def test_streams_have_no_checkpoint(tmp_path):
 def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatch):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
     monkeypatch.setattr(place, (lambda: "z80") if name == "processor" else "99.9")
-    with pytest.raises(sm.UsageError, match=f"holds a training with {name} "):
-        train("sdca", str(tmp_path), resume=True)
+    with pytest.raises(sm.UsageError, match=f"holds an unfinished training with {name} "):
+        train("sdca", str(tmp_path))
 
 
 @pytest.mark.parametrize("change, named", [
@@ -201,8 +201,8 @@ def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatc
 ])  # fmt: skip
 def test_another_training_is_refused_by_name(change, named, tmp_path):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
-    with pytest.raises(sm.UsageError, match=f"holds a training with {named}"):
-        train("sdca", str(tmp_path), resume=True, **change)
+    with pytest.raises(sm.UsageError, match=f"holds an unfinished training with {named}"):
+        train("sdca", str(tmp_path), **change)
 
 
 @pytest.mark.parametrize("other", ["perceptron", "newton", "asdca"])
@@ -211,48 +211,72 @@ def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_p
     X = random.standard_normal((40_000, 100)).astype(np.float32)
     data = write_h5(tmp_path / "data.h5", X, np.sign(X[:, 0] + random.standard_normal(40_000)))
     points = str(tmp_path / "points")
-    sm.train(data, solver="sdca", passes=1, memory="18M", checkpoint=points)
+    sm.train(data, solver="sdca", passes=1, memory="18M", checkpoint=points, should_stop=stop_after(1))
     with pytest.raises(sm.UsageError, match=f"with solver 'sdca', and this one has '{other}'"):
-        sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points, resume=True)
+        sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points)
 
 
 def test_other_rows_are_refused(tmp_path):
     X, y = noisy()
-    sm.train((X, y), passes=3, checkpoint=str(tmp_path))
-    with pytest.raises(sm.DataError, match="the data have other labels than those of the training that"):
-        sm.train((X, -y), passes=3, checkpoint=str(tmp_path), resume=True)
-    with pytest.raises(sm.DataError, match="the data have 59 rows, not the 60 of the training that"):
-        sm.train((X[1:], y[1:]), passes=3, checkpoint=str(tmp_path), resume=True)
-    with pytest.raises(sm.UsageError, match="holds a training without held-out data; leave valid out"):
-        sm.train((X, y), passes=3, checkpoint=str(tmp_path), resume=True, valid=(X, y))
+    sm.train((X, y), passes=3, checkpoint=str(tmp_path), should_stop=stop_after(1))
+    with pytest.raises(sm.DataError, match="the data have other labels than those of the unfinished training in"):
+        sm.train((X, -y), passes=3, checkpoint=str(tmp_path))
+    with pytest.raises(sm.DataError, match="the data have 59 rows, not the 60 of the unfinished training in"):
+        sm.train((X[1:], y[1:]), passes=3, checkpoint=str(tmp_path))
+    with pytest.raises(sm.UsageError, match="holds an unfinished training without held-out data; leave valid out"):
+        sm.train((X, y), passes=3, checkpoint=str(tmp_path), valid=(X, y))
     with pytest.raises(sm.DataError, match="X: among the rows 0 to 59 are others than this training read before"):
-        sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path), resume=True)
+        sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path))
 
 
 def test_other_names_of_the_columns_are_refused(tmp_path):
     pd = pytest.importorskip("pandas")
     X, y = noisy()
     frames = [pd.DataFrame(X, columns=[f"{letter}{k}" for k in range(X.shape[1])]) for letter in "ab"]
-    sm.train((frames[0], y), passes=3, checkpoint=str(tmp_path))
+    sm.train((frames[0], y), passes=3, checkpoint=str(tmp_path), should_stop=stop_after(1))
     for other in (frames[1], X):
-        with pytest.raises(sm.DataError, match="the data have other names of columns than those of the training"):
-            sm.train((other, y), passes=3, checkpoint=str(tmp_path), resume=True)
-    model = sm.train((frames[0], y), passes=4, checkpoint=str(tmp_path), resume=True).model
+        with pytest.raises(sm.DataError, match="other names of columns than those of the unfinished training"):
+            sm.train((other, y), passes=3, checkpoint=str(tmp_path))
+    model = sm.train((frames[0], y), passes=4, checkpoint=str(tmp_path)).model
     assert model.feature_names_in_.tolist() == frames[0].columns.tolist()
 
 
-def test_a_checkpoint_is_never_overwritten_unasked(tmp_path):
+def test_going_on_is_said(tmp_path, caplog):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
-    with pytest.raises(sm.UsageError, match="holds the checkpoint of a training; add resume=True to go on"):
+    with caplog.at_level(logging.INFO, "streammargin"):
         train("sdca", str(tmp_path))
-    with pytest.raises(sm.UsageError, match="resume goes on from a directory; name it with checkpoint="):
-        train("sdca", resume=True)
+    assert f"going on from the checkpoint in {tmp_path}" in caplog.text
 
 
-def test_nothing_to_go_on_from_is_said(tmp_path, caplog):
+@pytest.mark.parametrize("other", ["C", "labels", "rows of an array", "rows of a file"])
+def test_a_training_that_is_done_refuses_no_other(other, tmp_path, caplog):
+    X, y = noisy()
+    folder, more = str(tmp_path / "it"), {"C": 2.0} if other == "C" else {}
+    first, second = (X, y), (X + 1.0 if "rows" in other else X, -y if other == "labels" else y)
+    if other == "rows of a file":  # which are compared once the training has gone on
+        first = write_h5(tmp_path / "data.h5", *first)
+    # one with a smaller tolerance, whose arithmetic is none of the other's business
+    assert sm.train(first, passes=500, tol=1e-5, solver="sdca", checkpoint=folder).reason != "signal"
+    if other == "rows of a file":
+        second = write_h5(tmp_path / "data.h5", *second)
+    options = {"passes": 50, "tol": 1e-2, "solver": "sdca", **more}
     with caplog.at_level(logging.WARNING, "streammargin"):
-        train("sdca", str(tmp_path / "new"), resume=True)
-    assert "starts from nothing" in caplog.text
+        result = sm.train(second, checkpoint=folder, **options)
+    assert caplog.text.count(f"{folder} held a training that is done") == 1
+    assert bits(result) == bits(sm.train(second, **options)) and result.replaced
+    again = sm.train(second, checkpoint=folder, **options)
+    assert bits(again) == bits(result) and not again.replaced
+
+
+def test_a_word_and_all_that_it_stands_for_are_one_training(tmp_path):
+    X, y = noisy()
+    options = {"passes": 30, "tol": 1e-9, "checkpoint": str(tmp_path)}
+    sm.train((X, X[:, 0]), loss="quantile", should_stop=stop_after(1), **options)
+    assert sm.train((X, X[:, 0]), loss="quantile:quantile=0.50", **options).reason != "signal"
+    with pytest.raises(sm.UsageError, match=r"with penalty 'GroupLasso.*; go on as it began"):
+        sm.train((X, y), penalty=sm.penalties.Group(np.arange(X.shape[1])), should_stop=stop_after(1),
+                 checkpoint=str(tmp_path / "groups"))  # fmt: skip
+        sm.train((X, y), penalty=sm.penalties.Group(np.arange(X.shape[1]) // 2), checkpoint=str(tmp_path / "groups"))
 
 
 def test_a_directory_that_cannot_be_is_refused_before_anything_is_read(tmp_path):
@@ -271,7 +295,7 @@ def test_one_process_at_a_time(tmp_path):
 def stopped(folder):
     """Two slots, of a training that was stopped."""
     train("sdca", folder, should_stop=stop_after(9))
-    train("sdca", folder, resume=True, should_stop=stop_after(IDENTIFIED + 9))
+    train("sdca", folder, should_stop=stop_after(IDENTIFIED + 9))
     serials = {name: read_slot(os.path.join(folder, name))[0]["serial"] for name in SLOTS}
     return sorted(SLOTS, key=serials.get)  # type: ignore[arg-type]
 
@@ -282,14 +306,14 @@ def test_a_damaged_slot_is_refused_and_the_other_taken(damage, tmp_path, caplog)
     older, newer = stopped(folder)
     hurt(os.path.join(folder, newer), damage)
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = train("sdca", folder, resume=True)
+        result = train("sdca", folder)
     assert f"{newer} is refused" in caplog.text and "the other slot is taken" in caplog.text
     assert bits(result) == bits(train("sdca"))
     shutil.rmtree(folder)
     for name in stopped(folder):
         hurt(os.path.join(folder, name), damage)
-    with pytest.raises(sm.DataError, match=f"{older} is refused.*remove .* to start from nothing"):
-        train("sdca", folder, resume=True)
+    with pytest.raises(sm.DataError, match=f"{older} is refused.*delete .* to start from nothing"):
+        train("sdca", folder)
 
 
 def hurt(path, damage):
@@ -360,8 +384,8 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         where = next(place for place in places if name in place)
         where[name] = change(where[name])
     write_slot(path, plain, arrays)
-    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; remove .* to start from nothing"):
-        train(solver, str(tmp_path), resume=True)
+    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; delete .* to start from nothing"):
+        train(solver, str(tmp_path))
 
 
 def test_of_a_slot_that_does_not_fit_and_one_that_does_the_second_is_taken(tmp_path, caplog):
@@ -370,7 +394,7 @@ def test_of_a_slot_that_does_not_fit_and_one_that_does_the_second_is_taken(tmp_p
     plain, arrays = read_slot(os.path.join(folder, newer))
     write_slot(os.path.join(folder, newer), plain, {**arrays, "state/theta": longer(arrays["state/theta"])})
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = train("sdca", folder, resume=True)
+        result = train("sdca", folder)
     assert f"{newer} does not fit this training: theta has the shape" in caplog.text
     assert "the other slot is taken" in caplog.text and bits(result) == bits(train("sdca"))
 
@@ -381,8 +405,8 @@ def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp
         plain, arrays = read_slot(str(path))
         arrays["state/best.dual"] = 0.999 * arrays["state/best.primal"]
         write_slot(str(path), plain, arrays)
-    with pytest.raises(sm.DataError, match=r"what .* held is not true: the duality gap is negative.*; remove .* to"):
-        train("sdca", str(tmp_path), passes=1000, resume=True)
+    with pytest.raises(sm.DataError, match=r"what .* held is not true: the duality gap is negative.*; delete .* to"):
+        train("sdca", str(tmp_path), passes=1000)
 
 
 @pytest.mark.parametrize("failure", ["full", "gone"])
@@ -400,7 +424,7 @@ def test_a_disk_that_fails_costs_a_warning_and_no_more(failure, tmp_path, monkey
         monkeypatch.setattr(snapshot, "restore", lambda *given, _=snapshot.restore: (
             _(*given), shutil.rmtree(folder)))  # fmt: skip
     with caplog.at_level(logging.WARNING, "streammargin"):
-        result = train("sdca", folder, resume=True, checkpoint_seconds=1e-9)
+        result = train("sdca", folder, checkpoint_seconds=1e-9)
     assert caplog.text.count("no checkpoint could be written") == 1 and "the training goes on" in caplog.text
     assert bits(result) == bits(train("sdca"))
     if failure == "full":
@@ -435,7 +459,7 @@ def test_a_file_of_another_kind_is_not_taken_for_half_a_slot(tmp_path):
     whole = (tmp_path / "slot-a").read_bytes()
     for left in (b"", whole[:10], whole[: len(whole) // 2], bytes(100)):  # of a process or a machine that was killed
         part.write_bytes(left)
-        train("sdca", str(tmp_path), resume=True, should_stop=stop_after(len(BLOCKS) + 3))  # they are compared first
+        train("sdca", str(tmp_path), should_stop=stop_after(len(BLOCKS) + 3))  # they are compared first
         assert not part.exists()
 
 
@@ -446,9 +470,9 @@ def test_no_file_that_is_read_is_a_file_of_the_checkpoint(name, option, tmp_path
     folder = tmp_path / "points"
     folder.mkdir()
     data = write_h5(tmp_path / "data.h5", X, y)
-    given = {"data": data, "penalty": "group" if option == "groups" else "l2"}
+    given = {"data": data}
     if option == "groups":
-        given[option] = str(folder / name)
+        given["penalty"] = f"group:{folder / name}"
         (folder / name).write_text("".join(f"{column}\n" for column in range(X.shape[1])))
     else:
         write_h5(folder / name, X, y)
@@ -460,5 +484,5 @@ def test_no_file_that_is_read_is_a_file_of_the_checkpoint(name, option, tmp_path
             file["X"] = h5py.ExternalLink(str(folder / name), "/X")
     before = (folder / name).read_bytes()
     with pytest.raises(sm.UsageError, match=f"the checkpoint's {name} .* is an input as well"):
-        sm.train(**given, passes=3, checkpoint=str(folder), checkpoint_seconds=1e-6, resume=True)
+        sm.train(**given, passes=3, checkpoint=str(folder), checkpoint_seconds=1e-6)
     assert (folder / name).read_bytes() == before

@@ -79,7 +79,7 @@ def test_the_last_words_after_a_resume_know_the_columns_too(tmp_path, caplog):
     sm.train(*with_an_id(), passes=3, **there)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "streammargin"):
-        sm.train(*with_an_id(), passes=6, resume=True, **there)
+        sm.train(*with_an_id(), passes=6, **there)
     assert "column 2 reaches" in said(caplog, "not_converged")[0]
 
 

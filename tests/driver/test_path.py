@@ -20,15 +20,16 @@ GROUPS = np.arange(X.shape[1]) // 2
 
 def train(count=5, **options):
     given = {"penalty": "l1", "tol": 1e-5, "passes": 5000, "valid": VALID, **options}
-    return sm.train(given.pop("rows", ROWS), C_path=count, **given)
+    ends = "".join(f",{name}={given.pop(name)}" for name in ("low", "high") if name in given)
+    return sm.train(given.pop("rows", ROWS), C=f"path:{count}{ends}", **given)
 
 
 @pytest.mark.parametrize("options", [
-    {"loss": "logistic", "C": 3.0}, {"penalty": "elasticnet", "l1_ratio": 0.7, "class_weight": "balanced"},
-    {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5, "scale": "std"},
+    {"loss": "logistic", "high": 3.0}, {"penalty": "elasticnet:0.7", "class_weight": "balanced"},
+    {"penalty": sm.penalties.Group(GROUPS, 0.5), "scale": "std"},
     {"rows": (X, np.arange(120) % 3), "valid": (X[:30], np.arange(30) % 3)},
     {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error"},
-    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "C": 10.0},
+    {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "high": 10.0},
 ])  # fmt: skip
 @pytest.mark.parametrize("solver", ["pdprox", "prox-newton"])
 def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
@@ -37,7 +38,7 @@ def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
     table = result.run_end["trials"]
     assert result.converged and result.model.header["solver"] == solver and len(table) == 5
     assert np.allclose(np.diff(np.log([one["C"] for one in table]), n=2), 0.0)
-    assert table[-1]["C"] == pytest.approx(options.get("C", 1000.0 * table[0]["C"]))
+    assert table[-1]["C"] == pytest.approx(options.pop("high", 1000.0 * table[0]["C"]))
     rows = options.pop("rows", ROWS)
     alone = {"penalty": "l1", "tol": 1e-6, "passes": 5000, "solver": "pdprox", **options, "valid": None}
     for one in table[::2]:
@@ -55,12 +56,12 @@ def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
 
 
 @pytest.mark.parametrize("options", [
-    {"penalty": "lp", "solver": "pdprox"}, {"penalty": "exclusive", "groups": GROUPS},
+    {"penalty": "lp", "solver": "pdprox"}, {"penalty": sm.penalties.Exclusive(GROUPS)},
     {"penalty": "l2", "rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error"},
     {"penalty": "l1"}, {"penalty": "lp", "solver": "auto"},
 ])  # fmt: skip
 def test_a_path_with_both_ends_needs_no_value_where_w_is_0(options):
-    result = train(3, C=[0.01, 1.0], **options)
+    result = train(3, low=0.01, high=1.0, **options)
     table = result.run_end["trials"]
     assert result.converged and [one["C"] for one in table] == pytest.approx([0.01, 0.1, 1.0], rel=1e-12)
     given = {"penalty": "l1", "tol": 1e-6, "passes": 5000, "solver": "pdprox", **options, "valid": None}
@@ -88,19 +89,20 @@ def bits(result):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error", "C": [0.01, 9.0]},
+    {}, {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error", "low": 0.01,
+        "high": 9.0},
 ])  # fmt: skip
 def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path, options):
     straight, values = train(4, **options), set()
     options = {**options, "checkpoint": str(tmp_path)}
     result = train(4, should_stop=stop_after(1), **options)
     while result.reason == "signal":
-        result = train(4, resume=True, should_stop=stop_after(5), **options)
+        result = train(4, should_stop=stop_after(5), **options)
         values.add(result.history[-1]["C"])
     assert len(values) > 2 and bits(result) == bits(straight)
-    assert bits(train(4, resume=True, **options)) == bits(straight)  # at once
-    with pytest.raises(sm.UsageError, match="holds a training with C_path 4, and this one has 5"):
-        train(5, resume=True, **options)
+    assert bits(train(4, **options)) == bits(straight)  # at once
+    with pytest.raises(sm.UsageError, match=r"an unfinished training with C 'path:4.*', and this one has 'path:5"):
+        train(5, **options)
 
 
 def test_a_path_cut_short_keeps_the_best_so_far():
@@ -123,7 +125,7 @@ def test_a_path_that_was_altered_is_refused(change, tmp_path):
     numbers = set()
     while 2 not in numbers:
         units = stop_after(60)
-        assert train(4, should_stop=units, checkpoint=str(tmp_path), resume=bool(numbers)).reason == "signal"
+        assert train(4, should_stop=units, checkpoint=str(tmp_path)).reason == "signal"
         numbers |= {
             read_slot(str(tmp_path / name))[0]["path"]["number"] for name in SLOTS if (tmp_path / name).exists()
         }
@@ -138,14 +140,14 @@ def test_a_path_that_was_altered_is_refused(change, tmp_path):
         plain["path"][key] = value
     write_slot(str(tmp_path / name), plain, arrays)
     with pytest.raises(sm.DataError, match="does not fit this training"):
-        train(4, checkpoint=str(tmp_path), resume=True)
+        train(4, checkpoint=str(tmp_path))
 
 
 def test_a_value_that_a_larger_tolerance_is_met_at_is_not_the_end(tmp_path):
     passes = train(tol=1e-3).run_end["trials"][2]["passes"]
     options = {"passes": passes, "checkpoint": str(tmp_path)}
     assert train(tol=1e-6, **options).reason == "passes"
-    result = train(tol=0.5, resume=True, **options)
+    result = train(tol=0.5, **options)
     assert result.reason == "passes" and not result.converged and result.passes == passes
 
 
@@ -162,14 +164,16 @@ def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
 
 @pytest.mark.parametrize("options, told", [
     ({"valid": None}, "several values of C need held-out data"),
-    ({"C": [1.0, 2.0, 3.0]}, "give the last value alone, or the first and the last one"),
-    ({"C": [2.0, 1.0]}, "give the last value alone"), ({"C": np.inf}, "a path goes up to a finite C"),
+    ({"low": 2.0, "high": 1.0}, "a path over C goes up: give a low end below the high one, not path:5,low=2,high=1"),
+    ({"high": np.inf}, "the field high of path must be a positive finite number, not inf"),
+    ({"solver": "active-set", "penalty": "l2"}, "active-set knows C = inf alone, and a path goes over finite values"),
     ({"rows": (X[30:], np.ones(90)), "valid": (X[:30], np.ones(30)), "loss": "squared_error"},
      "w leaves 0 at no C: no column tells rows apart"),
-    ({"C": 1e-9}, r"w is 0 up to C = .*; let it end at a larger C"), ({"count": 1}, "C_path must be"),
-    ({"penalty": "l2", "solver": "pdprox"}, "w leaves 0 at any C above 0 .*; name both of its ends with C"),
-    ({"penalty": "lp"}, "w leaves 0 at any C above 0 .*; name both of its ends with C"),
-    ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C_path"),
+    ({"high": 1e-9}, r"w is 0 up to C = .*; let it end at a larger one"), ({"count": 1}, "values of path must be"),
+    ({"penalty": "l2", "solver": "pdprox"},
+        "w leaves 0 at any C above 0 .*; name its ends, as in C=\"path:5,low=0.01,high=10\""),
+    ({"penalty": "lp"}, "w leaves 0 at any C above 0 .*; name its ends"),
+    ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C=\"path:K\""),
 ])  # fmt: skip
 def test_what_is_no_path_is_told_in_a_sentence(options, told):
     with pytest.raises(sm.UsageError, match=told):

@@ -89,7 +89,7 @@ def kind(monkeypatch):
 @pytest.mark.parametrize("solver, options", [
     ("sdca", {"valid": VALID, "C": [0.1, 1.0], "scale": "std"}),
     ("sdca", {"C": np.inf, "bias": "midway", "passes": 40}), ("sdca", {"y": np.arange(90) % 3, "C": 0.1}),
-    ("pdprox", {"valid": VALID, "C_path": 4, "penalty": "l1", "loss": "logistic"}),
+    ("pdprox", {"valid": VALID, "C": "path:4", "penalty": "l1", "loss": "logistic"}),
 ])  # fmt: skip
 def test_another_kind_of_point_is_trained_validated_and_written(tmp_path, solver, options):
     rows = (X[30:], options.pop("y", Y[30:]))
@@ -104,7 +104,7 @@ def test_another_kind_of_point_is_trained_validated_and_written(tmp_path, solver
 
 
 def test_a_path_keeps_it_in_its_checkpoint(tmp_path):
-    options = {"valid": VALID, "C_path": 4, "penalty": "l1", "loss": "logistic", "tol": 1e-4}
+    options = {"valid": VALID, "C": "path:4", "penalty": "l1", "loss": "logistic", "tol": 1e-4}
     straight = sm.train((X[30:], Y[30:]), solver=closed("pdprox"), **options)
     kept = [one["valid_error"] for one in straight.run_end["trials"]]
     assert int(np.argmin(kept)) < 3  # that it is of a value before the last
@@ -117,7 +117,7 @@ def test_a_path_keeps_it_in_its_checkpoint(tmp_path):
 
     result = go_on(1)
     while result.reason == "signal":
-        result = go_on(7, resume=True)
+        result = go_on(7)
     np.testing.assert_array_equal(result.model.decision_function(X), straight.model.decision_function(X))
 
 

@@ -141,7 +141,7 @@ def test_a_training_stopped_in_that_look_goes_on_with_a_smaller_tolerance(tmp_pa
     slots = sorted(tmp_path.glob("slot-*"), key=lambda path: path.stat().st_mtime_ns)
     slots[-1].unlink()  # as if it was killed then: the slot of the signal is left
     source = CountingSource(X, y, np.linspace(0, 600, 31).astype(int))
-    then = sm.train(source, tol=1e-6, resume=True, **options)
+    then = sm.train(source, tol=1e-6, **options)
     assert then.converged and then.passes > first.passes and then.certificate.gap <= 1e-6
 
 

@@ -57,7 +57,7 @@ def test_rows_are_learned_once_and_in_order(norm, average):
         if solver == "pegasos" and norm != 2:
             continue
         C = 0.3 if solver == "pegasos" else None
-        result = sm.train(iter([(X, y)]), solver=solver, norm=norm, average=average, C=C, bias=0)
+        result = sm.train(iter([(X, y)]), solver=solver, penalty=f"lp:{norm}", average=average, C=C, bias=0)
         w = iterates[:-1].mean(axis=0) if average else iterates[-1]
         np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-9, atol=1e-12)
         upper = result.certificate["margin_upper"]
@@ -299,7 +299,7 @@ def test_errors_of_the_iterator_pass_unchanged():
     ({"solver": "pegasos", "C": [1.0, 2.0]}, "held-out|several"),
     ({"solver": "pegasos", "C": "much"}, "C must be"),
     ({"bias": -1.0}, "bias"),
-    ({"norm": 3}, "norm"),
+    ({"penalty": "lp:3"}, "the field p of lp"),
     ({"schedule": "1/t"}, "schedule"),
     ({"positive": 1, "classes": [-1, 1]}, "leave classes out"),
 ], ids=str)  # fmt: skip

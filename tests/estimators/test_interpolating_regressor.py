@@ -70,13 +70,17 @@ def test_it_is_the_smallest_interpolator(wide, solver):
 
 def test_options_reach_the_solver(wide):
     X, y = wide
-    within = sm.InterpolatingRegressor(epsilon=0.2, fit_intercept=False, norm=1.5, tol=1e-6).fit(X, y)
+    within = sm.InterpolatingRegressor(epsilon=0.2, fit_intercept=False, penalty="lp:1.5", tol=1e-6).fit(X, y)
     assert within.intercept_ == 0.0
     assert np.max(np.abs(within.predict(X) - y)) == pytest.approx(0.2, abs=1e-4)
     strong = sm.InterpolatingRegressor(bias=4.0, tol=1e-6).fit(X, y)
     plain = sm.InterpolatingRegressor(tol=1e-6).fit(X, y)
     assert abs(strong.intercept_) > abs(plain.intercept_)
-    for options, message in (({"epsilon": -1}, "epsilon"), ({"solver": "perceptron"}, "sdca"), ({"norm": 3}, "norm")):
+    for options, message in (
+        ({"epsilon": -1}, "epsilon"),
+        ({"solver": "perceptron"}, "sdca"),
+        ({"penalty": "lp:3"}, "the field p of lp"),
+    ):
         with pytest.raises(ValueError, match=message):
             sm.InterpolatingRegressor(**options).fit(X, y)
 
@@ -114,7 +118,7 @@ def test_weight_zero_is_absence(wide):
 
 def test_it_warns_of_a_contradiction():
     X = np.array([[1.0, 2.0], [1.0, 2.0]])
-    with pytest.warns(ConvergenceWarning, match=r"contradict .* raise passes, tol or epsilon") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"raise passes or tol, or allow a larger epsilon") as caught:
         model = sm.InterpolatingRegressor(passes=20).fit(X, [0.0, 1.0])
     assert caught[0].filename == __file__
     assert np.isfinite(model.predict(X)).all()
@@ -122,7 +126,7 @@ def test_it_warns_of_a_contradiction():
 
 def test_clone_pickle_save_and_pipeline(wide, tmp_path):
     X, y = wide
-    model = sm.InterpolatingRegressor(epsilon=0.1, norm=1.5).fit(X, y)
+    model = sm.InterpolatingRegressor(epsilon=0.1, penalty="lp:1.5").fit(X, y)
     assert clone(model).get_params() == model.get_params()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
     model.save(tmp_path / "m.npz")

@@ -59,8 +59,8 @@ def test_scikit_learn_suite_with_other_options(estimator, check):
 @pytest.mark.parametrize(
     "options",
     [
-        {"loss": "smooth_hinge", "width": 0.5, **EXACT},
-        {"fit_intercept": False, "norm": 1.5, **TIGHT},
+        {"loss": "smooth_hinge:0.5", **EXACT},
+        {"fit_intercept": False, "penalty": "lp:1.5", **TIGHT},
         {"class_weight": "balanced", "scale": "std", **TIGHT},
         {"C": math.inf, "tol": 1e-11, "passes": 5000},
     ],
@@ -193,18 +193,6 @@ def test_clone_and_pickle(three, tmp_path):
         again.save(tmp_path / "m.npz")
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_goes_on_from_its_checkpoint(blobs, tmp_path):
-    options = {"solver": "sdca", "tol": 1e-12, "checkpoint": str(tmp_path / "points")}
-    short = sm.MarginClassifier(passes=3, **options).fit(*blobs)
-    assert short.n_iter_ == 3
-    with pytest.raises(sm.UsageError, match="add resume=True to go on"):
-        sm.MarginClassifier(passes=9, **options).fit(*blobs)
-    resumed = sm.MarginClassifier(passes=9, resume=True, **options).fit(*blobs)
-    straight = sm.MarginClassifier(passes=9, solver="sdca", tol=1e-12).fit(*blobs)
-    assert resumed.n_iter_ == 9 and np.array_equal(resumed.coef_, straight.coef_)
-
-
 def test_seeds(blobs):
     fits = [
         sm.MarginClassifier(random_state=seed, solver="sdca").fit(*blobs).coef_
@@ -326,7 +314,7 @@ def test_warns_unless_converged(blobs, options, advice):
         ({"loss": "hing"}, "hing.*hinge, .*squared_hinge"),
         ({"solver": "sdac"}, "sdac.*sdca"),
         ({"loss": "logistic", "C": math.inf}, "C = inf"),
-        ({"norm": 3}, "norm"),
+        ({"penalty": "lp:3"}, "the field p of lp"),
         ({"tol": -1}, "tol"),
         ({"passes": 0}, "passes"),
         ({"bias": -1.0}, "bias"),

@@ -62,9 +62,9 @@ def data():
 
 def test_it_is_what_train_finds(data):
     X, y = data
-    for options in ({}, {"loss": "quantile", "quantile": 0.9, "penalty": "l1"}, {"loss": "absolute_error", "C": 3.0}):
+    for options in ({}, {"loss": "quantile:0.9", "penalty": "l1"}, {"loss": "absolute_error", "C": 3.0}):
         model = sm.MarginRegressor(tol=1e-4, passes=5000, **options).fit(X, y)
-        other = sm.train((X, y), tol=1e-4, passes=5000, **{"loss": "squared_error", **options}, bias=1.0).model
+        other = sm.train((X, y), tol=1e-4, passes=5000, **{"loss": "squared_error", **options}).model
         assert np.array_equal(model.coef_, other.coef_[0]) and model.intercept_ == other.intercept_[0]
         assert model.coef_.shape == (8,) and isinstance(model.intercept_, float) and model.n_iter_ > 1
         assert model.certificate_.converged and model.certificate_.mistakes is None
@@ -75,11 +75,11 @@ def test_it_is_what_train_finds(data):
 def test_a_quantile_leaves_its_share_below():
     X, y = load_diabetes(return_X_y=True)
     for C in (1.0, 100.0):
-        model = sm.MarginRegressor(loss="quantile", quantile=0.9, C=C).fit(X, y)
+        model = sm.MarginRegressor(loss="quantile:0.9", C=C).fit(X, y)
         assert np.mean(y <= model.predict(X)) == pytest.approx(0.9, abs=0.01)
     rng = np.random.default_rng(0)
     far = 1e5 + rng.standard_normal(len(y))
-    assert np.mean(far <= sm.MarginRegressor(loss="quantile", quantile=0.9).fit(X, far).predict(X)) >= 0.89
+    assert np.mean(far <= sm.MarginRegressor(loss="quantile:0.9").fit(X, far).predict(X)) >= 0.89
     model = sm.MarginRegressor(loss="absolute_error").fit(X, far)
     assert np.abs(far - model.predict(X)).mean() == pytest.approx(np.abs(far - np.median(far)).mean(), rel=0.02)
 
@@ -95,7 +95,7 @@ def test_losses_of_classes_are_for_the_other_estimator(data):
         with pytest.raises(ValueError, match=message):
             sm.MarginClassifier(loss=loss).fit(X, y > 5)
     with pytest.raises(ValueError, match="quantile must be a number between 0 and 1"):
-        sm.MarginRegressor(quantile=1.5).fit(X, y)
+        sm.MarginRegressor(loss="quantile:1.5").fit(X, y)
 
 
 def test_files_and_models(data, tmp_path):

@@ -48,7 +48,7 @@ def test_scikit_learn_suite(estimator, check):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @estimator_checks.parametrize_with_checks(
     [
-        sm.MarginClassifier(solver="mirror", passes=50, norm=1.5, average=True),
+        sm.MarginClassifier(solver="mirror", passes=50, penalty="lp:1.5", average=True),
         sm.MarginClassifier(solver="pegasos", passes=100),
     ],
     expected_failed_checks=expected_failures,
@@ -71,8 +71,8 @@ def three():
 
 @pytest.mark.parametrize("options", [
     {"solver": "perceptron"},
-    {"solver": "perceptron", "norm": 1.3, "average": True, "fit_intercept": False},
-    {"solver": "mirror", "norm": "sparse", "bias": 3.0},
+    {"solver": "perceptron", "penalty": "lp:1.3", "average": True, "fit_intercept": False},
+    {"solver": "mirror", "penalty": "lp:sparse", "bias": 3.0},
     {"solver": "mirror", "average": True},
     {"solver": "pegasos", "C": 0.1, "class_weight": {"rare": 4.0}},
     {"solver": "pegasos", "average": True},
@@ -190,7 +190,7 @@ def test_only_solvers_that_keep_nothing_of_the_rows_have_it(three):
     ({"scale": "std"}, "scale"),
     ({"class_weight": "balanced"}, "balanced"),
     ({"C": 1.0}, "maximum margin"),
-    ({"norm": 0.5}, "norm"),
+    ({"penalty": "lp:0.5"}, "the field p of lp"),
     ({"multiclass": "joint"}, "joint"),
     ({"schedule": "1/t"}, "schedule"),
     ({"bias": -1.0}, "bias"),

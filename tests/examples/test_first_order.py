@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.datasets import noisy
+from reference.words import of_columns
 from scipy.optimize import minimize
 
 from examples import first_order as methods
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.penalties import Group
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
-PENALTIES = {"group": make_penalty("group", Given(groups=GROUPS)), "l2": make_penalty("l2", Given())}
+PENALTIES = {"group": of_columns(Group(GROUPS), len(GROUPS)), "l2": of_columns("l2")}
 CASES = [("group", 0.0), ("group", -1.0), ("l2", 0.0)]
 ROWS, LAMBDA = 60, 0.02
 

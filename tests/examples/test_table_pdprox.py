@@ -22,7 +22,9 @@ def test_the_averages_come_to_the_optimum_that_training_finds(form):
     w, iterations, gap = table_pdprox.pdprox(form(y[:, None] * X), budget, gap=3e-3, most=3000)
     assert gap <= 3e-3 and iterations > 10
     losses = np.sort(np.maximum(1.0 - y * (X @ w), 0.0))[n - budget :]
-    best = sm.train((X, y), C=1.0, bias=0, dual_budget=budget, solver="pdprox", tol=1e-6, passes=20000).certificate
+    best = sm.train(
+        (X, y), C=1.0, bias=0, loss=f"hinge:top={budget}", solver="pdprox", tol=1e-6, passes=20000
+    ).certificate
     assert best.dual * (1 - 1e-9) <= losses.sum() + 0.5 * w @ w <= best.primal + 3e-3 * n
 
 

@@ -6,12 +6,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from reference import losses as twins
+from reference.words import sized as made
 from scipy.optimize import minimize_scalar
 
 from streammargin.errors import UsageError
-from streammargin.losses import LOSSES, is_numeric, loss_text, losses_with, make_loss
+from streammargin.kinds import Number
+from streammargin.losses import LOSSES, Loss, is_numeric, losses_with, make_loss, terms
 from streammargin.losses.base import attained, attained_one_by_one, far
-from streammargin.options.table import Options
+from streammargin.words import entry
 
 WIDTHS = {"smooth_hinge": (0.1, 1.0, 3.0), "generalized_hinge": (1.1, 2.0, 30.0)}
 CASES = [(name, width) for name in twins.ALL for width in WIDTHS.get(name, (1.0,))]
@@ -24,10 +26,6 @@ def situations(loss, count=150, seed=0):
         cap, L = 10 ** rng.uniform(-3, 3, 2)
         top = min(loss.feasible(math.inf, cap), 10 * cap)
         yield rng.choice([0.0, top, rng.uniform(0, top)]), rng.normal(0, 3 if k % 3 else 30), L, cap
-
-
-def made(name, width):
-    return make_loss(name, slope=width) if name == "generalized_hinge" else make_loss(name, width)
 
 
 def test_every_loss_has_a_twin():
@@ -85,7 +83,7 @@ def test_gap_is_primal_minus_dual_and_never_negative(name, width):
 
 @pytest.mark.parametrize("name", ["hinge", "squared_hinge", "smooth_hinge"])
 def test_without_a_bound_on_alpha_the_losses_are_the_hard_margin(name):
-    loss = make_loss(name, 0.7)
+    loss = made(name, 0.7)
     assert loss.has_hard_margin()
     assert loss.feasible(math.inf, math.inf) == math.inf
     assert loss.step(0.5, 0.2, 4.0, math.inf) == 0.5 + 0.8 / 4.0
@@ -94,7 +92,7 @@ def test_without_a_bound_on_alpha_the_losses_are_the_hard_margin(name):
 
 
 def test_logistic_has_no_hard_margin():
-    assert not make_loss("logistic").has_hard_margin()
+    assert not terms("logistic").has_hard_margin()
 
 
 @pytest.mark.parametrize("name, width", CASES)
@@ -116,40 +114,50 @@ def test_a_row_of_norm_0_takes_the_best_dual_there_is(name, width):
 
 @pytest.mark.parametrize("u", [-1e308, -800.0, 800.0, 1e308])
 def test_logistic_survives_extreme_margins(u):
-    loss = make_loss("logistic")
+    loss = terms("logistic")
     new = loss.step(0.3, u, 1e-3, 1.0)
     assert 0.0 <= new <= 1.0
     assert loss.primal(u, 1.0) == max(0.0, -u)
 
 
-class Own(NamedTuple):
+class OwnTerms(NamedTuple):
     rate: float
 
 
-def test_a_named_tuple_of_floats_is_a_loss_already():
-    assert make_loss(Own(2.0)) == Own(2.0)
-    assert loss_text(Own(2.0)) == "Own(rate=2.0)" and loss_text("hinge") == "hinge"
-    for other in (3, (1.0,), Own("a"), Own(np.ones(2)), Own):
-        with pytest.raises(UsageError, match="a NamedTuple of floats"):
-            make_loss(other)
-    with pytest.raises(UsageError, match="its own numbers"):
-        make_loss(Own(2.0), width=2.0)
+class Own(Loss):
+    """A loss of the user's."""
+
+    rate: float = entry(1.0, Number(), "of it")
+
+    def terms(self):
+        return OwnTerms(self.rate)
+
+
+def test_an_object_of_a_class_of_the_users_is_a_loss():
+    assert terms(Own(2)) == OwnTerms(2.0) and str(make_loss(Own(2))) == "own:2"
+    for other in (3, (1.0,), OwnTerms(1.0), Own, None):
+        with pytest.raises(UsageError, match=r"loss must be a word, as .*, or an object of a class that derives from"):
+            terms(other)
+    with pytest.raises(UsageError, match="the field rate of own must be a number, not 'a'; own has rate"):
+        terms(Own("a"))
 
 
 def test_bad_names_and_widths_are_refused():
-    with pytest.raises(UsageError, match="unknown loss 'hindge'; the losses are absolute_error, epsil"):
-        make_loss("hindge")
+    with pytest.raises(
+        UsageError, match="unknown loss 'hindge'; did you mean loss=\"hinge\"\\? the words are exponential"
+    ):
+        terms("hindge")
     for width in (0.0, -1.0, math.inf, math.nan):
-        with pytest.raises(UsageError, match="width must be a positive number"):
-            Options(width=width)
+        with pytest.raises(UsageError, match="width of smooth_hinge must be a positive number"):
+            terms(LOSSES["smooth_hinge"](width))
     for slope in (1.0, -2.0, math.inf, math.nan, "2"):
-        with pytest.raises(UsageError, match="slope must be a number above 1"):
-            Options(slope=slope)
-    with pytest.raises(UsageError, match='slope is for loss="generalized_hinge"; the loss hinge has no use for it'):
-        make_loss("hinge", slope=3.0)
+        with pytest.raises(UsageError, match="slope of generalized_hinge must be a number above 1"):
+            terms(LOSSES["generalized_hinge"](slope))
+    with pytest.raises(UsageError, match="hinge has no field 'slope=3'; hinge has top"):
+        terms("hinge:slope=3")
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(LOSSES) if not is_numeric(make_loss(name))])
+@pytest.mark.parametrize("name", [name for name in sorted(LOSSES) if not is_numeric(terms(name))])
 def test_curvature_is_bounded_as_the_loss_says(name):
     loss, u, h = made(name, 0.3 if name != "generalized_hinge" else 3.0), np.linspace(-5, 5, 2001), 1e-3
     phi = [np.array([loss.primal(x, 1.0) for x in u + shift]) for shift in (-h, 0.0, h)]
@@ -168,7 +176,7 @@ def test_curvature_is_bounded_as_the_loss_says(name):
     "u", [0.0, 1e-9, -1e-9, 0.4, -0.7, 3.0, -4.0, 36.0, -37.0, 6e2, -6e2, 1e4, -1e4, 1e300, -1e300]
 )
 def test_logistic_at_once_is_logistic_one_by_one(u):
-    loss = make_loss("logistic")
+    loss = terms("logistic")
     for cap in (1e-3, 1.0, 1e4):
         alpha, value, share, slope = attained(loss, u, cap)
         plain = attained_one_by_one(loss, u, cap)
@@ -178,13 +186,13 @@ def test_logistic_at_once_is_logistic_one_by_one(u):
 
 
 def test_margins_far_from_where_a_loss_bends():
-    assert [far(make_loss("hinge"), u, 0.5) for u in (-1.0, 0.4, 0.6, 1.0, 1.4, 1.6)] == [1, 1, 0, 0, 0, 1]
-    assert [far(make_loss("squared_hinge"), u, 0.5) for u in (-1.0, 1.4, 1.6)] == [0, 0, 1]
-    assert not far(make_loss("absolute_error"), 9.0, 0.5), "residuals have units, and no such distance"
+    assert [far(terms("hinge"), u, 0.5) for u in (-1.0, 0.4, 0.6, 1.0, 1.4, 1.6)] == [1, 1, 0, 0, 0, 1]
+    assert [far(terms("squared_hinge"), u, 0.5) for u in (-1.0, 1.4, 1.6)] == [0, 0, 1]
+    assert not far(terms("absolute_error"), 9.0, 0.5), "residuals have units, and no such distance"
 
 
 def test_smooth_hinges_at_once_are_their_methods():
-    for loss in (make_loss("squared_hinge"), make_loss("smooth_hinge", 0.7)):
+    for loss in (terms("squared_hinge"), terms("smooth_hinge:0.7")):
         for u in (-3.0, 0.4, 0.9, 1.0, 2.0):
             alpha, value, share, slope = attained(loss, u, 3.0)
             assert value == loss.primal(u, 3.0) and share == loss.dual(alpha, 3.0)

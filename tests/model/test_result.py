@@ -116,8 +116,8 @@ def test_a_gap_near_the_tolerance_takes_more_passes_and_no_smaller_C(caplog):
 @pytest.mark.parametrize("penalty", ["linf", "exclusive"])
 def test_where_passes_are_all_that_is_missing_they_are_named(penalty, caplog):
     X, y = noisy()
-    groups = [0, 0, 1, 1] if penalty == "exclusive" else None
-    sm.train(X, y, penalty=penalty, groups=groups, C=50.0, passes=3)
+    word = sm.penalties.Exclusive([0, 0, 1, 1]) if penalty == "exclusive" else penalty
+    sm.train(X, y, penalty=word, C=50.0, passes=3)
     assert "raise passes" in caplog.records[0].getMessage()
 
 
@@ -142,9 +142,9 @@ def test_separated_goes_on_from_a_checkpoint_as_it_ended(tmp_path):
     X, y = separable(rows=200, margin=0.5)
     options = {"solver": "perceptron", "tol": 1e-3, "checkpoint": str(tmp_path)}
     assert sm.train(X, y, **options).reason == "separated"
-    again = sm.train(X, y, resume=True, **options)
+    again = sm.train(X, y, **options)
     assert again.reason == "separated" and not again.converged
-    proven = sm.train(X, y, resume=True, **{**options, "tol": 0.999})
+    proven = sm.train(X, y, **{**options, "tol": 0.999})
     assert proven.reason == "tolerance" and proven.converged
 
 

@@ -14,15 +14,15 @@ from streammargin.options.table import TABLE
 from streammargin.wording import in_python, in_shell
 
 ROOT = Path(sm.__file__).parent
-# of `save`, of predictions, and of `write_hdf5` and `convert`
-KNOWN = {line.name for line in TABLE} | {"force", "missing_columns", "dtype"}
+# of `save`, of predictions, of `write_hdf5` and `convert`, and of calls
+KNOWN = {line.name for line in TABLE} | {"force", "missing_columns", "dtype", "verbose"}
 
 
 @pytest.mark.parametrize("text, shell, python", [
     ("lower `tol`", "lower --tol", "lower tol"),
     ("raise `max_seconds`", "raise --max-seconds", "raise max_seconds"),
     ("use `scale=maxabs`", "use --scale maxabs", 'use scale="maxabs"'),
-    ("use `C=inf`, `norm=2` or `bias=0`", "use --C inf, --norm 2 or --bias 0", "use C=math.inf, norm=2 or bias=0"),
+    ("use `C=inf`, `seed=2` or `bias=0`", "use --C inf, --seed 2 or --bias 0", "use C=math.inf, seed=2 or bias=0"),
     ("`force=True`, `average=False`", "--force, --no-average", "force=True, average=False"),
     ("`classes=[...]`", "--classes [...]", "classes=[...]"),
     ("use `separator=;`", "use --separator ';'", 'use separator=";"'),

@@ -2,34 +2,32 @@
 
 import numpy as np
 import pytest
+from reference.words import of_columns
 from scipy.optimize import minimize
 
-from streammargin.errors import UsageError
-from streammargin.penalties import PENALTIES, make_penalty
-from streammargin.penalties.base import Given
+from streammargin import penalties
+from streammargin.penalties import PENALTIES
 from streammargin.penalties.mirror_maps import L2, Grouped, Shrunk
 from streammargin.rows.blocks import DenseBlock
 
 D = 7
 GROUPS = np.array([4, 0, 4, 9, 0, 4, 0])
-EVERY = [(name, Given(**given)) for name, given in [
-    ("lp", {}), ("l2", {}), ("l1", {}), ("l2norm", {}), ("linf", {}), ("elasticnet", {}),
-    ("elasticnet", {"l1_ratio": 0.0}), ("elasticnet", {"l1_ratio": 0.9}), ("elasticnet", {"l1_ratio": 1.0}),
-    ("group", {"groups": GROUPS}), ("group", {"groups": GROUPS, "l1_ratio": 0.7}), ("exclusive", {"groups": GROUPS}),
-    ("lp", {"norm": 1.5}),
-]]  # fmt: skip
-every_penalty = pytest.mark.parametrize(
-    "penalty", [make_penalty(*one) for one in EVERY], ids=[f"{n} {g.l1_ratio or ''} {g.norm:g}" for n, g in EVERY]
-)
+WORDS = [
+    *map(penalties.make_penalty, ("lp:2", "l2", "l1", "l2norm", "linf", "elasticnet:0.5", "elasticnet:0")),
+    *map(penalties.make_penalty, ("elasticnet:0.9", "elasticnet:1", "lp:1.5")),
+    penalties.Group(GROUPS), penalties.Group(GROUPS, 0.7), penalties.Exclusive(GROUPS),
+]  # fmt: skip
+EVERY = [(word.name, word) for word in WORDS]
+every_penalty = pytest.mark.parametrize("penalty", [of_columns(word, D) for word in WORDS], ids=map(str, WORDS))
 members = [g == GROUPS for g in np.unique(GROUPS)]
 
 
 def by_hand(name, given, w):
     """The definition, as the help of --penalty gives it."""
     lengths = sum(np.sqrt(m.sum()) * np.linalg.norm(w[m]) for m in members)
-    r = {"elasticnet": 0.5, "group": 1.0}.get(name) if given.l1_ratio is None else given.l1_ratio
+    r = given.get_params().get("l1_ratio")
     return {
-        "lp": lambda: 0.5 * np.linalg.norm(w, given.norm) ** 2,
+        "lp": lambda: 0.5 * np.linalg.norm(w, given.p) ** 2,
         "l2": lambda: 0.5 * w @ w,
         "l1": lambda: np.linalg.norm(w, 1),
         "l2norm": lambda: np.linalg.norm(w),
@@ -48,7 +46,7 @@ def minimum(function, start):
 
 @pytest.mark.parametrize("name, given", EVERY)
 def test_the_value_is_that_of_the_definition(name, given):
-    penalty, rng = make_penalty(name, given), np.random.default_rng(0)
+    penalty, rng = of_columns(given, D), np.random.default_rng(0)
     for w in [np.zeros(D), *rng.standard_normal((20, D)), 1e-100 * rng.standard_normal(D)]:
         assert penalty.value(w) == pytest.approx(by_hand(name, given, w), rel=1e-13)
     assert set(PENALTIES) == {one for one, _ in EVERY}
@@ -147,12 +145,12 @@ def test_any_function_of_the_length_goes_through_its_own_prox():
     size = np.linalg.norm(v)
     for name, V in (("l2norm", lambda s: s), ("l2", lambda s: 0.5 * s * s)):
         s = minimize(lambda s, V=V: V(s[0]) + (s[0] - size) ** 2 / (2 * step), [1.0], tol=1e-14).x[0]
-        np.testing.assert_allclose(make_penalty(name, Given()).prox(v, np.full(3, step)), s * v / size, rtol=1e-6)
+        np.testing.assert_allclose(of_columns(name).prox(v, np.full(3, step)), s * v / size, rtol=1e-6)
 
 
 def test_extremes():
-    for name, given in EVERY:
-        penalty = make_penalty(name, given)
+    for _, given in EVERY:
+        penalty = of_columns(given, D)
         if penalty.proximal:
             assert not np.any(penalty.prox(np.zeros(D), np.ones(D)))
             np.testing.assert_allclose(penalty.prox(np.arange(D) + 1.0, np.full(D, 1e-14)), np.arange(D) + 1.0)
@@ -161,17 +159,3 @@ def test_extremes():
                 np.testing.assert_allclose(penalty.prox(far, np.full(D, 1e-20 * size)), far)
         assert penalty.value(np.zeros(D)) == 0.0 and penalty.conjugate(np.zeros(D)) == 0.0
         assert penalty.bound(1.0, penalty.gauge(np.zeros(D)), 0.0) == 1.0
-
-
-@pytest.mark.parametrize(
-    "name, given, message",
-    [
-        ("l1", Given(l1_ratio=0.5), '^penalty="l1" has no use for l1_ratio'),
-        ("elasticnet", Given(groups=GROUPS), "has no use for groups"),
-        ("l2", Given(1.5), "has no use for norm"),
-        ("group", Given(), "needs to know which columns belong together; name them with groups"),
-    ],
-)
-def test_what_a_penalty_has_no_use_for_or_lacks(name, given, message):
-    with pytest.raises(UsageError, match=message):
-        make_penalty(name, given)

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import traceback
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from reference.datasets import noisy, separable
@@ -12,7 +12,8 @@ from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.compiled.sdca import sdca_turns
-from streammargin.losses import is_numeric, make_loss
+from streammargin.losses import is_numeric, terms
+from streammargin.losses.base import Loss
 from streammargin.solvers.registry import SOLVERS, make_solver
 
 SOLVERS_OF_LOSSES = [name for name in SOLVERS if make_solver(name).requires]
@@ -32,11 +33,25 @@ def stub(known, methods):
     return cls(*known)
 
 
+class Own(Loss):
+    """A loss of which kernels take this."""
+
+    made: Any
+
+    def terms(self):
+        return self.made
+
+
+def own(made):
+    """An object of a loss of the user's for these terms."""
+    return Own(made)
+
+
 def models(solver):
     """Known losses that this solver serves."""
     method, hard = make_solver(solver), make_solver(solver).default_C == math.inf
     for name in ("hinge", "logistic", "exponential", *(("absolute_error", "squared_error") if method.numeric else ())):
-        known = make_loss(name)
+        known = terms(name)
         allowed = not hard or "has_hard_margin" not in method.requires or known.has_hard_margin()
         if allowed and set(method.requires) <= set(methods_of(known)):
             yield name, known
@@ -60,7 +75,7 @@ def run():
                 y = X[:, 0] + np.sqrt(np.arange(24))
             required = least(solver, known)
             for more in (None, *(method for method in methods_of(known) if method not in required)):
-                loss = stub(known, [*required, *([more] if more else [])])
+                loss = own(stub(known, [*required, *([more] if more else [])]))
                 for options in ways:
                     for form, data in (("in memory", (X, y)), ("blocks", CountingSource(X, y, np.arange(0, 25, 8)))):
                         case = f"{solver}: {name} and {more}, {form}, {options}"

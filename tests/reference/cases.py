@@ -57,21 +57,24 @@ def run():
     centres = (X[:, :4] + 9.0 * np.eye(3, 4)[labels], labels)
     some = {"classes": [0, 1], "sample_weight": np.arange(20) % 4}
     some_weights = {"sample_weight": np.arange(20) % 3}
-    groups = {"penalty": "group", "l1_ratio": 0.3, "groups": [0, 0, 1, 1, 2]}
+    groups = {"penalty": sm.penalties.Group([0, 0, 1, 1, 2], 0.3)}
     cases = {
         "hinge": ((X, y), {}),
         "logistic": ((as_form(X, "csr"), y), {"loss": "logistic", "bias": 1.0}),
-        "squared_hinge": ((as_form(X, "csr"), y), {"loss": "squared_hinge", "norm": 1.5, "C": 0.3}),
-        "smooth_hinge": ((X, y), {"loss": "smooth_hinge", "norm": "sparse", "scale": "std"}),
-        "generalized_hinge": ((X, y), {"loss": "generalized_hinge", "slope": 1.1, "solver": "sdca", "C": 0.1}),
-        "numbers": ((as_form(X, "csr"), X[:, 0] + y), {"loss": "quantile", "quantile": 0.3, "penalty": "l1"}),
+        "squared_hinge": ((as_form(X, "csr"), y), {"loss": "squared_hinge", "penalty": "lp:1.5", "C": 0.3}),
+        "smooth_hinge": ((X, y), {"loss": "smooth_hinge", "penalty": "lp:sparse", "scale": "std"}),
+        "generalized_hinge": ((X, y), {"loss": "generalized_hinge:1.1", "solver": "sdca", "C": 0.1}),
+        "numbers": ((as_form(X, "csr"), X[:, 0] + y), {"loss": "quantile:0.3", "penalty": "l1"}),
         "scaled": ((as_form(X, "csr"), y), {"scale": "maxabs", "sample_weight": np.arange(20) % 3}),
         "float32": ((as_form(X, "csr", np.float32), np.arange(20) % 3), {"tol": 1e-3}),
-        "hard": (separate, {"C": np.inf, "norm": 1.5}),
-        "mirror": ((as_form(separate[0], "csr"), separate[1]), {"solver": "mirror", "norm": 1.5, "average": True}),
+        "hard": (separate, {"C": np.inf, "penalty": "lp:1.5"}),
+        "mirror": (
+            (as_form(separate[0], "csr"), separate[1]),
+            {"solver": "mirror", "penalty": "lp:1.5", "average": True},
+        ),
         "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron", "bias": 1.0, "average": True}),
         "pegasos": ((as_form(X, "csr"), y), {"solver": "pegasos", "C": 0.1}),
-        "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "norm": 1.5, "bias": 1.0}),
+        "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "penalty": "lp:1.5", "bias": 1.0}),
         "slow constant": (noisy(300, 5), {"solver": "sdca"}),
         "slow constant of classes": (
             (as_form(noisy(300, 5)[0], "csr"), np.arange(300) % 3),
@@ -88,24 +91,24 @@ def run():
         "pdprox, numbers": ((X, X[:, 0] + y), {"solver": "pdprox", "penalty": "l1", "loss": "squared_error"}),
         "pdprox of groups": (
             (as_form(X, "csr"), y),
-            {"solver": "pdprox", "penalty": "group", "groups": np.arange(5) // 2, "C": 2.0},
+            {"solver": "pdprox", "penalty": sm.penalties.Group(np.arange(5) // 2), "C": 2.0},
         ),
         "prox-newton": ((X, y), {"solver": "prox-newton", "penalty": "l1", "C": 3.0}),
         "prox-newton of classes": (
             (as_form(X, "csr"), np.arange(20) % 3),
-            {"solver": "prox-newton", "penalty": "group", "groups": np.arange(5) // 2, "loss": "logistic"},
+            {"solver": "prox-newton", "penalty": sm.penalties.Group(np.arange(5) // 2), "loss": "logistic"},
         ),
         "pdprox of classes": (
             (as_form(X, "csr"), labels),
-            {"solver": "pdprox", "penalty": "linf", "loss": "logistic", "bias": 0, "dual_budget": 9},
+            {"solver": "pdprox", "penalty": "linf", "loss": "logistic:top=9", "bias": 0},
         ),
         "pdprox of the paper": ((X, y), {"solver": "pdprox", "schedule": "dual", "penalty": "l2", **some_weights}),
         "elastic net": ((as_form(X, "csr"), y), {"solver": "sdca", "penalty": "elasticnet", "bias": 0}),
-        "elastic net, dense": ((X, y), {"solver": "sdca", "penalty": "elasticnet", "penalize_bias": "yes"}),
+        "elastic net, dense": ((X, y), {"solver": "sdca", "penalty": "elasticnet", "bias": 1.0}),
         "groups": ((as_form(X, "csr"), y), {"solver": "sdca", **groups, "bias": 0}),
-        "groups, dense": ((X, y), {"solver": "sdca", **groups, "penalize_bias": "yes"}),
+        "groups, dense": ((X, y), {"solver": "sdca", **groups, "bias": 1.0}),
         "asdca hard": (separate, {"solver": "asdca", "C": np.inf}),
-        "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate", "epsilon": 0.1}),
+        "interpolate": ((X[:4], X[:4, 0] + y[:4]), {"solver": "asdca", "loss": "interpolate:0.1"}),
         "momentum": (separate, {"solver": "dual-momentum", "loss": "logistic"}),
         "joint": ((as_form(separate[0], "csr"), np.arange(20) % 3), {"solver": "dual-momentum", "multiclass": "joint"}),
         "nearest average": (separate, {"solver": "batch-perceptron", "average": False}),
@@ -127,8 +130,8 @@ def run():
             separable(300, 5),
             {"solver": "homotopic", "stochastic": True, "average": False, "sample_weight": np.arange(300) % 3},
         ),
-        "large": ((1e30 * separate[0], separate[1]), {"solver": "mirror", "norm": 1.02, "average": True}),
-        "large steps": ((1e30 * separate[0], separate[1]), {"solver": "perceptron", "norm": 1.01}),
+        "large": ((1e30 * separate[0], separate[1]), {"solver": "mirror", "penalty": "lp:1.02", "average": True}),
+        "large steps": ((1e30 * separate[0], separate[1]), {"solver": "perceptron", "penalty": "lp:1.01"}),
         "interpolate some": (
             (X[:9], X[:9, 0]),
             {"solver": "asdca", "loss": "interpolate", "sample_weight": np.arange(9) % 2},

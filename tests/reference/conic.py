@@ -51,20 +51,21 @@ class Program:
         return found.obj_val, np.array(found.x)
 
 
-NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "quantile")
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
 
 
 def _numbers(program, loss, caps, score, y, width):
     """The same of residuals score - y, which are above - below + inside."""
     n, one = len(caps), np.eye(len(caps))
-    up, down = {"squared_error": (0.0, 0.0), "quantile": (caps * (1 - width), caps * width)}.get(loss, (caps, caps))
+    sides = {"squared_error": (0.0, 0.0), "quantile": (caps * (1 - width), caps * width)}
+    up, down = {**sides, "huber": (caps * width, caps * width)}.get(loss, (caps, caps))
     square = caps if loss == "squared_error" else 0.0
     above, below = program.variables(n, up, square), program.variables(n, down, square)
-    inside = program.variables(n)
+    inside = program.variables(n, 0.0, caps if loss == "huber" else 0.0)
     program.inside("zero", -y, [*score, (above, -one), (below, one), (inside, -one)])
     for part in (above, below):
         program.inside("nonnegative", np.zeros(n), [(part, one)])
-    for sign in (1, -1):
+    for sign in () if loss == "huber" else (1, -1):
         program.inside(
             "nonnegative", np.full(n, width if loss == "epsilon_insensitive" else 0.0), [(inside, sign * one)]
         )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
@@ -13,7 +13,7 @@ def hard_problem(X, seed=0, **options):
     """The hard-margin problem of two classes."""
     rows, features = X.shape
     return Problem(
-        rows=rows, features=features, dtype=X.dtype, loss=make_loss("hinge", 1.0), norm=make_norm(2.0), p=2.0,
+        rows=rows, features=features, dtype=X.dtype, loss=terms("hinge"), norm=make_norm(2.0), p=2.0,
         positive=np.array([1]), caps=np.full((1, 2), np.inf), trials=1, tol=1e-3, seed=seed, present=rows,
         options=options,
     )  # fmt: skip

@@ -23,15 +23,20 @@ def kernels():
 
 def use_everything():
     X, y = noisy(30, 5)
-    options = {"loss": ("hinge", "logistic"), "norm": (2, 1.5), "scale": ("none", "std"), "tol": (1e-2, 1e-6)}
+    options = {
+        "loss": ("hinge", "logistic"),
+        "penalty": ("l2", "lp:1.5"),
+        "scale": ("none", "std"),
+        "tol": (1e-2, 1e-6),
+    }
     for dtype, form, labels in product((np.float32, np.float64), ("dense", "csr"), (y, np.arange(30) % 3)):
         data = as_form(X, form, dtype), labels
         for weights, *chosen in product((None, np.ones(30)), *options.values()):
             named = dict(zip(options, chosen, strict=True))
             model = sm.train(data, sample_weight=weights, passes=2, **named).model
         for solver, norm in (("perceptron", 2), ("mirror", 1.5), ("pegasos", 2)):
-            sm.train(data, solver=solver, norm=norm, passes=2, average=True)
-            sm.train(iter([data]), solver=solver, norm=norm)
+            sm.train(data, solver=solver, penalty=f"lp:{norm}", passes=2, average=True)
+            sm.train(iter([data]), solver=solver, penalty=f"lp:{norm}")
         for solver in ("diagonal", "inertial-diagonal", "homotopic"):
             sm.train(data, solver=solver, passes=2)
         for average in (True, False):
@@ -44,16 +49,16 @@ def use_everything():
         model.evaluate(data)
         model.predict(data[0])
         for tol, norm, loss in ((1e-2, 2, "hinge"), (1e-6, 2, "logistic"), (1e-2, 1.5, "smooth_hinge")):
-            sm.train(data, solver="asdca", loss=loss, norm=norm, tol=tol, passes=2, bias=1.0)
+            sm.train(data, solver="asdca", loss=loss, penalty=f"lp:{norm}", tol=tol, passes=2, bias=1.0)
         for loss in ("hinge", "squared_hinge", "logistic"):
             sm.train(data, solver="newton", loss=loss, passes=8)
         for solver, loss in product(("sdca", "pdprox"), ("hinge", "logistic")):
-            sm.train(data, solver=solver, loss=loss, penalty="elasticnet", penalize_bias=True, passes=2)
+            sm.train(data, solver=solver, loss=loss, penalty="elasticnet", bias=1.0, passes=2)
         for solver in ("pdprox", "prox-newton"):
             sm.train(data, solver=solver, penalty="l1", passes=2)
-        sm.train(data, solver="sdca", penalty="group", l1_ratio=0.5, groups=np.arange(5) // 2, bias=0.0, passes=2)
+        sm.train(data, solver="sdca", penalty=sm.penalties.Group(np.arange(5) // 2, 0.5), bias=0.0, passes=2)
         for solver, norm in (("sdca", 2), ("asdca", 1.5)):
-            sm.train((data[0], np.arange(30) * 0.5), solver=solver, norm=norm, loss="interpolate", passes=2)
+            sm.train((data[0], np.arange(30) * 0.5), solver=solver, penalty=f"lp:{norm}", loss="interpolate", passes=2)
 
 
 def is_cached(kernel):

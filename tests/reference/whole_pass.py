@@ -4,7 +4,7 @@ import numpy as np
 from reference.drive import of_codes
 from scipy.special import logsumexp
 
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.problem import Problem
 
@@ -13,7 +13,7 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e
     """The problem that `train` would make of rows X (n, d) with codes (n,), -1 for absent rows."""
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     return Problem(
-        rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=make_loss(loss), norm=make_norm(2.0), p=2.0,
+        rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(2.0), p=2.0,
         positive=positive, caps=np.full((len(positive), classes), np.inf), trials=1, tol=tol, seed=0,
         present=int(np.sum(np.asarray(codes) >= 0)), joint=joint,
         options={} if average is None else {"average": average},

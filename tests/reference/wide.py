@@ -2,8 +2,12 @@
 
 from typing import NamedTuple
 
+from streammargin.kinds import Number
+from streammargin.losses.base import Loss
+from streammargin.words import entry
 
-class WideHinge(NamedTuple):
+
+class WideHingeTerms(NamedTuple):
     width: float
 
     def has_hard_margin(self):
@@ -35,3 +39,12 @@ class WideHinge(NamedTuple):
 
     def missed(self, margin):
         return margin <= 0.0
+
+
+class WideHinge(Loss):
+    """(width - u)_+"""
+
+    width: float = entry(2.0, Number("a positive number", lambda value: value > 0.0), "of the margin that it asks for")
+
+    def terms(self):
+        return WideHingeTerms(self.width)

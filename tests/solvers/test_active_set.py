@@ -197,7 +197,7 @@ def test_one_row_of_each_class():
     assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-14)
 
 
-@pytest.mark.parametrize("options", [{"C": 1.0}, {"norm": 1.5}, {"loss": "logistic"}, {"multiclass": "joint"}])
+@pytest.mark.parametrize("options", [{"C": 1.0}, {"penalty": "lp:1.5"}, {"loss": "logistic"}, {"multiclass": "joint"}])
 def test_what_it_does_not_do(options):
     X, y = separable()
     with pytest.raises(UsageError):

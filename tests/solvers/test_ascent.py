@@ -25,8 +25,10 @@ def estimates(result):
 def test_the_optimum_is_found_with_momentum(loss, norm):
     X, y = noisy()
     problem = binary(X, y, loss=loss, norm=norm, C=SLOW["C"])
-    result = train(data=(X, y), loss=loss, norm=norm)
-    assert result.passes > LOOK and estimates(result) != estimates(train("sdca", (X, y), loss=loss, norm=norm))
+    result = train(data=(X, y), loss=loss, penalty=f"lp:{norm}")
+    assert result.passes > LOOK and estimates(result) != estimates(
+        train("sdca", (X, y), loss=loss, penalty=f"lp:{norm}")
+    )
     check_certificate(result, problem, solve(problem, loss), result.model.coef_[0], SLOW["tol"])
 
 
@@ -47,7 +49,7 @@ def test_a_training_that_was_stopped_goes_on_over_the_change(tmp_path):
     options = {"checkpoint": str(tmp_path), "passes": LOOK + 12}
     stopped = train(**options, should_stop=lambda: None if next(calls, None) is not None else "signal")
     assert stopped.resumable and stopped.passes > LOOK
-    whole, resumed = train(passes=LOOK + 12), train(**options, resume=True)
+    whole, resumed = train(passes=LOOK + 12), train(**options)
     assert resumed.model.coef_.tobytes() == whole.model.coef_.tobytes()
     assert estimates(resumed) == estimates(whole)
 

@@ -11,11 +11,12 @@ from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, binary, check_certificate
+from reference.words import loss_word
 
 import streammargin as sm
 from streammargin.compiled import asdca as kernel
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.coordinate.momentum import Momentum
@@ -37,7 +38,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
     X, y = noisy()
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
     exact = solve(problem, loss, WIDTH)
-    result = train(as_form(X, form), y, loss=loss, width=WIDTH, norm=norm, **WEIGHTINGS[weighting])
+    result = train(as_form(X, form), y, loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", **WEIGHTINGS[weighting])
     check_certificate(result, problem, exact, result.model.coef_[0], TOL)
 
 
@@ -56,7 +57,7 @@ def test_the_exact_largest_margin_of_other_norms(norm):
 
 def margin_of(X, y, form, solver, norm, tol):
     problem = binary(X, y, norm=norm, C=np.inf)
-    result = train(as_form(X, form), y, solver=solver, norm=norm, C=np.inf, tol=tol, passes=100_000)
+    result = train(as_form(X, form), y, solver=solver, penalty=f"lp:{norm}", C=np.inf, tol=tol, passes=100_000)
     return problem, solve(problem, "hinge"), result
 
 
@@ -88,7 +89,7 @@ def test_several_classes_values_of_C_and_blocks(norm):
     y = np.random.default_rng(5).integers(0, 3, 90)
     held = noisy(50, seed=6)[0], np.random.default_rng(6).integers(0, 3, 50)
     source = CountingSource(X, y, (0, 1, 8, 40, 90))
-    result = sm.train(source, solver="asdca", C=[0.1, 1.0], norm=norm, tol=1e-4, valid=held, bias=0)
+    result = sm.train(source, solver="asdca", C=[0.1, 1.0], penalty=f"lp:{norm}", tol=1e-4, valid=held, bias=0)
     assert result.converged
     for k in range(3):
         problem = binary(X, y == k, C=result.model.header["C"], norm=norm)
@@ -107,7 +108,7 @@ def test_distance_to_the_solution_is_at_most_what_the_dual_lacks(norm):
     problem = binary(X, y, C=np.inf, norm=norm)
     exact = solve(problem, "hinge")
     for passes in (1, 3, 10, 30):
-        result = train(X, y, C=np.inf, norm=norm, passes=passes, tol=0.0)
+        result = train(X, y, C=np.inf, penalty=f"lp:{norm}", passes=passes, tol=0.0)
         w = result.model.coef_[0]
         theta = np.sign(w) * length(w, problem.p) ** (2 - problem.p) * np.abs(w) ** (problem.p - 1)
         star = 0.5 * length(exact.w, problem.p) ** 2
@@ -126,7 +127,7 @@ def test_with_losses_too_the_distance_is_at_most_what_the_dual_lacks(solver, nor
     star = 0.5 * length(exact.w, problem.p) ** 2
     ratios = []
     for passes in (1, 2, 4, 8, 16):  # too few for more than the one certificate, of the last weights
-        result = train(X, y, solver=solver, loss=loss, C=0.5, norm=norm, passes=passes, tol=0.0)
+        result = train(X, y, solver=solver, loss=loss, C=0.5, penalty=f"lp:{norm}", passes=passes, tol=0.0)
         assert sum(event["event"] == "certificate" for event in result.history) == 1
         w = result.model.coef_[0]
         theta = np.sign(w) * length(w, problem.p) ** (2 - problem.p) * np.abs(w) ** (problem.p - 1)
@@ -148,7 +149,7 @@ def test_it_needs_fewer_passes_than_plain_ascent_where_that_stalls():
 def test_no_separator(norm):
     X, y = noisy(seed=4)
     X, y = X[X.any(axis=1)], y[X.any(axis=1)]
-    result = train(X, y, C=np.inf, norm=norm, tol=0.02)
+    result = train(X, y, C=np.inf, penalty=f"lp:{norm}", tol=0.02)
     assert result.reason in NO_SEPARATOR and not result.converged
     assert result.certificate["margin_lower"] < 0
 
@@ -182,8 +183,8 @@ def test_huge_and_tiny_rows(size, norm, solver):
         assert result.certificate["margin_lower"] == pytest.approx(plain * size, rel=1e-2)
     else:
         with pytest.raises(DataError, match='scale="maxabs"'):
-            train(X * size, y, solver=solver, C=np.inf, norm=norm)
-        assert train(X * size, y, solver=solver, C=np.inf, norm=norm, scale="maxabs", tol=1e-2).converged
+            train(X * size, y, solver=solver, C=np.inf, penalty=f"lp:{norm}")
+        assert train(X * size, y, solver=solver, C=np.inf, penalty=f"lp:{norm}", scale="maxabs", tol=1e-2).converged
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
@@ -200,9 +201,9 @@ def test_rows_beyond_p_2_too(solver):
 def test_p_near_1(solver):
     X, y = separable()
     with pytest.raises(DataError, match="too large or too small"):
-        train(X, y, solver=solver, norm=1.0000001)
-    with pytest.raises(UsageError, match="norm"):
-        train(X, y, solver=solver, norm=1.0)
+        train(X, y, solver=solver, penalty="lp:1.0000001")
+    with pytest.raises(UsageError, match="the field p of lp"):
+        train(X, y, solver=solver, penalty="lp:1")
 
 
 def test_the_logistic_loss_has_no_hard_margin():
@@ -212,7 +213,7 @@ def test_the_logistic_loss_has_no_hard_margin():
 
 def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3):
     return Problem(
-        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), norm=make_norm(p), p=p,
         positive=np.ones(K, np.int64), caps=np.ones((K, 2)), trials=K, tol=tol, seed=0, present=len(X),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from reference.drive import hard_problem
 
 import streammargin as sm
 from streammargin.penalties.elastic import ElasticNet
-from streammargin.penalties.norms import L1, LInf
+from streammargin.penalties.norms import L1, Linf
 from streammargin.solvers.auto import candidates
 
 
@@ -53,7 +53,7 @@ from streammargin.solvers.auto import candidates
         ({"caps": np.ones((1, 2)), "penalty": L1()}, ["newton", "pdprox"]),
         ({"caps": np.ones((1, 2)), "penalty": L1(), "features": 10_000}, ["pdprox"]),
         ({"caps": np.ones((1, 2)), "penalty": ElasticNet(0.5)}, ["newton", "sdca", "pdprox"]),
-        ({"caps": np.ones((1, 2)), "penalty": LInf()}, ["newton", "pdprox"]),
+        ({"caps": np.ones((1, 2)), "penalty": Linf()}, ["newton", "pdprox"]),
         ({"caps": np.ones((1, 2)), "numeric": True}, ["newton", "pdprox", "sdca"]),
     ],
 )
@@ -67,8 +67,8 @@ def test_the_solvers_to_try(options, names):
         ({}, "newton"),
         ({"C": [0.1, 1.0], "valid": noisy()}, "newton"),
         ({"C": np.inf}, "active-set"),
-        ({"C": np.inf, "norm": "sparse"}, "asdca"),
-        ({"C": np.inf, "norm": 1.5}, "asdca"),
+        ({"C": np.inf, "penalty": "lp:sparse"}, "asdca"),
+        ({"C": np.inf, "penalty": "lp:1.5"}, "asdca"),
         ({"multiclass": "joint"}, "dual-momentum"),
     ],
 )
@@ -90,7 +90,7 @@ def test_numbers_are_interpolated_by_a_solver_that_can():
 def test_sparse_norms_are_those_of_the_data():
     """p = min(2, 1 + 1 / ln d) is 2 for two columns, and the active set serves that."""
     X, y = separable(20, 2)
-    result = sm.train((X, y), solver="auto", C=np.inf, norm="sparse")
+    result = sm.train((X, y), solver="auto", C=np.inf, penalty="lp:sparse")
     assert result.model.header["solver"] == "active-set" and result.model.header["p"] == 2.0
 
 

@@ -31,8 +31,8 @@ SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite
 # what makes a solver take another way: (name, data, options)
 WAYS = [(name, kind, {"C": math.inf}) for name in names() if name not in SOFT for kind in ("separable", "classes")]
 WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "ascent", "pegasos", "newton")]
-WAYS += [(name, "noisy", {"C": 0.1, "norm": 1.5}) for name in ("sdca", "asdca")]
-WAYS += [(name, "separable", {"norm": 1.5, "average": True}) for name in ("mirror", "perceptron")]
+WAYS += [(name, "noisy", {"C": 0.1, "penalty": "lp:1.5"}) for name in ("sdca", "asdca")]
+WAYS += [(name, "separable", {"penalty": "lp:1.5", "average": True}) for name in ("mirror", "perceptron")]
 WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca")]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive")]
 WAYS += [
@@ -42,9 +42,9 @@ WAYS += [
 ]
 WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
-    ("pdprox", "noisy", {"schedule": "dual", "dual_budget": 20.0}),
+    ("pdprox", "noisy", {"schedule": "dual", "loss": "hinge:top=20.0"}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
-    ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "penalize_bias": True}),
+    ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}),
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
     ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
 ]

@@ -127,7 +127,7 @@ def test_one_row_a_class(solver):
     ("options", "message"),
     [
         ({"C": 1.0}, "maximum margin only"),
-        ({"norm": 1.5}, "p = 2"),
+        ({"penalty": "lp:1.5"}, "p = 2"),
         ({"loss": "logistic"}, "loss of its own"),
         ({"average": True}, "no use for average"),
     ],

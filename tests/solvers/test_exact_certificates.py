@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from reference import words
+from reference.words import loss_word
 
 import streammargin as sm
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 
 DIGITS = 60
@@ -29,7 +31,7 @@ def entropy(a, cap):
 
 @pytest.mark.parametrize("cap", [1e-9, 0.3, 360.467, 1e12])
 def test_the_logistic_dual_in_fifty_digits(cap):
-    loss = make_loss("logistic")
+    loss = terms("logistic")
     shares = [10.0**-e for e in (0, 1, 3, 7, 12, 14, 15, 16, 17, 20, 100, 300)]
     with localcontext() as context:
         context.prec = DIGITS + 300
@@ -124,8 +126,7 @@ def check_soft(seed, solver, loss):
     line = Line(seed)
     try:
         result = sm.train(
-            (line.X, line.y), loss=loss, C=line.C, solver=solver, tol=line.tol, passes=60, bias=0,
-            **({"width": WIDTH} if loss == "smooth_hinge" else {}),
+            (line.X, line.y), loss=loss_word(loss, WIDTH), C=line.C, solver=solver, tol=line.tol, passes=60, bias=0,
         )  # fmt: skip
     except sm.DataError:
         return None
@@ -184,8 +185,9 @@ def test_the_certificates_of_other_penalties_hold(penalty, loss):
         given = {"groups": groups} if penalty in ("group", "exclusive") else {}
         for solver in SERVING.get(penalty, ("pdprox",)):
             result = sm.train(
-                (line.X, line.y), loss=loss, penalty=penalty, C=line.C, solver=solver, tol=line.tol, passes=60, bias=0,
-                **given,
+                (line.X, line.y), loss=loss, penalty=words.penalty(penalty, **given), C=line.C, solver=solver,
+                tol=line.tol,
+                passes=60, bias=0,
             )  # fmt: skip
             with localcontext() as context:
                 context.prec = DIGITS

@@ -129,7 +129,7 @@ def test_stochastic_steps_depend_on_the_seed_alone():
     ("options", "message"),
     [
         ({"C": 1.0}, "maximum margin only"),
-        ({"norm": 1.5}, "p = 2"),
+        ({"penalty": "lp:1.5"}, "p = 2"),
         ({"loss": "squared_hinge"}, "loss of its own"),
         ({"schedule": "1/t"}, "no use for schedule"),
     ],

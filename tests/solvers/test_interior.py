@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 import streammargin as sm
 from streammargin.compiled.column_steps import Columns
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.solvers.columns import interior
 from streammargin.solvers.columns import working_set as column_steps
 
@@ -19,20 +19,20 @@ STATE = SimpleNamespace(multiplications=0.0)
 
 
 @pytest.mark.parametrize(
-    "loss, given, expected",
+    "loss, expected",
     [
-        ("hinge", {}, (0.0, 1.0, 1.0)),
-        ("absolute_error", {}, (-1.0, 1.0, 0.0)),
-        ("quantile", {"quantile": 0.3}, (-0.7, 0.3, 0.0)),
-        ("epsilon_insensitive", {"epsilon": 0.1}, None),
-        ("generalized_hinge", {}, None),
-        ("smooth_hinge", {}, None),
-        ("squared_hinge", {}, None),
-        ("logistic", {}, None),
+        ("hinge", (0.0, 1.0, 1.0)),
+        ("absolute_error", (-1.0, 1.0, 0.0)),
+        ("quantile:0.3", (-0.7, 0.3, 0.0)),
+        ("epsilon_insensitive:0.1", None),
+        ("generalized_hinge", None),
+        ("smooth_hinge", None),
+        ("squared_hinge", None),
+        ("logistic", None),
     ],
 )
-def test_which_losses_are_linear_but_for_their_kinks(loss, given, expected):
-    found = interior.linear(make_loss(loss, **given))
+def test_which_losses_are_linear_but_for_their_kinks(loss, expected):
+    found = interior.linear(terms(loss))
     assert found == (expected if expected is None else pytest.approx(expected))
 
 
@@ -89,7 +89,7 @@ def test_there_are_none_where_too_many_columns_matter(monkeypatch):
     assert interior.approach((0.0, 1.0, 1.0), *few, 4, STATE) is None
 
 
-@pytest.mark.parametrize("loss", [{"loss": "absolute_error"}, {"loss": "quantile", "quantile": 0.3}], ids=str)
+@pytest.mark.parametrize("loss", [{"loss": "absolute_error"}, {"loss": "quantile:0.3"}], ids=str)
 def test_weights_of_rows_and_targets(monkeypatch, loss):
     """Rows of weight 2 are two rows, and those of weight 0 are absent."""
     X, y = noisy(90, 40, seed=2)

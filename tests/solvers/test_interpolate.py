@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 
 SOLVERS = ("sdca", "asdca")
 
@@ -23,8 +23,9 @@ def numbers(rows=12, features=20, seed=0):
     return X, rng.standard_normal(rows)
 
 
-def interpolate(X, y, **options):
-    return sm.train((X, y), loss="interpolate", **{"tol": 1e-7, "passes": 50_000, **options})
+def interpolate(X, y, epsilon=0.0, norm=2, **options):
+    given = {"loss": f"interpolate:{epsilon}", "penalty": f"lp:{norm}", "tol": 1e-7, "passes": 50_000}
+    return sm.train((X, y), **{**given, **options})
 
 
 def nearest(X, y, epsilon, p):
@@ -184,10 +185,10 @@ def test_scaled_columns_interpolate_as_well(solver):
     [
         ({"C": 1.0}, "leave C out"),
         ({"C": [1.0, np.inf]}, "C"),
-        ({"epsilon": -0.1}, "epsilon"),
-        ({"epsilon": np.nan}, "epsilon"),
-        ({"epsilon": np.inf}, "epsilon"),
-        ({"epsilon": "much"}, "epsilon"),
+        ({"loss": "interpolate:-0.1"}, "epsilon"),
+        ({"loss": sm.losses.Interpolate(np.nan)}, "epsilon"),
+        ({"loss": "interpolate:inf"}, "epsilon"),
+        ({"loss": "interpolate:much"}, "epsilon"),
         ({"class_weight": "balanced"}, "class_weight"),
         ({"positive": 1}, "positive"),
         ({"classes": [1, 2]}, "classes"),
@@ -225,7 +226,7 @@ def test_several_thousand_different_numbers_are_no_classes():
 
 
 def test_the_step_is_the_maximum_along_the_row():
-    loss = make_loss("interpolate", epsilon=0.3)
+    loss = terms("interpolate:0.3")
     rng = np.random.default_rng(0)
     for alpha, u in rng.normal(0, 2, (200, 2)):
         L = rng.uniform(0.1, 3)
@@ -240,9 +241,7 @@ def test_the_step_is_the_maximum_along_the_row():
 def test_from_the_shell(tmp_path):
     X, y = numbers()
     data = write_h5(tmp_path / "a.h5", X, y)
-    done = call(
-        "train", data, "--loss", "interpolate", "--epsilon", "0.1", "--tol", "1e-6", "-o", "m.npz", "-v", cwd=tmp_path
-    )
+    done = call("train", data, "--loss", "interpolate:0.1", "--tol", "1e-6", "-o", "m.npz", "-v", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "residual" in done.stderr and "mistakes" not in done.stderr
     scores = np.array(call("predict", "m.npz", data, cwd=tmp_path).stdout.split(), float)

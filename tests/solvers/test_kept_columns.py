@@ -46,7 +46,7 @@ def stopped_and_resumed(path, folder, blocks=40, **options):
     while result is None or result.reason == "signal":
         calls, stops = iter(range(blocks)), stops + 1
         result = sm.train(
-            path, checkpoint=folder, resume=result is not None, **options,
+            path, checkpoint=folder, **options,
             should_stop=lambda calls=calls: None if next(calls, None) is not None else "signal",
         )  # fmt: skip
     assert stops > 1
@@ -79,8 +79,8 @@ def test_columns_in_memory_are_gathered_again_after_a_stop(text, tmp_path):
     "options",
     [
         {"bias": 1.0},
-        {"penalty": "group", "groups": np.arange(FEATURES) // 4, "C": 0.2},
-        {"loss": "logistic", "penalty": "elasticnet", "l1_ratio": 0.9},
+        {"penalty": sm.penalties.Group(np.arange(FEATURES) // 4), "C": 0.2},
+        {"loss": "logistic", "penalty": "elasticnet:0.9"},
         {"C": 2.0, "tol": 0.3},  # more columns matter than fit, and it goes on without
     ],
 )

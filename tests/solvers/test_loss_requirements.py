@@ -38,7 +38,7 @@ def test_what_a_loss_lacks_is_named(solver):
     _, known = next(bare.models(solver))
     hard = make_solver(solver).default_C == np.inf
     for lacking in make_solver(solver).requires:
-        loss = bare.stub(known, [name for name in bare.least(solver, known) if name != lacking])
+        loss = bare.own(bare.stub(known, [name for name in bare.least(solver, known) if name != lacking]))
         with pytest.raises(sm.UsageError, match=f"{solver} needs the method {lacking} of a loss, which Stub has not"):
             sm.train(separable() if hard else noisy(), solver=solver, loss=loss)
 

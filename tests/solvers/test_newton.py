@@ -9,6 +9,7 @@ from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
 from reference.sources import CountingSource
 from reference.training import binary, check_certificate
+from reference.words import loss_word
 
 import streammargin as sm
 from streammargin.driver.phases.passes import Pass
@@ -39,8 +40,8 @@ def test_objective_equals_the_interior_point_optimum(loss, C, form, weighting):
     problem = binary(X, y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])
     exact = solve(problem, loss, 0.05)
     for result in (
-        train(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting]),
-        in_blocks(as_form(X, form), y, loss=loss, width=0.05, C=C, **WEIGHTINGS[weighting])[0],
+        train(as_form(X, form), y, loss=loss_word(loss, 0.05), C=C, **WEIGHTINGS[weighting]),
+        in_blocks(as_form(X, form), y, loss=loss_word(loss, 0.05), C=C, **WEIGHTINGS[weighting])[0],
     ):
         check_certificate(result, problem, exact, result.model.coef_[0], TOL)
 
@@ -197,7 +198,7 @@ def test_stopped_after_any_pass_in_memory_it_goes_on_with_the_same_bits(loss, mo
     assert whole.converged and whole.passes >= 3
     for passes in range(1, whole.passes):
         train(X, y, loss=loss, C=100.0, bias=1.0, passes=passes, checkpoint=str(tmp_path / str(passes)))
-        other = train(X, y, loss=loss, C=100.0, bias=1.0, checkpoint=str(tmp_path / str(passes)), resume=True)
+        other = train(X, y, loss=loss, C=100.0, bias=1.0, checkpoint=str(tmp_path / str(passes)))
         assert other.passes == whole.passes and other.certificate == whole.certificate
         assert other.model.coef_.tobytes() == whole.model.coef_.tobytes()
 
@@ -238,7 +239,7 @@ def test_ascent_starts_it_and_goes_on_with_momentum(rows, most, left, way, loss,
     for passes in {phases.index(phase) + more for phase in way[1:] for more in (0, 1)} - {whole.passes}:
         there = {"checkpoint": str(tmp_path / str(passes)), **options}
         train(X, y, **(there | {"passes": passes}))
-        other = train(X, y, **there, resume=True)
+        other = train(X, y, **there)
         assert other.passes == whole.passes and other.model.coef_.tobytes() == whole.model.coef_.tobytes()
     [last] = [event for event in whole.history if event["event"] == "certificate"][-1:]
     figures_of = last["per_class"] if classes == 3 else [last]
@@ -319,7 +320,7 @@ def test_twice_the_same_bits():
 
 
 @pytest.mark.parametrize("options, part", [
-    ({"C": np.inf}, "finite C"), ({"norm": 1.5}, "p = 2"), ({"loss": "exponential"}, "exponential|Exponential"),
+    ({"C": np.inf}, "finite C"), ({"penalty": "lp:1.5"}, "p = 2"), ({"loss": "exponential"}, "exponential|Exponential"),
 ])  # fmt: skip
 def test_what_it_does_not_serve_is_refused(options, part):
     with pytest.raises(UsageError, match=part):

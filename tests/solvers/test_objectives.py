@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from reference.datasets import noisy
 
-from streammargin.losses import make_loss
-from streammargin.penalties.lp import LpSquare
+from streammargin.losses import terms
+from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best, best_figures, keep_bounds, keep_weights
@@ -20,7 +20,7 @@ from streammargin.solvers.roles import new
 
 
 def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
-    loss = make_loss("interpolate" if targets else "hinge")
+    loss = terms("interpolate" if targets else "hinge")
     K = trials * classes
     return Problem(
         rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p,
@@ -46,7 +46,7 @@ def test_bounds_lie_below_the_objective_and_above_the_margin(p):
         u, theta = A @ w, A.T @ alpha
         length, size = np.sum(np.abs(theta) ** q) ** (1 / q), np.sum(np.abs(w) ** p) ** (1 / p)
         sums = Sums(0.7 * np.maximum(1 - u, 0).sum(), alpha.sum(), alpha.sum(), u.min(), np.sum(u <= 0))
-        soft, hard = SoftMargin(LpSquare(p), False), HardMargin(LpSquare(p), False)
+        soft, hard = SoftMargin(Lp(p), False), HardMargin(Lp(p), False)
         found, (dual, upper) = soft.candidate(w, sums), soft.bounds(theta, sums)
         assert found.primal == pytest.approx(0.5 * size**2 + sums.losses) and found.mistakes == np.sum(u <= 0)
         assert dual == pytest.approx(alpha.sum() - 0.5 * length**2) and dual <= found.primal and upper == math.inf
@@ -66,7 +66,7 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
                 row[c], row[k] = x / math.sqrt(2), -x / math.sqrt(2)
                 rows.append(row.ravel())
     margins = np.array(rows) @ W.ravel()
-    joint = JointMargin(LpSquare(2.0), True, 3)
+    joint = JointMargin(Lp(2.0), True, 3)
     lengths = joint.lengths(np.linalg.norm(W, axis=1))
     scores = X @ W.T
     apart = [s[c] - max(np.delete(s, c)) for s, c in zip(scores, own, strict=True)]
@@ -84,7 +84,7 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
 
 
 def test_interpolation_weighs_violations_against_the_norm():
-    objective = Interpolation(LpSquare(2.0), False, 4.0)
+    objective = Interpolation(Lp(2.0), False, 4.0)
     near, exact = Candidate(2.0, -0.04, 0), Candidate(2.4, 0.0, 0)
     assert objective.better(near, exact, 2.0) and not objective.better(exact, near, 2.0)
     assert objective.better(exact, Candidate(math.inf, -math.inf, 0), 2.0)
@@ -121,7 +121,7 @@ def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
 
     X, y = noisy(40, 3)
     A = y[:, None] * np.column_stack([X, np.ones(40)])
-    objective: Objective = SoftMargin(LpSquare(2.0), False, free=True)
+    objective: Objective = SoftMargin(Lp(2.0), False, free=True)
     # the dual of the squared hinge, sum alpha - alpha^2 / 4 each, under sum y alpha = 0
     found = minimize(
         lambda a: 0.5 * np.sum((a @ A[:, :-1]) ** 2) - a.sum() + 0.25 * a @ a, np.ones(40), bounds=[(0, None)] * 40,
@@ -141,8 +141,6 @@ def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
 
 
 def test_a_bound_of_the_running_sums_is_an_estimate_only():
-    assert SoftMargin(LpSquare(2.0), False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
-    assert HardMargin(LpSquare(2.0), False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(
-        1 - 0.9 / 2 * 4 / 2
-    )
-    assert replace(HardMargin(LpSquare(2.0), False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)
+    assert SoftMargin(Lp(2.0), False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
+    assert HardMargin(Lp(2.0), False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(1 - 0.9 / 2 * 4 / 2)
+    assert replace(HardMargin(Lp(2.0), False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)

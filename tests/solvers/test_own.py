@@ -6,12 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from conftest import slow
+from reference import bare
 from reference.datasets import as_form, noisy, separable
 from reference.wide import WideHinge
 
 import streammargin as sm
-from streammargin.losses import make_loss
-from streammargin.losses.logistic import Logistic
+from streammargin.losses import terms
+from streammargin.losses.logistic import LogisticTerms
 from streammargin.solvers.newton import newton
 from streammargin.solvers.streams import perceptron
 
@@ -32,10 +33,10 @@ def test_a_loss_of_the_users_own(form, solver):
 def test_its_model_names_it_and_can_be_kept(tmp_path):
     data = noisy()
     result = sm.train(data, loss=WideHinge(2.0))
-    assert result.history[0]["params"]["loss"] == "WideHinge(width=2.0)"
+    assert result.history[0]["params"]["loss"] == "wide_hinge:2"
     result.model.save(tmp_path / "m.npz")
     model = sm.load_model(tmp_path / "m.npz")
-    assert model.header["loss"] == "WideHinge(width=2.0)"
+    assert model.header["loss"] == "wide_hinge:2"
     assert model.evaluate(data)["loss"] is None
     margins = np.where(data[1] == model.classes_[1], 1.0, -1.0) * model.decision_function(data[0])
     mean = np.maximum(2.0 - margins, 0.0).mean()
@@ -45,10 +46,10 @@ def test_its_model_names_it_and_can_be_kept(tmp_path):
 def logistic_with(*names):
     """The logistic loss with more numbers of its own, which are called as methods of losses are."""
     own = NamedTuple("Own", [("tolerance", float), *((name, float) for name in names)])
-    for name, method in inspect.getmembers(Logistic, inspect.isfunction):
+    for name, method in inspect.getmembers(LogisticTerms, inspect.isfunction):
         if not name.startswith("_") and name not in names:
             setattr(own, name, method)
-    return own(make_loss("logistic").tolerance, *(1.0 for _ in names))
+    return bare.own(own(terms("logistic").tolerance, *(1.0 for _ in names)))
 
 
 @pytest.mark.parametrize("names", [["attained", "of_numbers"], slow(["distance"]), slow(["slope"])])
@@ -64,7 +65,7 @@ def test_numbers_of_a_loss_are_not_taken_for_methods(solver, names):
     assert own.certificate["primal"] == pytest.approx(known.certificate["primal"], rel=2e-6)
 
 
-class Bare(NamedTuple):
+class BareTerms(NamedTuple):
     width: float
 
     def primal(self, u, cap):
@@ -73,7 +74,7 @@ class Bare(NamedTuple):
 
 def test_what_it_lacks_is_told():
     with pytest.raises(sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare has not; .* hinge, logistic"):
-        sm.train(noisy(), loss=Bare(1.0))
+        sm.train(noisy(), loss=bare.own(BareTerms(1.0)))
 
 
 def test_a_solver_of_the_users_own():

@@ -7,13 +7,13 @@ from itertools import cycle, product
 import numpy as np
 import pytest
 from conftest import slow
+from reference import words
 from reference.datasets import as_form, noisy
+from reference.words import of_columns
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
+from streammargin.losses import terms
 from streammargin.solvers.columns import working_set as column_steps
 
 conic = pytest.importorskip("reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError)
@@ -24,7 +24,7 @@ PENALTIES = {
     "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
 }  # fmt: skip
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic", "generalized_hinge")
-CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
+CONSTANTS = {"free": {"bias": "free"}, "penalised": {"bias": 2.0}, "none": {"bias": 0.0}}
 WEIGHTS = np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], 50)
 CLASS_WEIGHT = {1: 2.0, -1: 0.5}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
@@ -54,8 +54,8 @@ def objective(model, X, y, caps, penalty, constant, loss="hinge"):
         if "groups" in given:
             given["groups"] = np.append(GROUPS, 3)
     u = y * (X @ w + b)
-    phi = sum(make_loss(loss).primal(one, cap) for one, cap in zip(u.tolist(), caps.tolist(), strict=True) if cap > 0)
-    return make_penalty(penalty.split()[0], Given(**given)).value(parts) + phi
+    phi = sum(terms(loss).primal(one, cap) for one, cap in zip(u.tolist(), caps.tolist(), strict=True) if cap > 0)
+    return of_columns(words.penalty(penalty, **given), len(parts)).value(parts) + phi
 
 
 @pytest.mark.parametrize("solver, penalty, loss, constant, weighted, form", SOLVED)
@@ -71,7 +71,8 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
         width=2.0 if loss == "generalized_hinge" else 1.0,
     )  # fmt: skip
     result = sm.train(
-        (as_form(X, form), y), solver=solver, penalty=name, loss=loss, C=C, tol=1e-5, passes=20000, **given,
+        (as_form(X, form), y), solver=solver, penalty=words.penalty(name, **given), loss=loss, C=C, tol=1e-5,
+        passes=20000,
         **weights, **CONSTANTS[constant],
     )  # fmt: skip
     figures = result.certificate
@@ -82,8 +83,8 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
 
 @pytest.mark.parametrize("penalty", WHOLE)
 def test_second_order_steps_refuse_what_does_not_fall_into_blocks(penalty):
-    with pytest.raises(UsageError, match=f'prox-newton does not serve penalty="{penalty}"; solver="pdprox" does'):
-        sm.train(rows(), solver="prox-newton", penalty=penalty, **PENALTIES[penalty])
+    with pytest.raises(UsageError, match=r'prox-newton does not serve penalty=.*; solver="pdprox" does'):
+        sm.train(rows(), solver="prox-newton", penalty=words.penalty(penalty, **PENALTIES[penalty]))
 
 
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
@@ -99,7 +100,7 @@ def test_the_generalized_hinge_is_solved_by_the_others_too(solver, form, slope):
     there = caps > 0
     best, w, b = conic.solve(X[there], y[there], caps[there], "l2", "generalized_hinge", free=False, width=slope)
     result = sm.train(
-        (as_form(X, form), y), solver=solver, loss="generalized_hinge", slope=slope, C=0.4, tol=1e-6, passes=5000,
+        (as_form(X, form), y), solver=solver, loss=f"generalized_hinge:{slope}", C=0.4, tol=1e-6, passes=5000,
         sample_weight=WEIGHTS,
     )  # fmt: skip
     assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
@@ -136,7 +137,9 @@ def test_a_large_C_and_columns_that_depend_on_each_other(penalty):
     groups = np.repeat(np.arange(6 + 15), [4] * 6 + [16] * 15)
     given = {"groups": groups} if penalty == "group" else {}
     best, _, _ = conic.solve(X, y, np.full(400, 100.0), penalty, "hinge", groups=groups)
-    result = sm.train((as_form(X, "csr"), y), solver="pdprox", penalty=penalty, C=100, tol=1e-4, passes=60, **given)
+    result = sm.train(
+        (as_form(X, "csr"), y), solver="pdprox", penalty=words.penalty(penalty, **given), C=100, tol=1e-4, passes=60
+    )
     assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
     assert result.certificate["primal"] == pytest.approx(best, rel=1e-4)
 
@@ -149,7 +152,12 @@ def test_each_column_takes_a_step_of_its_own(penalty, passes, loss):
     y = X[:, 0] + y if loss == "absolute_error" else y
     best, _, _ = conic.solve(X, y, np.ones(50), penalty, loss, groups=PENALTIES[penalty].get("groups"))
     result = sm.train(
-        (X, y), solver="pdprox", penalty=penalty, loss=loss, C=1.0, tol=1e-3, passes=passes, **PENALTIES[penalty]
+        (X, y),
+        solver="pdprox",
+        penalty=words.penalty(penalty, **PENALTIES[penalty]),
+        loss=loss,
+        tol=1e-3,
+        passes=passes,
     )
     assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
     assert result.certificate["primal"] == pytest.approx(best, rel=1e-3)
@@ -159,7 +167,7 @@ def test_each_column_takes_a_step_of_its_own(penalty, passes, loss):
 def test_a_path_over_C_by_the_steps_of_the_paper(schedule):
     X, y = rows()
     ways = {"solver": "pdprox", "penalty": "l1", "schedule": schedule, "tol": 1e-2, "passes": 20000}
-    result = sm.train((X, y), C=0.4, C_path=3, valid=(X, y), **ways)
+    result = sm.train((X, y), C="path:3,high=0.4", valid=(X, y), **ways)
     best, _, _ = conic.solve(X, y, np.full(50, result.model.header["C"]), "l1", "hinge")
     assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
     assert result.certificate["primal"] == pytest.approx(best, rel=1e-2)
@@ -204,10 +212,12 @@ def test_duals_that_are_pulled_in_prove_weights_before_their_own_do(loss, consta
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("penalty", [{"penalty": "elasticnet"}, {"penalty": "group", "groups": GROUPS}])
+@pytest.mark.parametrize(
+    "penalty", [sm.penalties.ElasticNet(0.8), sm.penalties.Group(GROUPS, 0.8)], ids=["net", "group"]
+)
 def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss):
     X, y = rows()
-    options = {**penalty, "l1_ratio": 0.8, "loss": loss, "C": 0.4}
+    options = {"penalty": penalty, "loss": loss, "C": 0.4}
     for constant in ("penalised", "none"):
         result = sm.train(
             (as_form(X, form), y), solver="sdca", tol=1e-7, passes=5000, sample_weight=WEIGHTS, **options,
@@ -217,7 +227,7 @@ def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss
         caps = 0.4 * WEIGHTS
         there = caps > 0
         best, w, b = conic.solve(
-            X[there], y[there], caps[there], penalty["penalty"], loss, r=0.8, groups=penalty.get("groups"),
+            X[there], y[there], caps[there], penalty.name, loss, r=0.8, groups=penalty.get_params().get("groups"),
             free=constant == "none", constant=2.0 * (constant == "penalised"),
         )  # fmt: skip
         assert result.certificate["primal"] == pytest.approx(best, rel=1e-6)
@@ -231,12 +241,12 @@ def test_coordinate_ascent_serves_the_elastic_net_and_groups(penalty, form, loss
 def test_a_budget_of_the_duals_sums_the_largest_losses(penalty, constant, loss):
     X, y = rows()
     C, M, given = 2.0, 12.5, PENALTIES[penalty]
-    options = {"penalty": penalty, "loss": loss, "C": C, "tol": 1e-5, "passes": 20000, **given, **CONSTANTS[constant]}
+    options = {"penalty": words.penalty(penalty, **given), "C": C, "tol": 1e-5, "passes": 20000, **CONSTANTS[constant]}
     for weighted in (False, True):
         caps = caps_of(y, C, weighted)
         there = caps > 0
         weights = {"sample_weight": WEIGHTS, "class_weight": CLASS_WEIGHT} if weighted else {}
-        result = sm.train((X, y), solver="pdprox", dual_budget=M, **options, **weights)
+        result = sm.train((X, y), solver="pdprox", loss=f"{loss}:top={M}", **options, **weights)
         best, _, _ = conic.solve(
             X[there], y[there], caps[there], penalty, loss, r=given.get("l1_ratio"), budget=C * M,
             constant=2.0 if constant == "penalised" else float(constant == "free"), free=constant != "penalised",
@@ -248,8 +258,10 @@ def test_a_budget_of_the_duals_sums_the_largest_losses(penalty, constant, loss):
             summed = C * (losses[:12].sum() + 0.5 * losses[12])
             least = objective(result.model, X, y, 0 * caps, penalty, constant) + summed
             assert best * (1 - 1e-6) <= least <= result.certificate["primal"] * (1 + 1e-12)
-    free = sm.train((X, y), solver="pdprox", dual_budget=50, **options).certificate["primal"]
-    assert free == pytest.approx(sm.train((X, y), solver="pdprox", **options).certificate["primal"], rel=2e-5)
+    free = sm.train((X, y), solver="pdprox", loss=f"{loss}:top=50", **options).certificate["primal"]
+    assert free == pytest.approx(
+        sm.train((X, y), solver="pdprox", loss=loss, **options).certificate["primal"], rel=2e-5
+    )
 
 
 def test_several_classes_and_costs_are_each_their_own_problem():
@@ -280,12 +292,12 @@ def test_a_C_too_small_for_any_weight_is_proven_by_the_first_read():
 def test_so_it_is_where_one_class_is_rarer_and_the_constant_is_not_penalised(loss, rarer):
     X, _ = rows()
     y, options = np.where(np.arange(50) < 50 * rarer, "rare", "more"), {"penalty": "l1", "loss": loss, "tol": 1e-6}
-    result = sm.train((X, y), C=0.001, sample_weight=WEIGHTS, bias=2.0, **options)
+    result = sm.train((X, y), C=0.001, sample_weight=WEIGHTS, bias="free", **options)
     assert result.converged and result.passes == 1 and not result.model.coef_.any()
     signs = np.where(y == result.model.classes_[1], 1.0, -1.0)
 
     def losses(b):
-        return sum(make_loss(loss).primal(s * b, 0.001 * w) for s, w in zip(signs, WEIGHTS, strict=True) if w > 0)
+        return sum(terms(loss).primal(s * b, 0.001 * w) for s, w in zip(signs, WEIGHTS, strict=True) if w > 0)
 
     least = min(losses(b) for b in np.linspace(-4.0, 4.0, 8001))
     assert result.certificate["primal"] == pytest.approx(least, rel=1e-6)
@@ -373,11 +385,11 @@ def test_out_of_core_in_the_memory_that_was_given(tmp_path):
     np.save(tmp_path / "groups.npy", np.arange(60) // 6)
     ways = ["groups", f"{tmp_path}/rows.h5:groups", str(tmp_path / "groups.txt"), str(tmp_path / "groups.npy")]
     results = [
-        sm.train(str(tmp_path / "rows.h5"), penalty="group", groups=groups, memory="18M", C=1e-4, tol=1e-2)
+        sm.train(str(tmp_path / "rows.h5"), penalty=sm.penalties.Group(groups), memory="18M", C=1e-4, tol=1e-2)
         for groups in ways
     ]
     assert all(result.converged for result in results)
-    inside = sm.train((X, y), penalty="group", groups=np.arange(60) // 6, C=1e-4, tol=1e-2)
+    inside = sm.train((X, y), penalty=sm.penalties.Group(np.arange(60) // 6), C=1e-4, tol=1e-2)
     for result in results:
         assert result.history[0]["plan"]["blocks"] > 1
         np.testing.assert_array_equal(result.model.coef_, results[0].model.coef_)
@@ -396,30 +408,32 @@ X, Y = rows()
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"penalty": "l3"}, "penalty must be lp, elasticnet,"),
-        ({"penalty": "elasticnet", "l1_ratio": 1.5}, "l1_ratio must be a number from 0 to 1, not 1.5"),
-        ({"penalty": "l1", "norm": 1.5}, 'penalty="l1" has no use for norm'),
-        ({"l1_ratio": 0.5}, 'penalty="lp" has no use for l1_ratio'),
-        ({"penalty": "group"}, 'penalty="group" needs to know which columns belong together'),
-        ({"penalty": "group", "groups": [0, 1]}, r"groups has the shape \(2,\), but X has 8 columns"),
-        ({"penalty": "group", "groups": [0, 1, 2, -1, 0, 0, 0, 0]}, "that of column 3 is -1"),
-        ({"penalty": "group", "groups": [0, 1, 2, math.nan, 0, 0, 0, 0]}, "that of column 3 is nan"),
-        ({"penalty": "group", "groups": [0, 1, 2, 0.5, 0, 0, 0, 0]}, "that of column 3 is 0.5"),
-        ({"penalty": "group", "groups": list("abcdefgh")}, "must be integers"),
-        ({"penalty": "group", "groups": "none.txt"}, "there is no file none.txt of groups"),
-        ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of penalty=\"lp\" alone"),
-        ({"penalize_bias": False, "C": math.inf, "bias": 1}, "give a finite C with penalize_bias=\"no\""),
+        ({"penalty": "l3"}, "unknown penalty 'l3'; .*the words are l2, elasticnet"),
+        ({"penalty": "elasticnet:1.5"}, "l1_ratio of elasticnet must be a number from 0 to 1, not 1.5"),
+        ({"penalty": "l1", "norm": 1.5}, 'there is no norm here; give penalty="lp:1.5"'),
+        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has no fields"),
+        ({"l1_ratio": 0.5}, 'there is no l1_ratio here; give penalty="elasticnet:0.5"'),
+        ({"penalty": "group"}, 'group needs groups; group has groups .*, as in penalty="group:FILE"'),
+        ({"penalty": sm.penalties.Group([0, 1])},
+            r"groups has the shape \(2,\), but X has 8 columns"),
+        ({"penalty": sm.penalties.Group([0, 1, 2, -1, 0, 0, 0, 0])}, "that of column 3 is -1"),
+        ({"penalty": sm.penalties.Group([0, 1, 2, math.nan, 0, 0, 0, 0])}, "that of column 3 is nan"),
+        ({"penalty": sm.penalties.Group([0, 1, 2, 0.5, 0, 0, 0, 0])}, "that of column 3 is 0.5"),
+        ({"penalty": sm.penalties.Group(list("abcdefgh"))}, "must be integers"),
+        ({"penalty": sm.penalties.Group("none.txt")}, "there is no file none.txt of groups"),
+        ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of l2 and lp alone"),
+        ({"C": math.inf, "bias": "free"}, 'give a finite C with bias="free"'),
         ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1"; solver="pdprox" does'),
         ({"penalty": "linf", "solver": "newton"}, '^newton does not serve penalty="linf"'),
-        ({"penalty": "elasticnet", "solver": "sdca"}, 'with penalize_bias="yes", or left out, with bias=0'),
-        ({"penalty": "l2", "penalize_bias": False, "solver": "sdca"}, "constant column to be penalised"),
+        ({"penalty": "elasticnet", "solver": "sdca", "bias": "free"}, 'with bias=1, or left out, with bias=0'),
+        ({"penalty": "l2", "bias": "free", "solver": "sdca"}, "constant column to be penalised"),
         ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),
-        ({"solver": "pdprox", "norm": 1.5}, "pdprox knows the norm p = 2 only, not 1.5"),
-        ({"norm": 1.5, "penalize_bias": False}, "pdprox knows the norm p = 2 only"),
+        ({"solver": "pdprox", "penalty": "lp:1.5"}, "pdprox knows the norm p = 2 only, not 1.5"),
+        ({"penalty": "lp:1.5", "bias": "free"}, "pdprox knows the norm p = 2 only"),
         ({"penalty": "l1", "schedule": "1/t"}, "the schedule of pdprox is primal or dual"),
-        ({"dual_budget": 0.0}, "dual_budget must be a positive number, not 0.0"),
-        ({"dual_budget": 3.0, "solver": "sdca"}, "sdca has no use for dual_budget"),
-        ({"penalize_bias": "perhaps"}, "penalize_bias must be True, False or None"),
+        ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
+        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca has no use for the field top of a loss"),
+        ({"bias": "perhaps"}, "bias must be a number >= 0 or the word free or the word midway"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_sentence(options, message):
@@ -434,7 +448,7 @@ def test_the_classifier_selects_columns():
     chosen = estimators.SelectFromModel(sparse, threshold=1e-8).fit(X, Y)
     assert np.array_equal(chosen.get_support(), chosen.estimator_.coef_[0] != 0.0)
     assert chosen.get_support().sum() == 5
-    groups = base.clone(sm.MarginClassifier(penalty="group", groups=GROUPS, C=0.6, tol=1e-4, passes=5000)).fit(X, Y)
+    groups = base.clone(sm.MarginClassifier(penalty=sm.penalties.Group(GROUPS), C=0.6, tol=1e-4, passes=5000)).fit(X, Y)
     assert groups.certificate_.converged
     for g in range(3):  # column 5 is empty
         kept = groups.coef_[0, (g == GROUPS) & (np.arange(8) != 5)] != 0.0
@@ -443,7 +457,7 @@ def test_the_classifier_selects_columns():
 
 def test_a_group_of_empty_columns_has_weights_of_0():
     groups = np.array([0, 0, 0, 0, 0, 1, 0, 0])
-    result = sm.train((X, Y), penalty="group", groups=groups, tol=1e-4, C=0.3, passes=5000)
+    result = sm.train((X, Y), penalty=sm.penalties.Group(groups), tol=1e-4, C=0.3, passes=5000)
     assert result.converged and result.model.coef_[0, 5] == 0.0
 
 
@@ -458,9 +472,17 @@ def test_rows_of_any_size_are_learned_and_those_beyond_numbers_refused():
 def test_large_rows_and_steps_that_rounding_loses(penalty):
     X, given = np.diag([1e9] * 8), PENALTIES[penalty]
     result = sm.train(
-        (np.vstack([X, -X]), [1] * 8 + [-1] * 8), penalty=penalty, solver="pdprox", bias=0.0, C=1e8, passes=500, **given
+        (np.vstack([X, -X]), [1] * 8 + [-1] * 8),
+        penalty=words.penalty(penalty, **given),
+        solver="pdprox",
+        bias=0.0,
+        C=1e8,
+        passes=500,
     )
-    figures, best = result.certificate, make_penalty(penalty, Given(**given)).value(np.full(8, 1e-9))  # no loss is left
+    figures, best = (
+        result.certificate,
+        of_columns(words.penalty(penalty, **given), 8).value(np.full(8, 1e-9)),
+    )  # no loss is left
     assert 0.0 < figures["dual"] <= best * (1 + 1e-12) and best <= figures["primal"] * (1 + 1e-12)
     assert figures["gap"] < 1.0
 
@@ -473,6 +495,6 @@ def test_a_constant_that_is_not_penalised_holds_nothing_back(seed, share):
     X = random.standard_normal((random.integers(20, 200), 5))
     y = random.standard_normal(len(X))
     wakes = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
-    options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile", "quantile": 0.9}
+    options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile:0.9"}
     result = sm.train((X, y), C=share * wakes, tol=1e-6, passes=60, **options)
     assert result.converged

@@ -17,7 +17,7 @@ import streammargin as sm
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
 from streammargin.errors import UsageError
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.problem import Problem
@@ -29,7 +29,7 @@ NORMS = (2, 1.5, 1.2)
 
 def problem_of(rows, features, p=2.0, K=1, average=None):
     return Problem(
-        rows=rows, features=features, dtype=np.dtype(np.float64), loss=make_loss("hinge"), norm=make_norm(p), p=p,
+        rows=rows, features=features, dtype=np.dtype(np.float64), loss=terms("hinge"), norm=make_norm(p), p=p,
         positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf), trials=K, tol=1e-3, seed=0, present=rows,
         options={} if average is None else {"average": average},
     )  # fmt: skip
@@ -65,7 +65,7 @@ def ended_by_itself(result, tol=None):
 @pytest.mark.parametrize("norm", NORMS)
 def test_mistakes_of_the_perceptron_obey_its_bound(norm, seed):
     X, y = separable(80, 6, seed=10 + seed)
-    result = sm.train((X, y), solver="perceptron", norm=norm, seed=seed)
+    result = sm.train((X, y), solver="perceptron", penalty=f"lp:{norm}", seed=seed)
     q = conjugate(norm)
     largest = max(length(x, q) for x in X)
     mistakes = sum(e["mistakes"] for e in result.history if e["event"] == "pass_end")
@@ -85,7 +85,7 @@ def test_theorem_1_and_corollary_2(norm):
     for seed in range(30):
         draws = np.random.default_rng(seed).integers(0, 40, t)
         result = sm.train(  # a stream is learned in order
-            iter([(X[draws], y[draws])]), solver="mirror", norm=norm, average=True
+            iter([(X[draws], y[draws])]), solver="mirror", penalty=f"lp:{norm}", average=True
         )
         u = A @ result.model.coef_[0]
         losses.append(0.5 * np.mean(np.maximum(1 - u, 0) ** 2))
@@ -104,7 +104,7 @@ def test_the_losses_of_mirror_descent_add_up_to_a_constant(norm):
     iterates, _ = twins.mirror_descent(A, order, norm)
     total = sum(0.5 * max(1 - A[i] @ w, 0) ** 2 for i, w in zip(order, iterates, strict=False))
     assert total <= 0.5 * size**2 * largest**2 / (norm - 1)
-    result = sm.train(iter([(X[order], y[order])]), solver="mirror", norm=norm)
+    result = sm.train(iter([(X[order], y[order])]), solver="mirror", penalty=f"lp:{norm}")
     np.testing.assert_allclose(result.model.coef_[0], iterates[-1], rtol=1e-8)
 
 
@@ -113,7 +113,7 @@ def test_the_losses_of_mirror_descent_add_up_to_a_constant(norm):
 @pytest.mark.parametrize("solver", HARD)
 def test_every_interval_holds_the_true_margin(solver, norm, average):
     X, y = separable(60, 8)
-    result = sm.train((X, y), solver=solver, norm=norm, average=average, tol=1e-2, passes=3000)
+    result = sm.train((X, y), solver=solver, penalty=f"lp:{norm}", average=average, tol=1e-2, passes=3000)
     exact, _ = best_margin(X, y, norm)
     problem = binary(X, y, C=np.inf, norm=norm)
     for event in certificates(result):
@@ -277,7 +277,7 @@ DEGENERATE = {
 @pytest.mark.parametrize("form", ["dense", "csr"])
 def test_rows_that_nothing_separates(form, solver, norm, data):
     X, y = DEGENERATE[data]
-    result = sm.train((as_form(X, form), y), solver=solver, norm=norm, tol=0.01, passes=20_000)
+    result = sm.train((as_form(X, form), y), solver=solver, penalty=f"lp:{norm}", tol=0.01, passes=20_000)
     assert result.reason in NO_SEPARATOR and not result.converged
     mean = np.mean([length(x, conjugate(norm)) for x in X])
     assert result.certificate["margin_upper"] <= 0.01 * mean
@@ -320,7 +320,7 @@ def test_one_row_of_each_class(solver):
 def test_the_scale_of_the_rows_does_not_matter(solver, scale, norm):
     X, y = separable(40, 6, margin=1.0)
     scale = 2.0 ** round(math.log2(scale))
-    options = {"solver": solver, "norm": norm, "tol": 0.05, "passes": 40}
+    options = {"solver": solver, "penalty": f"lp:{norm}", "tol": 0.05, "passes": 40}
     plain, scaled = sm.train((X, y), **options), sm.train((X * scale, y), **options)
     c = scaled.certificate
     if solver == "perceptron" or norm == 2:
@@ -351,14 +351,14 @@ def test_pegasos_at_extreme_scales(scale):
     ("perceptron", {"C": 1.0}, "maximum margin only"),
     ("mirror", {"C": 1.0}, "maximum margin only"),
     ("pegasos", {"C": math.inf}, "perceptron"),
-    ("pegasos", {"norm": 1.5}, "norm 2"),
+    ("pegasos", {"penalty": "lp:1.5"}, "norm 2"),
     ("perceptron", {"loss": "logistic"}, "loss"),
     ("mirror", {"loss": "squared_hinge"}, "loss"),
     ("pegasos", {"loss": "squared_hinge"}, "loss"),
     ("perceptron", {"multiclass": "joint", "labels": 3}, "joint"),
     ("mirror", {"schedule": "1/t"}, "schedule"),
     ("pegasos", {"stochastic": True}, "stochastic"),
-    ("perceptron", {"norm": 1.0}, "norm"),
+    ("perceptron", {"penalty": "lp:1"}, "the field p of lp"),
     ("perceptron", {"max_rows": 5}, "max_rows"),
 ])  # fmt: skip
 def test_what_they_refuse(solver, options, message):

@@ -5,17 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from reference import bare, words
 from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
 from streammargin.driver.run import Run
 from streammargin.errors import DataError
-from streammargin.losses import make_loss
-from streammargin.losses.logistic import Logistic
+from streammargin.losses import terms
+from streammargin.losses.logistic import LogisticTerms
 
 X, Y = noisy(3000, 8, seed=4)
-GROUPS = {"penalty": "group", "groups": np.arange(8) // 3}
+GROUPS = {"penalty": sm.penalties.Group(np.arange(8) // 3)}
 MOST = {"hinge": 45, "logistic": 15}  # reads
 
 
@@ -26,7 +27,7 @@ def train(data, **options):
 @pytest.mark.parametrize("loss", MOST)
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_few_reads_at_any_cost(C, loss):
-    for penalty in ({"penalty": "l1"}, GROUPS, {"penalize_bias": False}):
+    for penalty in ({"penalty": "l1"}, GROUPS, {"bias": "free"}):
         source = CountingSource(X, Y, (0, 900, 1000, 3000))
         result = train(source, loss=loss, C=C, **penalty)
         assert result.converged and result.certificate["gap"] <= 1e-4
@@ -46,7 +47,7 @@ class Own(NamedTuple):
     tolerance: float
 
 
-for method_name, method in inspect.getmembers(Logistic, inspect.isfunction):
+for method_name, method in inspect.getmembers(LogisticTerms, inspect.isfunction):
     if not method_name.startswith("_") and method_name != "distance":
         setattr(Own, method_name, method)
 
@@ -54,19 +55,18 @@ for method_name, method in inspect.getmembers(Logistic, inspect.isfunction):
 @pytest.mark.parametrize(
     "options",
     [
-        {"penalty": "l1"}, {"penalty": "elasticnet", "loss": "logistic"}, GROUPS, {"penalize_bias": False},
+        {"penalty": "l1"}, {"penalty": "elasticnet", "loss": "logistic"}, GROUPS, {"bias": "free"},
         {"loss": "absolute_error"}, {"loss": "quantile", "penalty": "lp", "bias": 0},
-        {"loss": Own(make_loss("logistic").tolerance)}, {"penalty": "l1", "C_path": 3, "valid": (X, Y)},
+        {"loss": bare.own(Own(terms("logistic").tolerance))}, {"penalty": "l1", "C": "path:3", "valid": (X, Y)},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("solver", ["newton", "auto"])
 def test_newton_takes_these_steps_where_penalty_constant_labels_path_or_loss_ask_for_them(solver, options, monkeypatch):
-    if "C_path" not in options:
-        options = {"C": 0.3, **options}
+    options = {"C": 0.3, **options}
     stages, finish = [], Run.finish
     monkeypatch.setattr(Run, "finish", lambda run, reason: (stages.append(run.progress.stage), finish(run, reason))[1])
     results = [sm.train((X, Y), solver=name, tol=1e-3, passes=60, **options) for name in (solver, "prox-newton")]
-    assert stages == ["proximal"] * 2 * options.get("C_path", 1)  # a path is a run for each C
+    assert stages == ["proximal"] * 2 * (3 if "valid" in options else 1)  # a path is a run for each C
     assert [one.model.header["solver"] for one in results] == ["newton", "prox-newton"]
     one, other = results
     assert one.converged and one.passes == other.passes and one.certificate == other.certificate
@@ -113,7 +113,7 @@ def test_columns_that_are_named_as_0_are_0_in_the_interior_point_solution(loss, 
     given = {"groups": groups} if penalty == "group" else {}
     ratio = 0.5 if penalty == "elasticnet" else None
     _, w, _ = conic.solve(few, labels, np.full(60, C), penalty, loss, r=ratio, constant=1.0, free=True, **given)
-    options = {"loss": loss, "penalty": penalty, "C": C, **given}
+    options = {"loss": loss, "penalty": words.penalty(penalty, **given), "C": C}
     for tol in (1e-1, 1e-3, 1e-9):
         result = sm.train((few, labels), solver=solver, tol=tol, passes=5000, **options)
         assert result.converged

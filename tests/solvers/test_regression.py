@@ -7,13 +7,12 @@ import h5py
 import numpy as np
 import pytest
 from conftest import slow
+from reference import words
 from reference.datasets import as_form
+from scipy.optimize import brentq
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import make_loss
-from streammargin.penalties import make_penalty
-from streammargin.penalties.base import Given
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2])
 PENALTIES = {
@@ -22,8 +21,9 @@ PENALTIES = {
 }  # fmt: skip
 LOSSES = {
     "squared_error": {}, "absolute_error": {}, "epsilon_insensitive": {"epsilon": 0.6}, "quantile": {"quantile": 0.8},
+    "huber": {"delta": 0.7},
 }  # fmt: skip
-CONSTANTS = {"free": {"penalize_bias": False}, "penalised": {"penalize_bias": True, "bias": 2.0}, "none": {"bias": 0.0}}
+CONSTANTS = {"free": {"bias": "free"}, "penalised": {"bias": 2.0}, "none": {"bias": 0.0}}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
 PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
 SOLVED = [("pdprox", *pair) for pair in PAIRS] + [
@@ -41,6 +41,8 @@ def alone(loss, weights):
     """The constant that is best alone, by its definition: what a penalised one is penalised about."""
     if loss == "squared_error":
         return weights @ Y / weights.sum()
+    if loss == "huber":
+        return brentq(lambda b: weights @ np.clip(Y - b, -0.7, 0.7), Y.min(), Y.max(), xtol=1e-14)
     order = np.argsort(Y)
     below = np.cumsum(weights[order])
     goal = {"quantile": 0.8}.get(loss, 0.5) * below[-1]
@@ -66,6 +68,10 @@ def optimum(penalty, loss, constant, weights, C):
     return best, w, b + shift
 
 
+def made_loss(loss):
+    return sm.losses.FAMILY.find(loss)(**LOSSES[loss])
+
+
 def phi(loss, residuals):
     """The loss of y - x.w by its definition."""
     return {
@@ -73,6 +79,7 @@ def phi(loss, residuals):
         "absolute_error": np.abs(residuals),
         "epsilon_insensitive": np.maximum(np.abs(residuals) - 0.6, 0.0),
         "quantile": np.maximum(0.8 * residuals, -0.2 * residuals),
+        "huber": np.where(np.abs(residuals) < 0.7, 0.5 * residuals**2, 0.7 * (np.abs(residuals) - 0.35)),
     }[loss]
 
 
@@ -83,7 +90,7 @@ def objective(model, penalty, loss, constant, weights, C):
         if "groups" in given:
             given["groups"] = np.append(GROUPS, 3)
     losses = phi(loss, Y - X @ model.coef_[0] - model.intercept_[0])
-    return make_penalty(penalty.split()[0], Given(**given)).value(parts) + C * float(weights @ losses)
+    return words.of_columns(words.penalty(penalty, **given), len(parts)).value(parts) + C * float(weights @ losses)
 
 
 @pytest.mark.parametrize("solver, penalty, loss, constant, weighted, form", SOLVED)
@@ -91,8 +98,9 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
     weights = WEIGHTS if weighted else np.ones(N)
     best, _, _ = optimum(penalty, loss, constant, weights, 0.3)
     result = sm.train(
-        (as_form(X, form), Y), solver=solver, penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-5, passes=20000,
-        sample_weight=weights, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
+        (as_form(X, form), Y), solver=solver, penalty=words.penalty(penalty, **PENALTIES[penalty]),
+        loss=made_loss(loss), C=0.3, tol=1e-5,
+        passes=20000, sample_weight=weights, **CONSTANTS[constant],
     )  # fmt: skip
     figures = result.certificate
     assert result.converged and figures["gap"] <= 1e-5 and figures["mistakes"] is figures["train_error"] is None
@@ -112,8 +120,9 @@ def test_coordinate_ascent_serves_penalties_with_a_square(penalty, loss):
     for constant, form in (("penalised", "dense"), ("none", "csr" if penalty == "l2" else "dense")):
         best, w, b = optimum(penalty, loss, constant, WEIGHTS, 0.3)
         result = sm.train(
-            (as_form(X, form), Y), solver="sdca", penalty=penalty.split()[0], loss=loss, C=0.3, tol=1e-6, passes=20000,
-            sample_weight=WEIGHTS, **PENALTIES[penalty], **LOSSES[loss], **CONSTANTS[constant],
+            (as_form(X, form), Y), solver="sdca", penalty=words.penalty(penalty, **PENALTIES[penalty]),
+            loss=made_loss(loss), C=0.3, tol=1e-6, passes=20000,
+            sample_weight=WEIGHTS, **CONSTANTS[constant],
         )  # fmt: skip
         assert result.converged
         assert result.certificate["primal"] == pytest.approx(best, rel=2e-6)
@@ -124,8 +133,8 @@ def test_auto_takes_the_one_that_suits():
     wide = random.standard_normal((20, 30))
     taken = {
         "newton": [(X, Y, {}), (X, Y, {"penalty": "elasticnet", "bias": 0}), (wide, Y[:20], {"penalty": "l1"})],
-        "pdprox": [(X, Y, {"penalty": "linf"}), (wide, Y[:20], {"penalty": "exclusive", "groups": np.arange(30)})],
-        "ascent": [(wide, Y[:20], {}), (X, Y, {"norm": 1.5})],
+        "pdprox": [(X, Y, {"penalty": "linf"}), (wide, Y[:20], {"penalty": sm.penalties.Exclusive(np.arange(30))})],
+        "ascent": [(wide, Y[:20], {}), (X, Y, {"penalty": "lp:1.5"})],
     }
     for solver, cases in taken.items():
         for rows, y, options in cases:
@@ -135,7 +144,7 @@ def test_auto_takes_the_one_that_suits():
 @pytest.mark.parametrize("p", [2.0, 1.5])
 def test_momentum_and_other_norms(p):
     """An optimum at p < 2 by its own conditions: theta = C phi'(residuals) X and w = mirror(theta)."""
-    options = {"loss": "squared_error", "norm": p, "C": 0.3, "tol": 1e-9, "passes": 5000, "bias": 0}
+    options = {"loss": "squared_error", "penalty": f"lp:{p}", "C": 0.3, "tol": 1e-9, "passes": 5000, "bias": 0}
     results = [sm.train((X, Y), solver=solver, **options) for solver in ("sdca", "asdca")]
     for result in results:
         w = result.model.coef_[0]
@@ -155,16 +164,14 @@ def test_they_are_what_scikit_learn_finds():
         np.testing.assert_allclose(model.coef_[0], theirs.coef_, atol=atol)
         np.testing.assert_allclose(model.intercept_, theirs.intercept_, atol=atol)
 
-    compare(ours(loss="squared_error", penalize_bias=False, C=0.5), linear.Ridge(alpha=2.0).fit(X, Y))
+    compare(ours(loss="squared_error", bias="free", C=0.5), linear.Ridge(alpha=2.0).fit(X, Y))
     net = linear.ElasticNet(alpha=0.1, l1_ratio=0.7, tol=1e-10, max_iter=100000).fit(X, Y)
-    compare(ours(loss="squared_error", penalty="elasticnet", l1_ratio=0.7, C=1 / (0.1 * N)), net)
+    compare(ours(loss="squared_error", penalty="elasticnet:0.7", C=1 / (0.1 * N)), net)
     svr = svm.LinearSVR(epsilon=0.6, C=0.4, dual=True, tol=1e-10, max_iter=10**6).fit(X, Y - np.median(Y))
     svr.intercept_ += np.median(Y)  # its constant is penalised about 0, ours about the one that is best alone
-    compare(ours(loss="epsilon_insensitive", epsilon=0.6, C=0.4, penalize_bias=True), svr, atol=1e-3)
+    compare(ours(loss="epsilon_insensitive:0.6", C=0.4, bias=1), svr, atol=1e-3)
     quantile = linear.QuantileRegressor(quantile=0.8, alpha=0.05).fit(X, Y)
-    model = sm.train(
-        (X, Y), loss="quantile", quantile=0.8, penalty="l1", C=1 / (0.05 * N), tol=1e-7, passes=30000
-    ).model
+    model = sm.train((X, Y), loss="quantile:0.8", penalty="l1", C=1 / (0.05 * N), tol=1e-7, passes=30000).model
     values = [
         np.abs(w).sum() * 0.05 + phi("quantile", Y - X @ w - b).mean()
         for w, b in ((model.coef_[0], model.intercept_[0]), (quantile.coef_, quantile.intercept_))
@@ -196,7 +203,7 @@ def test_several_costs_and_the_best_by_the_mean_loss_on_held_out_rows():
 
 
 def test_evaluation_shows_errors_in_place_of_mistakes():
-    model = sm.train((X, Y), loss="quantile", quantile=0.8, C=0.3).model
+    model = sm.train((X, Y), loss="quantile:0.8", C=0.3).model
     seen, residuals = model.evaluate((X, Y)), Y - model.predict(X)
     assert seen["rows"] == N and set(seen) == {
         "rows", "loss", "mean_squared_error", "mean_absolute_error", "largest_error", "r2"
@@ -224,15 +231,15 @@ def test_targets_far_from_0_cost_no_passes_where_the_constant_is_free():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_targets_that_are_all_the_same_are_met_by_the_constant(loss):
-    free = sm.train((X, np.full(N, 0.1)), loss=loss, penalty="l1", **LOSSES[loss])
+    free = sm.train((X, np.full(N, 0.1)), loss=made_loss(loss), penalty="l1")
     assert free.converged and free.passes == 1 and free.certificate["primal"] == free.certificate["gap"] == 0.0
     assert not free.model.coef_.any() and free.model.intercept_[0] == 0.1
-    penalised = sm.train((X, np.full(N, 3.3)), loss=loss, penalize_bias=True, **LOSSES[loss])
+    penalised = sm.train((X, np.full(N, 3.3)), loss=made_loss(loss), bias=1.0)
     assert penalised.converged and penalised.certificate["primal"] == 0.0
     assert not penalised.model.coef_.any() and penalised.model.intercept_[0] == 3.3
-    none = sm.train((X, np.full(N, 3.0)), loss=loss, bias=0, **LOSSES[loss])
+    none = sm.train((X, np.full(N, 3.0)), loss=made_loss(loss), bias=0)
     assert none.converged and none.certificate["primal"] > 0.0 and none.model.intercept_[0] == 0.0
-    zeros = sm.train((X, np.zeros(N)), loss=loss, **LOSSES[loss])
+    zeros = sm.train((X, np.zeros(N)), loss=made_loss(loss))
     assert zeros.converged and not zeros.model.coef_.any() and zeros.certificate["gap"] == 0.0
 
 
@@ -253,7 +260,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         held = {"checkpoint": str(tmp_path / options["penalty"]), "checkpoint_seconds": 1e-9, "memory": "20M"}
         stopped = sm.train(path, **{**options, "passes": 2}, **held)
         assert not stopped.converged
-        resumed = sm.train(path, resume=True, **options, **held)
+        resumed = sm.train(path, **options, **held)
         assert resumed.passes == outside.passes > 2
         assert np.array_equal(resumed.model.coef_, outside.model.coef_)
         assert np.array_equal(resumed.model.intercept_, outside.model.intercept_)
@@ -262,19 +269,19 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
 @pytest.mark.parametrize(
     "y, options, message",
     [
-        (Y, {"loss": "quantile", "quantile": 0.0}, "quantile must be a number between 0 and 1, not 0.0"),
-        (Y, {"loss": "quantile", "quantile": 1.0}, "quantile must be a number between 0 and 1"),
-        (Y, {"loss": "epsilon_insensitive", "epsilon": -1}, "epsilon must be a finite number >= 0, not -1"),
-        (Y, {"loss": "squared_error", "epsilon": 0.1}, 'epsilon is for loss="epsilon_insensitive" or loss='),
-        (Y, {"loss": "squared_error", "quantile": 0.1}, 'quantile is for loss="quantile"; the loss squared_error'),
+        (Y, {"loss": "quantile:0"}, "quantile must be a number between 0 and 1, not 0.0"),
+        (Y, {"loss": "quantile:1"}, "quantile must be a number between 0 and 1"),
+        (Y, {"loss": "epsilon_insensitive:-1"}, "epsilon_insensitive must be a finite number >= 0, not -1"),
+        (Y, {"loss": "squared_error", "epsilon": 0.1}, 'there is no epsilon here; give loss="epsilon_insensitive:0.1"'),
+        (Y, {"loss": "squared_error", "quantile": 0.1}, 'there is no quantile here; give loss="quantile:0.9"'),
         (Y, {"loss": "squared_error", "C": math.inf}, 'is for a finite C; to meet every number use loss="interpolate"'),
         (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight is not for the loss squared_error"),
-        (Y, {"loss": "squared_error", "dual_budget": 3.0}, "dual_budget is not for the loss squared_error"),
-        (Y, {"loss": "interpolate", "penalty": "l1"}, "penalty is not for the loss interpolate, which takes numbers"),
+        (Y, {"loss": "squared_error:top=3.0"}, "squared_error has no field 'top=3.0'; squared_error has no fields"),
+        (Y, {"loss": "interpolate", "penalty": "l1"}, "C = inf, is that of l2 and lp alone"),
         (Y, {"loss": "quantile", "solver": "pegasos"}, 'pegasos trains classifiers; for numbers use solver='),
         (Y, {"loss": "quantile", "solver": "perceptron"}, 'perceptron trains classifiers; for numbers use solver='),
         (Y, {"loss": "quantile", "solver": "sdca", "penalty": "l1"}, 'sdca does not serve penalty="l1"; solver='),
-        (Y, {"loss": "quantile", "solver": "sdca", "penalize_bias": False}, "needs the constant column to be"),
+        (Y, {"loss": "quantile", "solver": "sdca", "bias": "free"}, "needs the constant column to be"),
         (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
         (1e60 * Y, {"loss": "squared_error"}, "labels, .*e.61, is too far from 1 to compute"),
         (1e-60 * Y, {"loss": "quantile"}, "too far from 1 to compute with; multiply all of them by a const"),
@@ -299,8 +306,8 @@ def test_the_formulas_of_the_losses(loss):
     """phi, its conjugate and the step along one row against their definitions, by search."""
     from scipy.optimize import minimize_scalar
 
-    made, rng = make_loss(loss, **LOSSES[loss]), np.random.default_rng(0)
-    low, high = {"squared_error": (-40, 40), "quantile": (-0.2, 0.8)}.get(loss, (-1.0, 1.0))
+    made, rng = made_loss(loss).terms(), np.random.default_rng(0)
+    low, high = {"squared_error": (-40, 40), "quantile": (-0.2, 0.8), "huber": (-0.7, 0.7)}.get(loss, (-1.0, 1.0))
     for _ in range(60):
         u, cap, L = rng.normal(0, 3), *10 ** rng.uniform(-2, 2, 2)
         alpha = cap * rng.choice([max(made.low, -3), 0.0, min(made.high, 3), rng.uniform(max(low, -3), min(high, 3))])
@@ -336,16 +343,16 @@ def test_numbers_far_from_0_are_met_as_asked(solver, asked):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((400, 3))
     y = 1e5 + rows[:, 0] + rng.standard_normal(400)
-    options = {"bias": 0} if asked == "none" else {"penalize_bias": asked}
-    options.update(loss="quantile", quantile=0.9, solver=solver, passes=1000)
+    options = {"bias": {None: None, True: 1.0, False: "free", "none": 0}[asked]}
+    options.update(loss="quantile:0.9", solver=solver, passes=1000)
     if asked is False and solver in ("sdca", "ascent", "asdca"):
         with pytest.raises(UsageError, match="needs the constant column to be penalised"):
             sm.train((rows, y), **options)
         return
     result = sm.train((rows, y), **options)
     by_default = solver in ("sdca", "ascent", "asdca")
-    penalised = {None: by_default, True: True, False: False, "none": None}[asked]
-    assert result.history[0]["params"]["penalize_bias"] is penalised is result.model.header["penalize_bias"]
+    bias = {None: 1.0 if by_default else "free", True: 1.0, False: "free", "none": 0.0}[asked]
+    assert result.history[0]["params"]["bias"] == bias == result.model.header["bias"]
     if asked == "none":
         assert result.model.intercept_[0] == 0.0
         return
@@ -360,17 +367,19 @@ def test_auto_takes_the_solver_that_it_took_while_the_constant_was_penalised():
     for rows, norm in ((wide, 2.0), (tall, 2.0), (tall, 1.5)):
         for loss in LOSSES:
             taken = [
-                sm.train((rows, rows[:, 0]), loss=loss, norm=norm, penalize_bias=asked, passes=3).model.header["solver"]
-                for asked in (None, True)
+                sm.train((rows, rows[:, 0]), loss=loss, penalty=f"lp:{norm}", bias=asked, passes=3).model.header[
+                    "solver"
+                ]
+                for asked in (None, 1.0)
             ]
             assert taken[0] == taken[1]
 
 
 def test_coordinate_ascent_of_numbers_penalises_the_constant_under_any_penalty_that_it_serves():
-    for options in ({"penalty": "elasticnet"}, {"penalty": "group", "groups": GROUPS, "l1_ratio": 0.5}):
+    for options in ({"penalty": "elasticnet"}, {"penalty": sm.penalties.Group(GROUPS, 0.5)}):
         one, other = (
-            sm.train((X, Y), loss="squared_error", solver="sdca", C=0.3, tol=1e-6, penalize_bias=asked, **options)
-            for asked in (None, True)
+            sm.train((X, Y), loss="squared_error", solver="sdca", C=0.3, tol=1e-6, bias=asked, **options)
+            for asked in (None, 1.0)
         )
-        assert one.converged and one.model.header["penalize_bias"] is True
+        assert one.converged and one.model.header["bias"] == 1.0
         assert np.array_equal(one.model.coef_, other.model.coef_)

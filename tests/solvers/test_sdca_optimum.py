@@ -9,6 +9,7 @@ from reference.datasets import CLASS_WEIGHT, SAMPLE_WEIGHT, as_form, noisy, sepa
 from reference.norms import length
 from reference.optimum import solve
 from reference.training import NO_SEPARATOR, binary, check_certificate
+from reference.words import loss_word
 
 import streammargin as sm
 
@@ -42,7 +43,14 @@ def weights_of(result, bias=None):
 def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting):
     problem, exact = optimum(loss, norm, weighting)
     X, y = noisy()
-    result = train((as_form(X, form), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0, **WEIGHTINGS[weighting])
+    result = train(
+        (as_form(X, form), y),
+        loss=loss_word(loss, WIDTH),
+        penalty=f"lp:{norm}",
+        tol=TOL,
+        bias=0,
+        **WEIGHTINGS[weighting],
+    )
     check_certificate(result, problem, exact, weights_of(result), TOL)
     assert not result.model.intercept_.any()
 
@@ -51,7 +59,7 @@ def test_objective_equals_the_interior_point_optimum(loss, norm, form, weighting
 @pytest.mark.parametrize("loss", losses.NAMES)
 def test_small_and_large_C(loss, C):
     problem, exact = optimum(loss, 2, C=C)
-    result = train(noisy(), loss=loss, width=WIDTH, C=C, tol=TOL, passes=20_000, bias=0)
+    result = train(noisy(), loss=loss_word(loss, WIDTH), C=C, tol=TOL, passes=20_000, bias=0)
     check_certificate(result, problem, exact, weights_of(result), TOL)
 
 
@@ -63,7 +71,9 @@ def test_float32_rows(loss, form, norm):
     X, y = noisy()
     X = X.astype(np.float32)
     problem = binary(X, y, loss=loss, width=WIDTH, norm=norm)
-    result = train((as_form(X, form, np.float32), y), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
+    result = train(
+        (as_form(X, form, np.float32), y), loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", tol=TOL, bias=0
+    )
     check_certificate(result, problem, solve(problem, loss, WIDTH), weights_of(result), TOL)
 
 
@@ -75,7 +85,7 @@ def test_bias_is_a_regularised_constant_column(form, norm, bias):
     X = X + 0.5 * (X != 0)  # so that the intercept matters
     problem = binary(X, y, norm=norm, bias=bias)
     exact = solve(problem, "hinge")
-    result = train((as_form(X, form), y), norm=norm, bias=bias, tol=TOL)
+    result = train((as_form(X, form), y), penalty=f"lp:{norm}", bias=bias, tol=TOL)
     check_certificate(result, problem, exact, weights_of(result, bias), TOL)
     assert abs(exact.w[-1]) > 0.01
     scores = result.model.decision_function(as_form(X, form))
@@ -89,7 +99,7 @@ def test_hard_margin(loss, norm, form):
     X, y = separable()
     problem = binary(X, y, loss=loss, norm=norm, C=np.inf)
     exact = solve(problem, loss)
-    result = train((as_form(X, form), y), loss=loss, norm=norm, C=np.inf, tol=1e-3, passes=20_000)
+    result = train((as_form(X, form), y), loss=loss, penalty=f"lp:{norm}", C=np.inf, tol=1e-3, passes=20_000)
     check_margin(result, problem, exact)
 
 
@@ -132,7 +142,7 @@ def test_no_separator(form, norm):
     X, y = noisy(seed=4)
     X, y = X[X.any(axis=1)], y[X.any(axis=1)]
     tol = 0.02
-    result = train((as_form(X, form), y), C=np.inf, norm=norm, tol=tol)
+    result = train((as_form(X, form), y), C=np.inf, penalty=f"lp:{norm}", tol=tol)
     q = 2 if norm == 2 else 3
     assert result.reason in NO_SEPARATOR
     assert not result.converged and not result.certificate["converged"]
@@ -170,8 +180,10 @@ def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
     s = np.arange(60) % 3
     repeated = binary(np.repeat(X, s, axis=0), np.repeat(y, s), loss=loss, width=WIDTH, norm=norm)
     exact = solve(repeated, loss, WIDTH)
-    weighted = train((X, y), loss=loss, width=WIDTH, norm=norm, tol=TOL, sample_weight=s, bias=0)
-    plain = train((np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss, width=WIDTH, norm=norm, tol=TOL, bias=0)
+    weighted = train((X, y), loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", tol=TOL, sample_weight=s, bias=0)
+    plain = train(
+        (np.repeat(X, s, axis=0), np.repeat(y, s)), loss=loss_word(loss, WIDTH), penalty=f"lp:{norm}", tol=TOL, bias=0
+    )
     for result in (weighted, plain):
         assert repeated.primal(weights_of(result)) == pytest.approx(result.certificate["primal"], rel=1e-10)
         assert 0 <= repeated.primal(weights_of(result)) - exact.dual <= TOL * exact.primal
@@ -192,7 +204,7 @@ def test_weights_at_the_hard_margin():
 def test_one_problem_for_each_of_several_classes(form, norm):
     X, _ = noisy(90, seed=5)
     y = np.array(["ant", "bee", "cat"])[np.random.default_rng(5).integers(0, 3, 90)]
-    result = train((as_form(X, form), y), norm=norm, tol=TOL, bias=0)
+    result = train((as_form(X, form), y), penalty=f"lp:{norm}", tol=TOL, bias=0)
     assert result.model.classes_.tolist() == ["ant", "bee", "cat"]
     for k, name in enumerate(result.model.classes_):
         problem = binary(X, y == name, norm=norm)

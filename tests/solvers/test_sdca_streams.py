@@ -39,7 +39,9 @@ def assert_same_answer(problem, one, other, results):
 @pytest.mark.parametrize("norm", [2, 1.5])
 def test_dense_and_sparse_rows_agree(loss, norm):
     X, y = noisy()
-    results = [train((as_form(X, form), y), loss=loss, norm=norm, tol=1e-8, bias=0) for form in ("dense", "csr")]
+    results = [
+        train((as_form(X, form), y), loss=loss, penalty=f"lp:{norm}", tol=1e-8, bias=0) for form in ("dense", "csr")
+    ]
     assert_same_answer(binary(X, y, loss=loss, norm=norm), *(r.model.coef_[0] for r in results), results)
 
 
@@ -63,8 +65,8 @@ def test_far_columns_take_the_same_steps(solver):
 def test_block_plans_agree_and_read_each_block_once_a_sweep(form, plan, norm):
     X, y = noisy()
     source = CountingSource(as_form(X, form), y, PLANS[plan])
-    cut = train(source, norm=norm, tol=1e-6, bias=0)
-    whole = train((X, y), norm=norm, tol=1e-6, bias=0)
+    cut = train(source, penalty=f"lp:{norm}", tol=1e-6, bias=0)
+    whole = train((X, y), penalty=f"lp:{norm}", tol=1e-6, bias=0)
     assert cut.converged
     assert_same_answer(binary(X, y, norm=norm), cut.model.coef_[0], whole.model.coef_[0], (cut, whole))
     sweeps = cut.passes + count(cut, "certificate")
@@ -174,7 +176,7 @@ def test_a_file_larger_than_the_memory_budget(tmp_path, form):
 def test_a_seed_is_an_answer_to_the_bit(norm):
     X, y = noisy()
     runs = {
-        name: train(CountingSource(X, y, (0, 25, 60)), norm=norm, tol=1e-5, seed=seed, bias=0)
+        name: train(CountingSource(X, y, (0, 25, 60)), penalty=f"lp:{norm}", tol=1e-5, seed=seed, bias=0)
         for name, seed in (("first", 3), ("again", 3), ("other", 4))
     }
     coef = {name: r.model.coef_[0] for name, r in runs.items()}

@@ -12,7 +12,7 @@ from reference.datasets import as_form
 import streammargin as sm
 from streammargin.compiled import asdca, sdca
 from streammargin.compiled.sleep import AHEAD
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowLabels, numbered_from
 from streammargin.rows.visits import all_at_once
@@ -86,7 +86,7 @@ def test_a_pass_equals_the_twin(form, momentum):
         start = (
             all_at_once(block, numbered_from(0), order, 1),
             labels,
-            make_loss("hinge"),
+            terms("hinge"),
             make_norm(2.0),
             np.array([0]),
         )

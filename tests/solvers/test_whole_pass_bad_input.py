@@ -133,12 +133,12 @@ def test_rows_of_very_different_lengths():
 @pytest.mark.parametrize(
     "solver, options, message",
     [
-        ("dual-momentum", {"norm": 1.5}, "norm=2"),
-        ("batch-perceptron", {"norm": "sparse"}, "norm=2"),
+        ("dual-momentum", {"penalty": "lp:1.5"}, 'use penalty="l2"'),
+        ("batch-perceptron", {"penalty": "lp:sparse"}, 'use penalty="l2"'),
         ("dual-momentum", {"C": 1.0}, "leave C out"),
         ("gd", {"loss": "hinge"}, "Hinge has not; the losses that serve are exponential, logistic"),
         ("dual-momentum", {"loss": "squared_hinge"}, "are exponential, logistic"),
-        ("batch-perceptron", {"loss": "logistic"}, "leave loss and width out"),
+        ("batch-perceptron", {"loss": "logistic"}, "leave loss out"),
         ("dual-momentum", {"average": True}, "no use for average"),
         (
             "sdca",

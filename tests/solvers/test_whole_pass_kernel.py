@@ -9,7 +9,7 @@ from reference.datasets import as_form
 from reference.whole_pass import log_risk, pseudo_rows, shares, signed
 
 from streammargin.compiled import whole_pass as kernel
-from streammargin.losses import make_loss
+from streammargin.losses import terms
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -58,7 +58,7 @@ def softmax_pass(X, codes, weights, w, *, loss="exponential", classes=2, joint=F
     labels = Labels(codes, positive, np.full((K, classes), np.inf), weights, np.empty(0))
     for first, block in blocks(X, form, dtype, split):
         kernel.softmax_block(
-            block, numbered_from(first), labels, make_loss(loss), chunk, joint,
+            block, numbered_from(first), labels, terms(loss), chunk, joint,
             np.arange(K) if active is None else active, w, np.ones(K) if scale is None else scale,
             reach + np.log(ROWS), pull, figures, wrong,
         )  # fmt: skip
@@ -70,7 +70,7 @@ def check_sums(loss, A, w, pull, figures):
     scores = -A @ w
     share = shares(loss, scores)
     total, value, level = figures[[kernel.TOTAL, kernel.VALUE, kernel.LEVEL]]
-    divisor = make_loss(loss).divisor(total, value, level)
+    divisor = terms(loss).divisor(total, value, level)
     assert pull / divisor == pytest.approx(A.T @ share, rel=1e-11, abs=1e-13)
     assert total / divisor == pytest.approx(share.sum(), rel=1e-11)
     assert np.log(value) + level == pytest.approx(log_risk(loss, scores), rel=1e-11, abs=1e-11)

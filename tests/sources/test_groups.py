@@ -36,7 +36,7 @@ def test_texts_that_are_no_groups(text, message, blobs_file, tmp_path):
 
 def test_an_empty_text_is_one_line_in_the_shell(blobs_file, tmp_path):
     (tmp_path / "g.txt").touch()
-    done = call("train", blobs_file, "--penalty", "group", "--groups", tmp_path / "g.txt", "-o", tmp_path / "m.npz")
+    done = call("train", blobs_file, "--penalty", f"group:{tmp_path / 'g.txt'}", "-o", tmp_path / "m.npz")
     assert done.returncode == 2 and done.stderr.splitlines() == [done.stderr.strip()], done.stderr
 
 

@@ -41,7 +41,7 @@ class Method(AnyMethod):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if not problem.objective.penalty.proximal:
-            raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
+            raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
         if problem.hard:
             raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
         schedule = problem.options.get("schedule")

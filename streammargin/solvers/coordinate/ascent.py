@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.losses.base import called
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import PassReport, Stage, stay
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
@@ -72,7 +73,7 @@ def check_hard_margin(problem: Problem, able: str) -> None:
     """UsageError for a loss that has none; able: the name of one that has."""
     if not problem.loss.has_hard_margin():
         raise UsageError(
-            f"C = inf is the hard margin, which the loss {type(problem.loss).__name__} has not; give a finite C, "
+            f"C = inf is the hard margin, which the loss {called(problem.loss)} has not; give a finite C, "
             f"or use `loss={able}`"
         )
 

@@ -114,7 +114,7 @@ class DualAscent(CertifiedBySweep[A]):
                 f"the values of row {row} are too large or too small for the norm p = {problem.p!r}: the sum of "
                 f"their powers {problem.q:.3g} leaves the range of numbers; "
                 + ("divide the columns by their largest value (`scale=maxabs`) or " if problem.q < 100.0 else "")
-                + "raise `norm`"
+                + "raise p, as in `penalty=lp:1.9`"
             )
 
     def begin_pass(self, problem: Problem, state: A, number: int) -> None:

@@ -105,7 +105,7 @@ class Method(Succession):
         super().check(problem)
         if problem.p != 2.0:
             raise UsageError(
-                f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`, or `solver=sdca`"
+                f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2` or `solver=sdca`"
             )
         if problem.hard:
             raise UsageError(f"{self.name} needs a finite C; for the hard margin, C = inf, use `solver=auto`")

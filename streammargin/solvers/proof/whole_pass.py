@@ -64,7 +64,7 @@ class WholePass(Solver[P]):
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.p != 2.0:
-            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `norm=2`")
+            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
         if index == 0:

@@ -34,7 +34,7 @@ class Method(Primal[Steps]):
         if problem.hard:
             raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use `solver=perceptron`")
         if problem.p != 2.0:
-            raise UsageError("pegasos knows the norm 2 only; leave `norm` out, or use `solver=sdca`")
+            raise UsageError("pegasos knows the norm 2 only; use `penalty=l2`, or `solver=sdca`")
         super().check(problem)
 
     def scale(self, problem: Problem, state: Steps, k: int) -> float:

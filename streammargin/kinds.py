@@ -1,4 +1,4 @@
-"""Kinds of values: how an option is read from the text of a command line, and checked wherever it comes from."""
+"""Kinds of values: how an option, or a field of a word, is read from text, and checked wherever it comes from."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Kind:
         """The value of a text. Raises UsageError where it is none."""
         return text
 
-    def check(self, name: str, value: Any) -> Any:
-        """The value as the training takes it (never None). Raises UsageError, which names the option."""
+    def check(self, what: str, value: Any) -> Any:
+        """The value (never None) as the training takes it. what: the option or field, for the UsageError of another."""
         return value
 
 
@@ -72,17 +72,17 @@ class Column(Read):
 class Folder(Name):
     """The path of a directory."""
 
-    def check(self, name: str, value: Any) -> str:
-        return as_path(value, f"`{name}`")
+    def check(self, what: str, value: Any) -> str:
+        return as_path(value, what)
 
 
 @dataclass(frozen=True)
 class Label(Name):
     """One label."""
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, what: str, value: Any) -> Any:
         if not _is_label(value):
-            raise UsageError(f"`{name}` must be a label, and {shown(value)} is none")
+            raise UsageError(f"{what} must be a label, and {shown(value)} is none")
         return value
 
 
@@ -92,9 +92,9 @@ class Text(Kind):
 
     metavar: str
 
-    def check(self, name: str, value: Any) -> str:
+    def check(self, what: str, value: Any) -> str:
         if not isinstance(value, str):
-            raise UsageError(f"`{name}` must be text, not {shown(value)}")
+            raise UsageError(f"{what} must be text, not {shown(value)}")
         return value
 
 
@@ -104,26 +104,10 @@ class Word(Kind):
 
     choices: Sequence[str]
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, what: str, value: Any) -> Any:
         if not isinstance(value, str) or value not in self.choices:
             listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
-            raise UsageError(f"`{name}` must be {listed}, not {shown(value)}")
-        return value
-
-
-@dataclass(frozen=True)
-class Listed(Kind):
-    """A word of a table that says by itself which words there are, or an object of the user's.
-
-    check_object: raises UsageError for an object that is none.
-    """
-
-    check_object: Callable[[Any], Any]
-    choices: Sequence[str]
-
-    def check(self, name: str, value: Any) -> Any:
-        if not isinstance(value, str):
-            self.check_object(value)
+            raise UsageError(f"{what} must be {listed}, not {shown(value)}")
         return value
 
 
@@ -139,7 +123,7 @@ class Number(Kind):
     def read(self, text: str) -> float | str:
         return text if text in self.words else read_number(text)
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, what: str, value: Any) -> Any:
         if isinstance(value, str) and value in self.words:
             return value
         try:
@@ -150,7 +134,7 @@ class Number(Kind):
                 raise ValueError
         except (TypeError, ValueError, ArithmeticError):  # an integer or a decimal beyond all floats
             words = "".join(f" or the word {word}" for word in self.words)
-            raise UsageError(f"`{name}` must be {self.what}{words}, not {shown(value)}") from None
+            raise UsageError(f"{what} must be {self.what}{words}, not {shown(value)}") from None
         return given
 
 
@@ -163,28 +147,8 @@ class Exponent(Kind):
     def read(self, text: str) -> float | str:
         return text if text == "sparse" else read_number(text)
 
-    def check(self, name: str, value: Any) -> float | str:
-        return Number("a number in (1, 2]", words=("sparse",)).check(name, value)
-
-
-@dataclass(frozen=True)
-class Costs(Kind):
-    """One or several positive numbers, or infinity by itself."""
-
-    metavar: str = "FLOAT|inf|a,b,c"
-
-    def read(self, text: str) -> list[float]:
-        return [read_number(part) for part in text.split(",")]
-
-    def check(self, name: str, value: Any) -> list[float]:
-        several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
-        costs = [Number().check(name, cost) for cost in (value if several else [value])]
-        if not costs or not all(cost > 0.0 for cost in costs):
-            listed = ", ".join(f"{cost:g}" for cost in costs) or shown(value)
-            raise UsageError(f"`{name}` must be positive (or inf for the hard margin), not {listed}")
-        if len(costs) > 1 and math.inf in costs:
-            raise UsageError(f"`{name}=inf` cannot be mixed with finite values; train the hard margin by itself")
-        return costs
+    def check(self, what: str, value: Any) -> float | str:
+        return Number("a number in (1, 2]", lambda p: 1.0 < p <= 2.0, ("sparse",)).check(what, value)
 
 
 @dataclass(frozen=True)
@@ -192,6 +156,7 @@ class Whole(Kind):
     """A whole number, no smaller than `least`."""
 
     least: int
+    metavar: str | None = None
 
     def read(self, text: str) -> int:
         try:
@@ -199,9 +164,9 @@ class Whole(Kind):
         except ValueError:
             raise UsageError(f"{text!r} is not a whole number") from None
 
-    def check(self, name: str, value: Any) -> int:
+    def check(self, what: str, value: Any) -> int:
         if not isinstance(value, numbers.Integral) or value < self.least:
-            raise UsageError(f"`{name}` must be a whole number and at least {self.least}, not {shown(value)}")
+            raise UsageError(f"{what} must be a whole number and at least {self.least}, not {shown(value)}")
         return int(value)
 
 
@@ -209,9 +174,9 @@ class Whole(Kind):
 class Switch(Kind):
     """Yes or no."""
 
-    def check(self, name: str, value: Any) -> bool:
+    def check(self, what: str, value: Any) -> bool:
         if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
-            raise UsageError(f"`{name}` must be True, False or None, not {shown(value)}")
+            raise UsageError(f"{what} must be True, False or None, not {shown(value)}")
         return bool(value)
 
 
@@ -221,10 +186,10 @@ class YesNo(Kind):
 
     choices: Sequence[str] = ("yes", "no")
 
-    def check(self, name: str, value: Any) -> bool:
+    def check(self, what: str, value: Any) -> bool:
         if isinstance(value, str) and value in self.choices:
             return value == "yes"
-        return Switch().check(name, value)
+        return Switch().check(what, value)
 
 
 @dataclass(frozen=True)
@@ -233,7 +198,7 @@ class Size(Kind):
 
     metavar: str = "SIZE"
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, what: str, value: Any) -> Any:
         parse_size(value)
         return value
 
@@ -250,14 +215,14 @@ class Labels(Kind):
             raise UsageError(f"{text!r} names an empty label; write A,B,...")
         return labels
 
-    def check(self, name: str, value: Any) -> list[Any]:
+    def check(self, what: str, value: Any) -> list[Any]:
         several = isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
         labels = list(value) if several else []
         if not labels:
-            raise UsageError(f"`{name}` must be a list of labels, not {shown(value)}")
+            raise UsageError(f"{what} must be a list of labels, not {shown(value)}")
         for label in labels:
             if not _is_label(label):
-                raise UsageError(f"`{name}` must be labels, and {shown(label)} is none")
+                raise UsageError(f"{what} must be labels, and {shown(label)} is none")
         return labels
 
 
@@ -278,15 +243,15 @@ class Factors(Kind):
             table[label] = read_number(weight)
         return table
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, what: str, value: Any) -> Any:
         if isinstance(value, str) and value == "balanced":
             return value
         if not isinstance(value, Mapping):
-            raise UsageError(f"`{name}` must be balanced or a factor for each label, not {shown(value)}")
+            raise UsageError(f"{what} must be balanced or a factor for each label, not {shown(value)}")
         for label, factor in value.items():
             if not _is_label(label):
-                raise UsageError(f"`{name}` must be a factor for each label, and {shown(label)} is none")
-            if not 0.0 < Number().check(name, factor) < math.inf:
+                raise UsageError(f"{what} must be a factor for each label, and {shown(label)} is none")
+            if not 0.0 < Number().check(what, factor) < math.inf:
                 raise UsageError(f"the class weight of {shown(label)} must be a positive number, not {shown(factor)}")
         return value
 

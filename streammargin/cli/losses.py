@@ -1,0 +1,39 @@
+"""streammargin losses [NAME]"""
+
+from __future__ import annotations
+
+import argparse
+
+from streammargin.cli import words
+from streammargin.losses.base import Loss
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """[NAME]"""
+    words.add_options(parser, "loss")
+
+
+def served(cls: type[Loss]) -> list[str]:
+    """The solvers that serve a loss."""
+    from streammargin.losses import is_numeric
+    from streammargin.losses.base import has
+    from streammargin.solvers.registry import SOLVERS, make_solver
+
+    terms, found = cls().terms(), []
+    for name in SOLVERS:
+        method = make_solver(name)
+        able = all(has(terms, one) for one in method.requires) if method.requires else cls.name == method.default_loss
+        if cls.only_hard:
+            able = able and "has_hard_margin" in method.requires
+        elif method.default_C == float("inf") and "has_hard_margin" in method.requires:
+            able = able and terms.has_hard_margin()
+        if able and (method.numeric or not is_numeric(terms)):
+            found.append(name)
+    return found
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line on each loss, or all on one."""
+    from streammargin.losses import FAMILY
+
+    return words.show(FAMILY, options.name, served)

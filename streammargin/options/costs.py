@@ -1,0 +1,53 @@
+"""What -C takes: a number, several that are trained from the same reads, or a path from small to large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streammargin.errors import UsageError
+from streammargin.kinds import Kind, Number, Whole, read_number
+from streammargin.words import Family, Thing, entry, needed
+
+CUT = Number("a positive finite number", lambda value: 0.0 < value < math.inf, metavar="C")
+
+
+class Path(Thing):
+    """Values of C, evenly spread on a log scale, each from the weights and duals of the one before.
+
+    From where w leaves 0, or `low`, to 1000 times that, or `high`. The best on held-out rows is kept.
+    """
+
+    values: int = needed(Whole(2, "K"), "how many values of C")
+    low: float | None = entry(None, CUT, "the first value; none: the largest C with w = 0", kw_only=True)
+    high: float | None = entry(None, CUT, "the last value; none: 1000 times the first", kw_only=True)
+
+
+FAMILY = Family("C", "options", Path, {"path": Path})
+
+
+@dataclass(frozen=True)
+class Costs(Kind):
+    """One or several positive numbers, infinity by itself, or a path."""
+
+    metavar: str = "FLOAT|inf|a,b,c|path:K"
+
+    def read(self, text: str) -> str | list[float]:
+        return text if text[:4] == "path" else [read_number(part) for part in text.split(",")]
+
+    def check(self, what: str, value: Any) -> list[float] | Path:
+        if isinstance(value, Path) or (isinstance(value, str) and value[:4] == "path"):
+            path = FAMILY.of(value)
+            if path.low is not None and path.high is not None and not path.low < path.high:
+                raise UsageError(f"a path over {what} goes up: give a low end below the high one, not {path}")
+            return path
+        several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
+        costs = [Number().check(what, cost) for cost in (value if several else [value])]
+        if not costs or not all(cost > 0.0 for cost in costs):
+            listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
+            raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")
+        if len(costs) > 1 and math.inf in costs:
+            raise UsageError(f"{what} = inf cannot be mixed with finite values; train the hard margin by itself")
+        return costs

@@ -1,0 +1,267 @@
+"""Words: what has a name and typed fields, NAME:FIELD,FIELD in the shell, the same or an object in Python.
+
+A FIELD is VALUE (the first field, in the first place), KEY=VALUE, or KEY alone for a field that is yes or no.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import numbers
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+
+from streammargin.errors import UsageError
+from streammargin.kinds import Kind, Read, YesNo
+from streammargin.wording import shown
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Thing")
+
+
+def entry(default: T, kind: Kind, help: str, *, kw_only: bool = False) -> T:
+    """A field of a thing. kw_only: it is always written with its name; None as the default stands for none."""
+    notes = {"kind": kind, "help": help}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=notes)
+
+
+def needed(kind: Kind, help: str) -> Any:
+    """A field without a default: it must be given."""
+    return dataclasses.field(metadata={"kind": kind, "help": help})
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(entry, needed))
+class Thing:
+    """A class of which each subclass is a word, and its fields are what stands behind it.
+
+    An object keeps the values that it is given; `checked` makes one with values that serve. Objects are equal where
+    their classes and fields are.
+    """
+
+    name: ClassVar[str]  # the word; the name of the class in small letters and underscores, unless it is given
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        text = cls.__dict__.get("__doc__")
+        dataclasses.dataclass(eq=False)(cls)
+        if text:  # python -OO leaves none
+            cls.__doc__ = text + _parameters(cls)
+
+    @classmethod
+    def entries(cls) -> list[dataclasses.Field[Any]]:
+        """The fields, in the order in which the word names them."""
+        lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]  # type: ignore[arg-type]
+        return sorted(lines, key=lambda line: bool(line.kw_only))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The fields by name, as scikit-learn asks for them."""
+        return {line.name: getattr(self, line.name) for line in self.entries()}
+
+    def checked(self: S) -> S:
+        """The same with values of the right types. Raises UsageError for one that does not serve."""
+        values = {}
+        for line in self.entries():
+            value = getattr(self, line.name)
+            if value is not None or line.default is not None:
+                value = line.metadata["kind"].check(f"the field {line.name} of {self.name}", value)
+            values[line.name] = value
+        return self.replace(**values)
+
+    def replace(self: S, **fields: Any) -> S:
+        """A copy with other values of these fields."""
+        return dataclasses.replace(self, **fields)  # type: ignore[type-var]  # it is a dataclass
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return False
+        return all(_same(getattr(self, line.name), getattr(other, line.name)) for line in self.entries())
+
+    def __str__(self) -> str:
+        """The word with all fields that are set."""
+        parts = []
+        for number, line in enumerate(self.entries()):
+            value = getattr(self, line.name)
+            if isinstance(line.metadata["kind"], YesNo):
+                parts += [line.name] if value is True else [] if value is None else [f"{line.name}=no"]
+            elif value is not None:
+                text = _text(value)
+                parts.append(text if number == 0 and not line.kw_only else f"{line.name}={text}")
+        return ":".join([self.name, ",".join(parts)] if parts else [self.name])
+
+
+def _same(one: Any, other: Any) -> bool:
+    if getattr(one, "ndim", 0) or getattr(other, "ndim", 0) or isinstance(one, (list, tuple)):
+        import numpy as np
+
+        return np.array_equal(one, other)
+    return (type(one) is type(other) and one == other) or (_is_number(one) and _is_number(other) and one == other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    """A value in a word; of an array what it is, as no word holds one."""
+    if isinstance(value, float):
+        short = f"{value:g}"
+        return short if float(short) == value else repr(value)
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if _is_number(value) else "[...]"
+
+
+def _parameters(cls: type[Thing]) -> str:
+    """The fields as a part of a docstring."""
+    lines = cls.entries()
+    if not lines:
+        return ""
+    told = [f"{line.name} : {_default(line)}\n        {line.metadata['help']}" for line in lines]
+    return "\n\n    Parameters\n    ----------\n    " + "\n    ".join(told) + "\n    "
+
+
+def _default(line: dataclasses.Field[Any]) -> str:
+    if line.default is dataclasses.MISSING:
+        return "must be given"
+    return "default none" if line.default is None else f"default {_text(line.default)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Family(Generic[S]):
+    """The words of one option, and what they stand for.
+
+    room: the folder of their files. kind: of the classes. classes: ours, by word. others: words of other programs, and
+    ours for them.
+    """
+
+    option: str
+    room: str
+    kind: type[S]
+    classes: Mapping[str, type[S]]
+    others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def of(self, value: object) -> S:
+        """The thing that a word stands for, or the object that was given, checked. Raises UsageError."""
+        if isinstance(value, str):
+            return self._parse(value)
+        if not isinstance(value, self.kind):
+            raise UsageError(
+                f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a class that derives "
+                f"from streammargin.{self.room}.{self.option.title()}, not {shown(value)}"
+            )
+        return self._with_mend(value.checked, type(value))
+
+    def find(self, name: str) -> type[S]:
+        """The class of a word without fields: ours, or that of an entry point. Raises UsageError."""
+        known = self.classes.get(name) or self._of_packages(name)
+        if known is not None:
+            return known
+        ours = self.others.get(name.lower()) or next(iter(difflib.get_close_matches(name, self.classes, 1)), None)
+        meant = f"did you mean `{self.option}={ours}`? " if ours else ""
+        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(self.classes)}")
+
+    def _of_packages(self, name: str) -> type[S] | None:
+        """The class of an entry point; they are asked for other words than ours alone, as they cost 25 ms."""
+        group = f"streammargin.{self.room}"
+        for point in metadata.entry_points(group=group, name=name):
+            cls = point.load()
+            if not (isinstance(cls, type) and issubclass(cls, self.kind)):
+                raise UsageError(f"the entry point {name} of {group} is no subclass of {self.option.title()}")
+            return cls
+        return None
+
+    def _parse(self, word: str) -> S:
+        name, colon, rest = word.partition(":")
+        cls = self.find(name)
+        return self._with_mend(lambda: cls(**dict(_values(cls, rest) if colon else ())).checked(), cls)
+
+    def _with_mend(self, make: Callable[[], S], cls: type[S]) -> S:
+        try:
+            return make()
+        except UsageError as error:
+            raise UsageError(f"{error.raw}; {self.spelling(cls)}") from None
+        except TypeError:
+            missing = [line.name for line in cls.entries() if line.default is dataclasses.MISSING]
+            raise UsageError(f"{cls.name} needs {' and '.join(missing)}; {self.spelling(cls)}") from None
+
+    def spelling(self, cls: type[S]) -> str:
+        """What fields a word has, with their defaults and an example."""
+        lines = cls.entries()
+        if not lines:
+            return f"{cls.name} has no fields: `{self.option}={cls.name}`"
+        fields = ", ".join(f"{line.name} ({_default(line)})" for line in lines)
+        return f"{cls.name} has {fields}, as in `{self.option}={cls.name}:{_example(lines[0])}`"
+
+
+def _example(line: dataclasses.Field[Any]) -> str:
+    kind = line.metadata["kind"]
+    if isinstance(kind, YesNo):
+        return line.name
+    value = getattr(kind, "metavar", None) or "VALUE"
+    if kind.choices:
+        value = kind.choices[0]
+    elif line.default not in (None, dataclasses.MISSING):
+        value = _text(line.default)
+    return f"{line.name}={value}" if line.kw_only else value
+
+
+def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
+    """The fields of a word, name and value, of the text behind its colon."""
+    lines = {line.name: line for line in cls.entries()}
+    seen: set[str] = set()
+    for number, part in enumerate(_parts(lines, rest)):
+        key, equals, text = part.partition("=")
+        line = lines.get(key)
+        if line is not None and not equals and isinstance(line.metadata["kind"], YesNo):
+            text = "yes"
+        elif line is None or not equals:
+            first = next(iter(lines.values()), None)
+            if number or first is None or first.kw_only:
+                raise UsageError(f"{cls.name} has no field {shown(part)}")
+            line, text = first, part
+        if line.name in seen:
+            raise UsageError(f"the field {line.name} of {cls.name} is given twice")
+        seen.add(line.name)
+        kind = line.metadata["kind"]
+        yield line.name, kind.read(os.path.expanduser(text) if isinstance(kind, Read) else text)
+
+
+def _parts(lines: Mapping[str, dataclasses.Field[Any]], rest: str) -> list[str]:
+    """The text, cut at the commas that a field follows: names of files may have others."""
+    parts: list[str] = []
+    for piece in rest.split(","):
+        key, equals, _ = piece.partition("=")
+        line = lines.get(key)
+        begins = line is not None and (equals or isinstance(line.metadata["kind"], YesNo))
+        if begins or not parts:
+            parts.append(piece)
+        else:
+            parts[-1] += f",{piece}"
+    return parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Worded(Kind, Generic[S]):
+    """A word of a family, or an object of one of its classes."""
+
+    family: Family[S]
+    metavar: str = "WORD"
+
+    def check(self, what: str, value: object) -> S:
+        return self.family.of(value)
+
+    def read_by(self, value: object) -> list[tuple[Read, str]]:
+        """What the fields of the word, or of the object, name that is read, with the kind of each."""
+        try:
+            thing = self.family.of(value)
+        except UsageError:  # it is refused where it is used
+            return []
+        found = [(line.metadata["kind"], getattr(thing, line.name)) for line in thing.entries()]
+        return [(k, os.fspath(v)) for k, v in found if isinstance(k, Read) and isinstance(v, (str, os.PathLike))]

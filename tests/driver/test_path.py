@@ -96,13 +96,13 @@ def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path, 
     straight, values = train(4, **options), set()
     options = {**options, "checkpoint": str(tmp_path)}
     result = train(4, should_stop=stop_after(1), **options)
+    with pytest.raises(sm.UsageError, match=r"an unfinished training with C 'path:4.*', and this one has 'path:5"):
+        train(5, **options)
     while result.reason == "signal":
         result = train(4, should_stop=stop_after(5), **options)
         values.add(result.history[-1]["C"])
     assert len(values) > 2 and bits(result) == bits(straight)
     assert bits(train(4, **options)) == bits(straight)  # at once
-    with pytest.raises(sm.UsageError, match=r"an unfinished training with C 'path:4.*', and this one has 'path:5"):
-        train(5, **options)
 
 
 def test_a_path_cut_short_keeps_the_best_so_far():

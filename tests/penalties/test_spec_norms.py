@@ -105,5 +105,5 @@ def test_exponents():
 
 @pytest.mark.parametrize("norm", [1.0, 2.5, 0, -1, math.nan, "fast", None, math.inf])
 def test_other_exponents_are_refused(norm):
-    with pytest.raises(UsageError, match="norm must be a number in"):
+    with pytest.raises(UsageError, match="p must be a number in"):
         resolve_p(norm, 9)

@@ -149,7 +149,7 @@ def test_the_driver_changes_over_once_no_problem_moves_on_columns(text, states):
     states.clear()
     sm.train(text[0], **OPTIONS)
     assert {stage for stage, *_ in states} == {"columns"}
-    for options in ({"penalty": "l2norm"}, {"dual_budget": 100.0}):
+    for options in ({"penalty": "l2norm"}, {"loss": "hinge:top=100"}):
         states.clear()
         sm.train(text[0], **{**OPTIONS, **options}, passes=3)
         assert {stage for stage, *_ in states} == {"steps"}

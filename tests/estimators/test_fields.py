@@ -89,3 +89,10 @@ def test_one_C_and_no_checkpoint():
         with pytest.raises(sm.UsageError, match=f"there is no {name} here; give"):
             sm.MarginClassifier(**{name: 0.5})
     assert sm.InterpolatingRegressor(epsilon=0.1).get_params()["epsilon"] == 0.1
+
+
+def test_an_object_of_the_logistic_loss_has_probabilities_as_its_word_has():
+    word, thing = (sm.MarginClassifier(loss=loss).fit(X, Y) for loss in ("logistic", sm.losses.Logistic()))
+    np.testing.assert_array_equal(thing.predict_proba(X), word.predict_proba(X))
+    assert not hasattr(sm.MarginClassifier(loss=sm.losses.SmoothHinge()), "predict_proba")
+    assert not hasattr(sm.MarginClassifier(loss="no loss"), "predict_proba")

@@ -190,7 +190,7 @@ def _numbers(options: dict[str, Any], chance: random.Random, task: str) -> None:
 
 def _classes(options: dict[str, Any], chance: random.Random, solver: str, task: str, hard: bool) -> None:
     loss = chance.choice(HARD[solver] if hard else SOFT[solver][0])
-    options["loss"] = loss + chance.choice(FIELDS.get(loss, ("",)))
+    options["loss"] = loss and loss + chance.choice(FIELDS.get(loss, ("",)))
     if chance.random() < 0.3:
         options["class_weight"] = "balanced"
     if task == "several" and hard and solver in JOINT and chance.random() < 0.6:

@@ -57,7 +57,9 @@ class Penalised(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What `train` is told."""
-        return self._asdict()
+        from streammargin.penalties import Group
+
+        return {"loss": self.loss, "penalty": self.penalty if self.groups is None else Group(self.groups)}
 
     def objective(self, X: Any, y: np.ndarray, W: np.ndarray, C: float) -> float:
         """R(w) + C sum_i phi(y_i x_i.w) of W (1, d)."""

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from streammargin.cli import last_resort
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+SWALLOWED = 0.3  # seconds after which the exception of a signal has come to nothing, if nothing cleans up after it
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
 
@@ -25,6 +26,7 @@ class Stopped(KeyboardInterrupt):
 
 caught: int | None = None  # the first signal; whatever error follows is its consequence
 _when = 0.0
+_told = False  # of the end by a signal
 
 
 def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
@@ -51,6 +53,8 @@ def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
 
 def interrupted(program: str) -> int:
     """Say so in one line; the exit code."""
+    global _told
+    _told = True
     number = caught or signal.SIGINT
     what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
     with contextlib.suppress(OSError):
@@ -124,13 +128,31 @@ def _raise(number: int, frame: FrameType | None) -> None:
     if caught is not None:
         if time.monotonic() - _when > AGAIN:
             leave(128 + number)
-        return
+        if _told or _unwinds():
+            return
     while frame is not None:
         if frame.f_code is _dropped.__code__:  # raised in here it would be dropped for good
             return _send_again(number)
         frame = frame.f_back
     caught, _when = number, time.monotonic()
+    timer = threading.Timer(SWALLOWED, _still_there, (number,))
+    timer.daemon = True
+    timer.start()
     raise Stopped
+
+
+def _unwinds() -> bool:
+    """Whether the exception of an earlier signal is on its way: some frame cleans up after it."""
+    error = sys.exc_info()[1]
+    while error is not None and not isinstance(error, Stopped):
+        error = error.__context__
+    return error is not None
+
+
+def _still_there(number: int) -> None:
+    """A library in C may clear what is raised between two of its calls, and tell nobody: send the signal again."""
+    if caught is not None and not _told:
+        os.kill(os.getpid(), number)
 
 
 class _Messages(io.FileIO):

@@ -13,9 +13,10 @@ from matplotlib import pyplot as plt
 from paper_data import toy
 from trajectories import margin, states
 
-from streammargin.solvers.papers import diagonal, inertial_diagonal
+from streammargin.solvers import Diagonal, InertialDiagonal
 
 SOLUTION = np.array([0.5, 0.5])
+FALLS = {"lambda0": 4.0, "decay": "linear"}
 
 
 def paper(base, length, inertia=3.0):
@@ -29,12 +30,12 @@ def paper(base, length, inertia=3.0):
             super().begin_pass(problem, state, number)
             state.curvature[:] = (length / self.largest_norm(state)) ** 2  # 1/gamma
 
-    return Constant()
+    return Constant(**FALLS)
 
 
 def iterates(solver, X, y, passes):
     """w_t = A^T beta_t (passes, d) of diagonal descent, without the inertia that `weights` would add."""
-    runs = states(solver, X, y, passes, schedule="4/t")
+    runs = states(solver, X, y, passes)
     return np.array([state.theta[0, :-1] / method.largest_norm(state) for method, _, state, _ in runs])
 
 
@@ -85,10 +86,10 @@ def main():
     X, y = toy(80)
     A = y[:, None] * X
     length = np.linalg.norm(A, 2)
-    solvers = {"plain": paper(diagonal.Method, length)}
+    solvers = {"plain": paper(Diagonal, length)}
     for inertia in (10.0, 30.0, 50.0):
-        solvers[f"inertial, alpha {inertia:.0f}"] = paper(inertial_diagonal.Method, length, inertia)
-    own = {"diagonal": diagonal.Method(), "inertial-diagonal": inertial_diagonal.Method()}
+        solvers[f"inertial, alpha {inertia:.0f}"] = paper(InertialDiagonal, length, inertia)
+    own = {"diagonal": Diagonal(**FALLS), "inertial-diagonal": InertialDiagonal(**FALLS)}
     found = {name: iterates(solver, X, y, args.passes) for name, solver in {**solvers, **own}.items()}
 
     units = {name: w / np.linalg.norm(w, axis=1)[:, None] for name, w in found.items()}

@@ -24,7 +24,7 @@ from trajectories import margin, states
 
 import streammargin as sm
 from streammargin.compiled.homotopic import OUTER
-from streammargin.solvers.papers import homotopic
+from streammargin.solvers import Homotopic
 
 STARTS = (3, 5, 10, 20)
 BASELINE = "logistic GD"
@@ -33,22 +33,22 @@ ERROR, GAPS = "L2 error", ("angle gap", "relative margin gap")
 CLOSE, TIGHT = {"angle gap": 1e-6, "relative margin gap": 1e-3}, 1e-6
 
 
-def paper(start):
+def paper(start, average=True):
     """The solver with s0 = start, on the rows as they are."""
 
-    class Plain(homotopic.Method):
+    class Plain(Homotopic):
         s0 = float(start)
 
         def unit(self, state):
             return 1.0
 
-    return Plain()
+    return Plain(average)
 
 
 def ends(start, X, y, passes, average=True):
     """The ends of the outer iterations: steps k (m,) taken so far, and weights z_k (m, d)."""
     steps, found, outer = [], [], 0.0
-    runs = states(paper(start), X, y, passes, average=average)
+    runs = states(paper(start, average), X, y, passes)
     for number, (_, _, state, _) in enumerate(runs, 1):
         if state.carried[0, OUTER] > outer:
             outer = state.carried[0, OUTER]

@@ -15,13 +15,12 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
 
-def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0, **options):
+def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0):
     """The problem of the rows X (n, d) of two classes, as the solvers are told of it."""
     p = resolve_p(norm, X.shape[1])
     return Problem(
         rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(p), p=p,
         positive=np.ones(1, np.int64), caps=np.full((1, 2), C), trials=1, tol=0.0, seed=seed, present=len(X),
-        options=options,
     )  # fmt: skip
 
 
@@ -31,7 +30,7 @@ def labels_of(y):
 
 
 def states(solver, X, y, passes, **problem):
-    """Yields (method, problem, state, report) after every pass. solver: a name, or an instance of a solver's class."""
+    """Yields (method, problem, state, report) after every pass. solver: a word, or an instance of a solver's class."""
     method = make_solver(solver) if isinstance(solver, str) else solver
     told = problem_of(X, **{"loss": method.default_loss, **problem})
     method.check(told)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from streammargin.driver.events import History, Listener
 from streammargin.errors import UsageError
@@ -17,13 +16,11 @@ from streammargin.options.table import TABLE, Options
 from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
+from streammargin.solvers.word import SolverWord
 from streammargin.sources.open import is_stream
 from streammargin.training.rows import train_rows
 from streammargin.training.stream import train_stream
 from streammargin.wording import Message, shown
-
-if TYPE_CHECKING:
-    from streammargin.solvers.base import Solver
 
 LOG = logging.getLogger("streammargin")
 
@@ -36,7 +33,7 @@ def train(
     *,
     x: str | None = None,
     sample_weight: object = None,
-    solver: Solver | str = "auto",
+    solver: SolverWord | str = "auto",
     loss: Loss | str | None = None,
     penalty: PenaltyWord | str = "l2",
     C: float | Sequence[float] | Path | str | None = None,
@@ -46,9 +43,6 @@ def train(
     positive: object = None,
     classes: Sequence[object] | None = None,
     multiclass: str = "ovr",
-    average: bool | None = None,
-    schedule: str | None = None,
-    stochastic: bool | None = None,
     tol: float = 1e-3,
     passes: int = 1000,
     max_seconds: float | None = None,
@@ -96,9 +90,9 @@ def train(
     """
     options = Options(
         y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, C=C, bias=bias, scale=scale,
-        class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, average=average,
-        schedule=schedule, stochastic=stochastic, tol=tol, passes=passes, max_seconds=max_seconds, max_rows=max_rows,
-        memory=memory, seed=seed, checkpoint=checkpoint, checkpoint_seconds=checkpoint_seconds, valid=valid,
+        class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
+        passes=passes, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed, checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds, valid=valid,
     )  # fmt: skip
     history = History([*_checked(listeners), *watched(verbose, options.max_seconds)])
     if should_stop is not None and not callable(should_stop):

@@ -87,18 +87,6 @@ class Label(Name):
 
 
 @dataclass(frozen=True)
-class Text(Kind):
-    """A text that a solver reads."""
-
-    metavar: str
-
-    def check(self, what: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise UsageError(f"{what} must be text, not {shown(value)}")
-        return value
-
-
-@dataclass(frozen=True)
 class Word(Kind):
     """One of a few words."""
 
@@ -171,16 +159,6 @@ class Whole(Kind):
 
 
 @dataclass(frozen=True)
-class Switch(Kind):
-    """Yes or no."""
-
-    def check(self, what: str, value: Any) -> bool:
-        if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
-            raise UsageError(f"{what} must be True, False or None, not {shown(value)}")
-        return bool(value)
-
-
-@dataclass(frozen=True)
 class YesNo(Kind):
     """True or False, in the shell the word yes or no."""
 
@@ -189,7 +167,9 @@ class YesNo(Kind):
     def check(self, what: str, value: Any) -> bool:
         if isinstance(value, str) and value in self.choices:
             return value == "yes"
-        return Switch().check(what, value)
+        if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
+            raise UsageError(f"{what} must be yes or no, in Python True or False, not {shown(value)}")
+        return bool(value)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ A FIELD is VALUE (the first field, in the first place), KEY=VALUE, or KEY alone 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import numbers
@@ -34,6 +35,7 @@ def needed(kind: Kind, help: str) -> Any:
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(entry, needed))
+@dataclasses.dataclass(eq=False)
 class Thing:
     """A class of which each subclass is a word, and its fields are what stands behind it.
 
@@ -42,20 +44,22 @@ class Thing:
     """
 
     name: ClassVar[str]  # the word; the name of the class in small letters and underscores, unless it is given
+    _has_init: ClassVar[bool] = False  # an __init__ that was written by hand, which classes derived from it keep
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         text = cls.__dict__.get("__doc__")
-        dataclasses.dataclass(eq=False)(cls)
+        cls._has_init |= "__init__" in vars(cls)
+        dataclasses.dataclass(eq=False, init=not cls._has_init)(cls)
         if text:  # python -OO leaves none
-            cls.__doc__ = text + _parameters(cls)
+            cls.__doc__ = text.rstrip() + _parameters(cls) + "\n    "
 
     @classmethod
     def entries(cls) -> list[dataclasses.Field[Any]]:
         """The fields, in the order in which the word names them."""
-        lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]  # type: ignore[arg-type]
+        lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]
         return sorted(lines, key=lambda line: bool(line.kw_only))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -73,8 +77,11 @@ class Thing:
         return self.replace(**values)
 
     def replace(self: S, **fields: Any) -> S:
-        """A copy with other values of these fields."""
-        return dataclasses.replace(self, **fields)  # type: ignore[type-var]  # it is a dataclass
+        """A copy with other values of these fields; what else the object holds is the same."""
+        made = copy.copy(self)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -124,7 +131,7 @@ def _parameters(cls: type[Thing]) -> str:
     if not lines:
         return ""
     told = [f"{line.name} : {_default(line)}\n        {line.metadata['help']}" for line in lines]
-    return "\n\n    Parameters\n    ----------\n    " + "\n    ".join(told) + "\n    "
+    return "\n\n    Parameters\n    ----------\n    " + "\n    ".join(told)
 
 
 def _default(line: dataclasses.Field[Any]) -> str:
@@ -138,7 +145,7 @@ class Family(Generic[S]):
     """The words of one option, and what they stand for.
 
     room: the folder of their files. kind: of the classes. classes: ours, by word. others: words of other programs, and
-    ours for them.
+    ours for them. short: words that stand for one of ours with fields.
     """
 
     option: str
@@ -146,6 +153,12 @@ class Family(Generic[S]):
     kind: type[S]
     classes: Mapping[str, type[S]]
     others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    short: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def words(self) -> list[str]:
+        """All words of ours, without their fields."""
+        return [*self.classes, *self.short]
 
     def of(self, value: object) -> S:
         """The thing that a word stands for, or the object that was given, checked. Raises UsageError."""
@@ -160,12 +173,13 @@ class Family(Generic[S]):
 
     def find(self, name: str) -> type[S]:
         """The class of a word without fields: ours, or that of an entry point. Raises UsageError."""
-        known = self.classes.get(name) or self._of_packages(name)
+        long = self.short.get(name, name).partition(":")[0]
+        known = self.classes.get(long) or self._of_packages(name)
         if known is not None:
             return known
-        ours = self.others.get(name.lower()) or next(iter(difflib.get_close_matches(name, self.classes, 1)), None)
+        ours = self.others.get(name.lower()) or next(iter(difflib.get_close_matches(name, self.words, 1)), None)
         meant = f"did you mean `{self.option}={ours}`? " if ours else ""
-        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(self.classes)}")
+        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(self.words)}")
 
     def _of_packages(self, name: str) -> type[S] | None:
         """The class of an entry point; they are asked for other words than ours alone, as they cost 25 ms."""
@@ -179,6 +193,10 @@ class Family(Generic[S]):
 
     def _parse(self, word: str) -> S:
         name, colon, rest = word.partition(":")
+        if name in self.short:
+            if colon:
+                raise UsageError(f"{name} stands for `{self.option}={self.short[name]}`; give its fields there")
+            return self._parse(self.short[name])
         cls = self.find(name)
         return self._with_mend(lambda: cls(**dict(_values(cls, rest) if colon else ())).checked(), cls)
 
@@ -223,7 +241,7 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
             text = "yes"
         elif line is None or not equals:
             first = next(iter(lines.values()), None)
-            if number or first is None or first.kw_only:
+            if number or first is None or first.kw_only or not _may_be(first.metadata["kind"], part):
                 raise UsageError(f"{cls.name} has no field {shown(part)}")
             line, text = first, part
         if line.name in seen:
@@ -231,6 +249,11 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
         seen.add(line.name)
         kind = line.metadata["kind"]
         yield line.name, kind.read(os.path.expanduser(text) if isinstance(kind, Read) else text)
+
+
+def _may_be(kind: Kind, text: str) -> bool:
+    """Whether a text may be meant as a value of a first field; whatever is no yes or no is the name of a field."""
+    return not isinstance(kind, YesNo) or text in kind.choices
 
 
 def _parts(lines: Mapping[str, dataclasses.Field[Any]], rest: str) -> list[str]:

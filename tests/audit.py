@@ -225,7 +225,7 @@ def _problem(
     if solver in ANY_NORM and str(options.get("penalty", "l2")) in ("l2", "lp:2") and chance.random() < 0.3:
         options["penalty"] = chance.choice(("lp:1.5", "lp:sparse"))
     if solver in AVERAGE and chance.random() < 0.5:
-        options["average"] = True
+        options["solver"] = f"{solver}:average"
     options["bias"] = chance.choice((None, 0.0, 1.0, 0.3, "midway" if hard else 5.0))
     if not hard and chance.random() < 0.2:
         options["bias"] = "free"
@@ -325,7 +325,7 @@ def one(seed: int, number: int) -> Found:
     """Draw a problem, train, and look."""
     logging.getLogger("streammargin").setLevel(logging.ERROR)
     case = draw(seed, number)
-    found = Found(case.options["solver"], "refused", case=str(case))
+    found = Found(case.options["solver"].partition(":")[0], "refused", case=str(case))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("error")
         path, valid, model = (os.path.join(folder, name) for name in ("data.h5", "valid.h5", "model.npz"))

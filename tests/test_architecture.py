@@ -28,7 +28,7 @@ ALLOWED = {  # by folder, and by single file
     "penalties": {"penalties", "errors", "kinds", "wording", "words"},
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
-    "solvers": {"solvers", "points", "compiled", "errors", "wording"} | NAMED,
+    "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words"} | NAMED,
     "sources": {"sources", "compiled", "errors", "files", "wording"} | NAMED,
     "points": {"points", "compiled"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,

@@ -18,7 +18,8 @@ import streammargin.errors
 from streammargin.cli.main import main
 from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.penalties import PENALTIES
-from streammargin.solvers.registry import SOLVERS, make_solver, names
+from streammargin.solvers.base import PATH, TOP
+from streammargin.solvers.registry import SHORT, make_solver, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -125,20 +126,22 @@ def test_the_solvers_are_those_of_the_code():
     assert set(rows) == set(names())
     parser = streammargin.cli.main.build_parser("train").parse_args(["train", "DATA"])
     assert [row[0] for row in rows.values() if row[0].endswith(" (default)")] == [f"{parser.solver} (default)"]
-    for name in SOLVERS:
+    for name in names()[1:]:
         method = make_solver(name)
         _, losses, C, _, options, _ = rows[name]
         hard = math.isinf(method.default_C)
         assert (C == "inf") == hard, name
-        able = losses_with(method.requires) if method.requires else [method.default_loss]
-        if hard and "has_hard_margin" in method.requires:
+        needed = method.required()
+        able = losses_with(needed) if needed else [method.default_loss]
+        if hard and "has_hard_margin" in needed:
             able = [loss for loss in able if terms(loss).has_hard_margin()]
         if method.numeric:
-            able += losses_with(method.requires, of_numbers=True)
-            able += ["interpolate"] if "has_hard_margin" in method.requires else []
+            able += losses_with(needed, of_numbers=True)
+            able += ["interpolate"] if "has_hard_margin" in needed else []
         assert set(losses.split(", ")) == set(able), name
-        called = {"C_path": "C=path:K", "dual_budget": "loss:top"}
-        own = {*(called.get(option, option) for option in method.options), *(["joint"] if method.joint else [])}
+        called = {PATH: "C=path:K", TOP: "loss:top"}
+        fields = [] if name in SHORT else [line.name for line in method.entries()]
+        own = {*fields, *(called[extra] for extra in method.takes), *(["joint"] if method.joint else [])}
         assert {option for option in options.split(", ") if option} == own, name
 
 

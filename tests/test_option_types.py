@@ -15,8 +15,9 @@ WRONG = [
     {"tol": "1e-3"},    {"tol": math.inf}, {"C": "1"}, {"classes": []}, {"classes": 5}, {"classes": "ab"},
     {"classes": [1]},
     {"classes": [1, -1, None]}, {"classes": [1, -1, math.nan]}, {"class_weight": {1: "a"}}, {"class_weight": [1, 2]},
-    {"class_weight": 5}, {"solver": "homotopic", "average": "no"}, {"solver": "homotopic", "stochastic": math.nan},
-    {"solver": "diagonal", "schedule": 5}, {"solver": "diagonal", "schedule": b"1/t"}, {"seed": "x"}, {"seed": 1.5},
+    {"class_weight": 5}, {"solver": sm.solvers.Homotopic("never")},
+    {"solver": sm.solvers.Homotopic(stochastic=math.nan)},
+    {"solver": sm.solvers.Diagonal("5")}, {"solver": sm.solvers.Diagonal(decay=b"log")}, {"seed": "x"}, {"seed": 1.5},
 ]  # fmt: skip
 STREAMED = [
     {"classes": [1, -1, None]}, {"seed": "x"}, {"memory": "junk"}, {"loss": sm.losses.SmoothHinge("x")},

@@ -1,16 +1,20 @@
 """Things carry their numbers: words, objects, and what is said of those that are none."""
 
 import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from reference.datasets import noisy
 
 import streammargin as sm
-from streammargin import losses, penalties
+from streammargin import losses, penalties, solvers
+from streammargin.cli import train as command
 from streammargin.cli.main import main
+from streammargin.cli.options import Parser
 from streammargin.errors import UsageError
 from streammargin.kinds import Number, YesNo
 from streammargin.options.costs import FAMILY as PATHS
@@ -18,7 +22,7 @@ from streammargin.options.others import INSTEAD
 from streammargin.options.table import TABLE
 from streammargin.words import Family, Thing, entry, needed
 
-FAMILIES = (losses.FAMILY, penalties.FAMILY, PATHS)
+FAMILIES = (losses.FAMILY, penalties.FAMILY, PATHS, solvers.FAMILY)
 WORDS = [(family, cls) for family in FAMILIES for cls in family.classes.values()]
 GIVEN = {"groups": "a,b=1.txt", "values": 5}  # of fields without a default
 
@@ -34,11 +38,13 @@ def test_a_word_is_its_object_and_the_object_its_word(family, cls):
     assert family.of(word) == one.checked() == family.of(one) and str(family.of(word)) == word
     assert not set(" ()^*|") & set(word) and bool(one)
     assert family.of(cls.name if one == cls else word) == one.checked()
-    assert inspect.getdoc(cls) and cls.__name__.lower() == cls.name.replace("_", "")
+    assert inspect.getdoc(cls) and cls.__name__.lower() == re.sub("[_-]", "", cls.name)
     for line in cls.entries():
         assert f"{line.name} : " in cls.__doc__
         if line.name not in GIVEN and line.default is not None:  # the canonical word names all fields
-            assert f"{line.default:g}" in word
+            given = line.default
+            told = line.name if given is True else "no" if given is False else given
+            assert (told if isinstance(told, str) else f"{told:g}") in word
 
 
 def test_words_that_are_one():
@@ -148,7 +154,7 @@ def test_options_of_before_and_of_peers_name_ours(name, capsys, tmp_path):
 
 def test_the_front_door_is_small(capsys):
     parameters = inspect.signature(sm.train).parameters
-    assert len(parameters) - 2 <= 27  # 25, once solvers carry their numbers too
+    assert len(parameters) - 2 <= 25
     assert "locals()" not in inspect.getsource(inspect.getmodule(inspect.unwrap(sm.train)))
     assert main(["train", "--help"]) == 0
     short = capsys.readouterr().out
@@ -160,11 +166,12 @@ def test_the_front_door_is_small(capsys):
 
 
 @pytest.mark.parametrize("verb, name, told", [
-    ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "served by sdca, asdca"]),
+    ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "served by ascent, newton"]),
     ("losses", None, ["smooth_hinge:width,top", "interpolate:epsilon"]),
-    ("penalties", "group", ["groups : must be given", "group:FILE", "served by sdca, newton, prox-newton, pdprox"]),
+    ("penalties", "group", ["groups : must be given", "group:FILE", "served by newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
-    ("solvers", "pdprox", ["primal-dual proximal"]),
+    ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "serves a finite C", "the field top"]),
+    ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, serves any C; the losses "]),
 ])  # fmt: skip
 def test_what_there_is_can_be_asked_for(verb, name, told, capsys):
     assert main([verb, *([name] if name else [])]) == 0
@@ -204,3 +211,63 @@ def test_evaluate_counts_the_largest_losses_alone(loss, K, weighted):
         assert figures["loss"] * len(y) == pytest.approx(largest[:9].sum() + 0.5 * largest[9], rel=1e-9)
         plain = result.model.evaluate((X, y), loss="hinge")["loss"]
         assert figures["loss"] < plain == pytest.approx(largest.mean())
+
+
+def test_short_words_stand_for_a_solver_with_fields():
+    family = solvers.FAMILY
+    assert family.of("sdca") == family.of("ascent:momentum=no") == solvers.Ascent(momentum="no") != family.of("ascent")
+    assert str(family.of("asdca")) == "ascent:momentum=yes" and family.of("prox-newton") == solvers.Newton()
+    with pytest.raises(UsageError, match=r"sdca stands for solver=\"ascent:momentum=no\"; give its fields there"):
+        family.of("sdca:momentum=yes")
+    with pytest.raises(UsageError, match=r"must be auto, yes or no, not 'maybe'; ascent has momentum .default auto."):
+        family.of("ascent:momentum=maybe")
+    for word, ours in (("liblinear", "ascent"), ("lbfgs", "newton"), ("active_set", "active-set"), ("asdc", "asdca")):
+        with pytest.raises(UsageError, match=f'did you mean solver="{ours}"'):
+            family.of(word)
+
+
+@pytest.mark.parametrize("file", ["adaptive", "normalized_gd"])
+def test_a_solver_is_found_by_the_name_of_its_file(file):
+    """No table has its word: a file is all there is to add."""
+    room = Path(solvers.__file__).parent
+    word = file.replace("_", "-")
+    text = (room / "papers" / f"{file}.py").read_text()
+    assert f'name = "{word}"' in text and word in solvers.names()
+    for path in (room / "registry.py", room / "auto.py", room / "__init__.py"):
+        assert f'"{word}"' not in path.read_text()
+
+
+def test_solvers_as_words_and_as_objects_are_one_job(tmp_path):
+    told, X, y = [], *noisy()
+    for solver in ("pegasos:average", solvers.Pegasos(True), solvers.Pegasos(average=np.True_)):
+        events = []
+        result = sm.train((X, y), solver=solver, passes=5, checkpoint=str(tmp_path), listeners=[events.append])
+        told.append((result.model.header["solver"], result.model.coef_.tobytes()))
+        assert result.history[0]["params"]["solver"] == "pegasos:average"
+    assert len(set(told)) == 1 and told[0][0] == "pegasos:average"
+
+
+@pytest.mark.parametrize("name, value", [("average", True), ("schedule", "1/t"), ("stochastic", True)])
+def test_options_that_solvers_carry_name_the_word(name, value, capsys):
+    X, y = noisy()
+    for call in (lambda **g: sm.train((X, y), **g), lambda **g: sm.train(iter([(X, y)]), **g)):
+        with pytest.raises(UsageError, match=f'there is no {name} here; give solver="'):
+            call(**{name: value})
+    for flag in (f"--{name}", f"--no-{name}"):
+        assert main(["train", "none.h5", flag]) == 2
+        expected = "give --solver " if flag != "--no-schedule" else "unrecognized"
+        assert expected in capsys.readouterr().err
+
+
+def test_no_more_flags_than_fit_a_screen():
+    parser = Parser()
+    command.add_options(parser)
+    flags = [action for action in parser._actions if action.option_strings]
+    assert len(flags) <= 30
+
+
+def test_every_solver_says_its_algorithm_and_its_source():
+    for word, cls in solvers.FAMILY.classes.items():
+        text = inspect.getdoc(cls).partition("\n\nParameters\n")[0]
+        assert 3 <= len(text.splitlines()) <= 14 and len(text.splitlines()[0]) <= 110, word
+        assert word == "auto" or "\nSource: " in text, word

@@ -6,7 +6,7 @@ DATA_DIR holds a9a/, rcv1sub/, splice_donor/ as distributed. The hinge with l1 a
 squared error (of labels -1 and 1) with l1 and elasticnet (half of each); C = 1 / (lambda n). Groups are the 14
 attributes of a9a, runs of 10 columns of rcv1sub, the choices of positions of splice_donor. Ours prove each gap, start
 and certificates included; all others are held to the objective only, at their loosest setting that reaches it, and cut
-off at 20 times our time. Algorithm 1 is ours with schedule = dual and the best of 15 pairs of steps. No constant
+off at 20 times our time. Algorithm 1 is `pdprox:dual`, ours, and the best of 15 pairs of steps. No constant
 column on any side; compile time is taken off. A run that was stopped goes on with the rows that are missing.
 --quick takes the hinge alone.
 """

@@ -17,15 +17,16 @@ def served(cls: type[Loss]) -> list[str]:
     """The solvers that serve a loss."""
     from streammargin.losses import is_numeric
     from streammargin.losses.base import has
-    from streammargin.solvers.registry import SOLVERS, make_solver
+    from streammargin.solvers.registry import make_solver, names
 
     terms, found = cls().terms(), []
-    for name in SOLVERS:
+    for name in names()[1:]:
         method = make_solver(name)
-        able = all(has(terms, one) for one in method.requires) if method.requires else cls.name == method.default_loss
+        needed = method.required()
+        able = all(has(terms, one) for one in needed) if needed else cls.name == method.default_loss
         if cls.only_hard:
-            able = able and "has_hard_margin" in method.requires
-        elif method.default_C == float("inf") and "has_hard_margin" in method.requires:
+            able = able and "has_hard_margin" in needed
+        elif method.default_C == float("inf") and "has_hard_margin" in needed:
             able = able and terms.has_hard_margin()
         if able and (method.numeric or not is_numeric(terms)):
             found.append(name)
@@ -36,4 +37,4 @@ def run(options: argparse.Namespace) -> int:
     """Print a line on each loss, or all on one."""
     from streammargin.losses import FAMILY
 
-    return words.show(FAMILY, options.name, served)
+    return words.show(FAMILY, options.name, lambda cls: [f"served by {', '.join(served(cls))}"])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Name, Switch, read_number
+from streammargin.kinds import Name, read_number
 from streammargin.options.others import instead
 from streammargin.options.table import Line, Where, options_for
 from streammargin.wording import in_shell
@@ -134,9 +134,7 @@ def flags(line: Line) -> list[str]:
 def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     kind = line.kind
     how: dict[str, Any] = {"type": argument(kind.read), "metavar": kind.metavar}
-    if isinstance(kind, Switch):
-        how = {"action": argparse.BooleanOptionalAction}
-    elif kind.choices:
+    if kind.choices:
         how = {"choices": kind.choices, "metavar": kind.metavar}
     default = line.default
     shown = (

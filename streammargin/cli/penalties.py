@@ -18,7 +18,8 @@ def served(cls: type[PenaltyWord]) -> list[str]:
     import numpy as np
 
     from streammargin.penalties.base import Columns
-    from streammargin.solvers.registry import SOLVERS, make_solver
+    from streammargin.solvers.registry import make_solver
+    from streammargin.solvers.registry import names as words_of_solvers
 
     names = {line.name for line in cls.entries()}
     given = {"groups": [0, 0]} if "groups" in names else {}
@@ -26,7 +27,7 @@ def served(cls: type[PenaltyWord]) -> list[str]:
     columns = Columns(2, lambda groups: np.asarray(groups))
     made = [cls(**given, **other).of_columns(columns) for other in others]
     return [
-        name for name in SOLVERS
+        name for name in words_of_solvers()[1:]
         if any(make_solver(name).serves(one, False) and (one.proximal or name != "pdprox") for one in made)
     ]  # fmt: skip
 
@@ -35,4 +36,4 @@ def run(options: argparse.Namespace) -> int:
     """Print a line on each penalty, or all on one."""
     from streammargin.penalties import FAMILY
 
-    return words.show(FAMILY, options.name, served)
+    return words.show(FAMILY, options.name, lambda cls: [f"served by {', '.join(served(cls))}"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import inspect
+from typing import Any
 
-from streammargin.cli import words
-from streammargin.errors import UsageError
-from streammargin.solvers.registry import SHELVES, make_solver, names
+from streammargin.cli import losses, penalties, words
+from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,22 +16,41 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a line on each solver, by shelf, or all on one."""
-    known = names()
-    if options.name is None:
-        for shelf, listed in SHELVES.items():
-            print(f"{shelf}:")
-            for name in listed:
-                print(f"  {name:<18}{known.pop(name)}")
-        if known:  # of a file that was added
-            print("others:")
-        for name, text in known.items():
-            print(f"  {name:<18}{text}")
-        return 0
-    if options.name == "auto":
-        print(f"auto: {known['auto']}")
-        return 0
-    if options.name not in known:
-        raise UsageError(f"unknown solver {options.name!r}; the solvers are {', '.join(known)}")
-    method = make_solver(options.name)
-    print(f"{method.name}: {known[method.name]}\n\n{inspect.getdoc(type(method)) or ''}")
+    if options.name is not None:
+        return words.show(FAMILY, options.name, served)
+    lines = dict(zip(CLASSES, words.listing(CLASSES).splitlines(), strict=True))
+    for shelf in dict.fromkeys(SHELVES.values()):
+        print(f"{shelf}:")
+        for word in (word for word in lines if CLASSES.shelf(word) == shelf):
+            print(f"  {lines[word]}")
+            for short in short_words(word):
+                print(f"    {short} is {SHORT[short]}")
     return 0
+
+
+def short_words(word: str) -> list[str]:
+    """Other words for this solver."""
+    return [short for short, meant in SHORT.items() if meant.partition(":")[0] == word]
+
+
+def served(cls: type[Any]) -> list[str]:
+    """What a solver serves, by word where there are several for it."""
+    return [_served(word) for word in (cls.name, *short_words(cls.name)) if word != "auto"]
+
+
+def _served(word: str) -> str:
+    from streammargin.losses import LOSSES
+    from streammargin.penalties import PENALTIES
+    from streammargin.solvers.base import StreamSolver
+    from streammargin.solvers.registry import make_solver
+
+    method = make_solver(word)
+    hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
+    costs = "C = inf" if hard else "any C" if either else "a finite C"
+    able = [name for name, cls in LOSSES.items() if word in losses.served(cls)]
+    kinds = [name for name, cls in PENALTIES.items() if word in penalties.served(cls)]
+    beside = ["`multiclass=joint`"] * method.joint + list(method.takes)
+    beside += ["streams"] * isinstance(method, StreamSolver)
+    more = f"; {', '.join(beside)}" if beside else ""
+    name = word if word not in SHORT else f"{word}, which is {SHORT[word]},"
+    return f"{name} serves {costs}; the losses {', '.join(able)}; the penalties {', '.join(kinds)}{more}"

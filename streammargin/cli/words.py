@@ -36,12 +36,13 @@ def _with_fields(cls: type[Any]) -> str:
 
 
 def show(family: Family[Any], name: str | None, served: Callable[[type[Any]], list[str]]) -> int:
-    """Print a line on each, or all on the one of this name."""
+    """Print a line on each, or all on the one of this name. served: lines on what it serves, or what serves it."""
     if name is None:
         print(listing(family.classes))
         return 0
     cls = family.find(name)
     print(f"{cls.name}: {inspect.getdoc(cls) or ''}\n")
     print(in_shell(family.spelling(cls)))
-    print(f"served by {', '.join(served(cls))}")
+    for line in served(cls):
+        print(in_shell(line))
     return 0

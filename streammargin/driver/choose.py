@@ -10,13 +10,12 @@ from streammargin.compiled.overloads import expose
 from streammargin.errors import UsageError
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import make_solver
 
 Fitted = TypeVar("Fitted")
 
 
 def choose(
-    names: Sequence[str | Method],
+    methods: Sequence[Method],
     problem_for: Callable[[Method], Problem],
     fit: Callable[[Method, Problem], Fitted],
 ) -> tuple[Method, Fitted]:
@@ -27,8 +26,7 @@ def choose(
     the error names the least.
     """
     refusal = UsageError("there is no solver to try")
-    for name in names:
-        method = make_solver(name)
+    for method in methods:
         problem = problem_for(method)
         expose(type(problem.loss))
         expose(type(problem.norm))

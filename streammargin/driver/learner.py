@@ -23,7 +23,7 @@ from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
+from streammargin.solvers.registry import CLASSES
 from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.labels import as_values, census, label_key
@@ -34,7 +34,7 @@ NO_ROWS = RowLabels(np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 def streaming_solvers() -> list[str]:
     """Names of the solvers that keep nothing per row."""
-    return [name for name in SOLVERS if isinstance(make_solver(name), StreamSolver)]
+    return [name for name, cls in CLASSES.items() if issubclass(cls, StreamSolver)]
 
 
 class Learner:
@@ -64,14 +64,14 @@ class Learner:
             raise UsageError(
                 "`class_weight=balanced` needs all rows before the first step; give a factor for each label"
             )
-        method = None if options.solver == AUTO else make_solver(options.solver)
+        method = options.solver
         if not isinstance(method, StreamSolver):
-            named = getattr(options.solver, "name", options.solver)
             raise UsageError(
-                f"{named} needs its rows more than once, but the batches of a stream pass by once; use "
-                f"{', '.join(streaming_solvers())}, or write the rows to a file with streammargin-data convert"
+                f"{getattr(method, 'name', method)} needs its rows more than once, but the batches of a stream pass by "
+                f"once; use {', '.join(streaming_solvers())}, or write the rows to a file with "
+                "streammargin-data convert"
             )
-        self.solver = method
+        self.solver: StreamSolver[Any] = method
         if options.positive is not None and options.classes is not None:
             raise UsageError("of a stream, `positive` sets one class against all others; leave `classes` out")
         self.options = options
@@ -173,7 +173,8 @@ class Learner:
             penalty=penalty, positive=target.positive.astype(np.int64),
             caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
             tol=self.options.tol, seed=0, present=self.options.max_rows or rows,
-            joint=self.options.multiclass == "joint" and len(target.positive) > 1, options=self.options.of_the_solver(),
+            joint=self.options.multiclass == "joint" and len(target.positive) > 1,
+            path=self.options.path is not None, top=self.options.top,
         )  # fmt: skip
         self.solver.check(problem)
         return problem

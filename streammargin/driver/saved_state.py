@@ -40,7 +40,7 @@ def restore_state(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.progress.stage = stage
     problem = run.problem
     solver = run.solver
-    state: Any = roles.new(solver.state_class, problem, solver.dtype(problem), labels=run.shared.labels)
+    state: Any = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.shared.labels)
     roles.load(state, problem, solver.dtype(problem), roles.Saved(plain["numbers"], under("state/", arrays), {}))
     if run.watch is not None:
         roles.load(run.watch, problem, float, roles.Saved(plain["watch"], under("watch/", arrays), {}))

@@ -28,6 +28,7 @@ from streammargin.options.table import Options, Where, options_for
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
+from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.sources.arrays import bare, refuse_masked
 from streammargin.sources.base import Source
 from streammargin.sources.open import is_path, is_shards
@@ -90,7 +91,7 @@ def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..
     return __init__
 
 
-FAMILIES: dict[str, Family[Any]] = {"loss": LOSSES, "penalty": PENALTIES}
+FAMILIES: dict[str, Family[Any]] = {"solver": SOLVERS, "loss": LOSSES, "penalty": PENALTIES}
 
 
 def _thing(name: str, value: Any) -> Thing:
@@ -158,7 +159,7 @@ class Estimator(BaseEstimator):
             del self.feature_names_in_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; deep: with the fields of loss and penalty, as in penalty__l1_ratio."""
+        """The parameters by name; deep: with the fields of solver, loss and penalty, as in penalty__l1_ratio."""
         params = super().get_params(deep=False)
         if deep:
             for name, value in list(params.items()):

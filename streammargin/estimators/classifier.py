@@ -17,6 +17,8 @@ from streammargin.model.linear import LinearModel
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
 from streammargin.result import Certificate
+from streammargin.solvers.base import StreamSolver
+from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
 from streammargin.training.stream import stream_header
 
@@ -28,13 +30,13 @@ from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 
 def _learns_from_streams(estimator: MarginClassifier) -> bool:
-    solvers = streaming_solvers()
-    if estimator.solver not in solvers:
-        raise AttributeError(
-            f"solver {estimator.solver!r} has no partial_fit; the solvers {', '.join(solvers)} have, and every solver "
-            "fits a file that streammargin-data convert wrote"
-        )
-    return True
+    with suppress(UsageError):  # which `fit` raises
+        if isinstance(SOLVERS.of(estimator.solver), StreamSolver):
+            return True
+    raise AttributeError(
+        f"solver {estimator.solver!s} has no partial_fit; the solvers {', '.join(streaming_solvers())} have, and every "
+        "solver fits a file that streammargin-data convert wrote"
+    )
 
 
 def _has_probabilities(estimator: MarginClassifier) -> bool:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Flag, auto
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
+from typing import NamedTuple, TypedDict, TypeVar
 
 from streammargin.errors import UsageError
 from streammargin.kinds import (
@@ -26,8 +26,6 @@ from streammargin.kinds import (
     Read,
     Rows,
     Size,
-    Switch,
-    Text,
     Whole,
     Word,
 )
@@ -37,11 +35,9 @@ from streammargin.options.costs import Costs, Path
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import FAMILY as SOLVERS
+from streammargin.solvers.word import Auto, SolverWord
 from streammargin.words import Worded
-
-if TYPE_CHECKING:
-    from streammargin.solvers.base import Solver
 
 T = TypeVar("T")
 FREE, MIDWAY = "free", "midway"  # a constant column that is not penalised; a bias that is found after the weights
@@ -64,13 +60,12 @@ ANYWHERE = ~Where(0)
 ROWS = ANYWHERE & ~Where.STREAM
 CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
 LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
-HINGES = LOSS & ~Where.REGRESSOR
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
 class Line(NamedTuple):
-    """An option. theme: its heading in the help; common: what most people use; solver: single solvers offer it."""
+    """An option. theme: its heading in the help; common: what most people use."""
 
     name: str
     type: str
@@ -81,27 +76,14 @@ class Line(NamedTuple):
     help: str
     short: tuple[str, ...] = ()
     common: bool = False
-    solver: bool = False
 
 
 def option(
-    default: T, kind: Kind, theme: str, where: Where, help: str, *, short: tuple[str, ...] = (), common: bool = False,
-    solver: bool = False,
-) -> T:  # fmt: skip
+    default: T, kind: Kind, theme: str, where: Where, help: str, *, short: tuple[str, ...] = (), common: bool = False
+) -> T:
     """A line of the table."""
-    line = Line("", "", default, kind, theme, where, help, short, common, solver)
+    line = Line("", "", default, kind, theme, where, help, short, common)
     return field(default=default, metadata={"line": line})
-
-
-class _Solver(Kind):
-    """The name of a solver, or an object of the user's."""
-
-    metavar = "WORD"
-
-    def check(self, what: str, value: object) -> object:
-        if not isinstance(value, str) or value not in names():
-            make_solver(value)  # type: ignore[arg-type]  # it says what is wrong
-        return value
 
 
 def _finite(value: float) -> bool:
@@ -113,8 +95,8 @@ class Options:
     """What was asked for, checked. None: the default that the help names. Raises UsageError, which names the option."""
 
     # fmt: off
-    solver: Solver | str = option("auto", _Solver(), "problem", ANYWHERE,
-        "the method; auto takes the one that suits the data", common=True)
+    solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
+        "the method, as ascent, newton or perceptron:average; auto takes the one that suits the data", common=True)
     loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
         "what an error costs, as hinge, logistic or quantile:0.9; of classes also squared_hinge, smooth_hinge, "
         "generalized_hinge, exponential; of numbers also squared_error, absolute_error, epsilon_insensitive, huber, "
@@ -140,12 +122,6 @@ class Options:
         "only these classes; of a stream, all that may come")
     multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
-    average: bool | None = option(None, Switch(), "problem", HINGES,
-        "report the averaged iterate (some solvers)", solver=True)
-    schedule: str | None = option(None, Text("L0/t^2|..."), "problem", LOSS, "diagonal: decay of the penalty, L0/log "
-        "t, L0/sqrt t, L0/t, L0/t^2 or L0/2^t; adaptive: momentum or proven (its step size); pdprox: primal or dual",
-        solver=True)
-    stochastic: bool | None = option(None, Switch(), "problem", HINGES, "a step a block (some solvers)", solver=True)
     tol: float = option(1e-3, Number("a number >= 0", _finite, metavar="EPS"), "stop", ROWS,
         "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: "
         "no error beyond epsilon by more than tol max|y|, and a length as near to its lower bound)",
@@ -208,11 +184,16 @@ class Options:
             return 0.0 if math.inf in costs else 1.0
         return float(self.bias == FREE) if isinstance(self.bias, str) else self.bias
 
-    def of_the_solver(self) -> dict[str, object]:
-        """What single solvers offer, by name, as far as it was asked for (`Problem.options`)."""
-        made = {line.name: getattr(self, line.name) for line in TABLE if line.solver}
-        made |= {"C_path": self.path and self.path.values, "dual_budget": getattr(self.loss, "top", None)}
-        return {name: value for name, value in made.items() if value is not None}
+    @property
+    def auto(self) -> bool:
+        """Whether the solver is left to us."""
+        return isinstance(self.solver, Auto)
+
+    @property
+    def top(self) -> float:
+        """Of how many rows, at most, the largest losses count."""
+        top = getattr(self.loss, "top", None)
+        return math.inf if top is None else float(top)
 
     def check_place(self, place: Where, why: str) -> None:
         """UsageError for an option that makes no sense there; why ends the sentence."""
@@ -226,8 +207,7 @@ class Options:
     def plain(self) -> dict[str, object]:
         """Values that can be written as JSON, for events and headers, words as they are spelled in full."""
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
-        kept["solver"] = getattr(self.solver, "name", self.solver)  # of the user's own solver
-        kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("loss", "penalty")}
+        kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty")}
         if self.path is not None:
             kept["C"] = str(self.path)
         elif self.costs and len(self.costs) == 1:

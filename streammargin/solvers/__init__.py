@@ -1,7 +1,8 @@
 """Solvers: a method is a state, what a row or a pass does to it, and what that proves.
 
-They never open files and know nothing of passes over them. Here stands what a solver of your own derives from, loaded
-on first use; `roles` has the annotations of a state's fields. Pass an instance as `solver` to `streammargin.train`.
+They never open files and know nothing of passes over them. Here are the classes of all solvers, `solvers.Newton`, and
+what a solver of your own derives from, loaded on first use; `roles` has the annotations of a state's fields. Pass a
+word or an instance as `solver` to `streammargin.train`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _HOME = {
     "labels_of": "state",
     "Certified": "proof.sweep",
     "CertifiedBySweep": "proof.sweep",
+    "FAMILY": "registry",
     "names": "registry",
     "make_solver": "registry",
 }
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from streammargin.solvers.problem import Problem as Problem
     from streammargin.solvers.proof.sweep import Certified as Certified
     from streammargin.solvers.proof.sweep import CertifiedBySweep as CertifiedBySweep
+    from streammargin.solvers.registry import FAMILY as FAMILY
     from streammargin.solvers.registry import make_solver as make_solver
     from streammargin.solvers.registry import names as names
     from streammargin.solvers.state import State as State
@@ -42,13 +45,21 @@ if TYPE_CHECKING:
     from streammargin.solvers.succession import Succession as Succession
 
 
+def _classes() -> dict[str, str]:
+    """The word of each class of a solver."""
+    registry = import_module(f"{__name__}.registry")
+    return {registry.class_of(word): word for word in registry.CLASSES}
+
+
 def __getattr__(name: str) -> Any:
     if name == "roles":
         return import_module(f"{__name__}.roles")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name[:1].isupper() and name in (classes := _classes()):
+        return import_module(f"{__name__}.registry").CLASSES[classes[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(["roles", *_HOME])
+    return sorted(["roles", *_HOME, *_classes()])

@@ -12,7 +12,7 @@ SUMMED = 100_000  # multiplications for each value stored that the sums of the m
 
 
 def candidates(problem: Problem) -> list[str]:
-    """Names of the solvers that `auto` stands for, the best one first; the next is for what that one cannot do.
+    """Words of the solvers that `auto` stands for, the best one first; the next is for what that one cannot do.
 
     That is an option or a loss that it does not serve, or a memory budget too small for it. The problem is as it was
     asked for: where C or the loss were left out, it has those of most solvers, and the one taken may have others.
@@ -34,14 +34,13 @@ def candidates(problem: Problem) -> list[str]:
 
 
 def reason(problem: Problem, name: str) -> str:
-    """One line: why `auto` took the solver of this name."""
+    """One line: why `auto` took this solver, a word with all fields."""
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: numbers, and more rows than columns: steps on all duals at once take fewer reads"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
-        "ascent": "one row at a time, as its steps cost least",
-        "asdca": "a hard margin: momentum takes fewer passes",
+        "ascent:momentum=yes": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",

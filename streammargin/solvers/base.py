@@ -7,7 +7,7 @@ A solver consumes (block, loss, penalty, state). All that it needs to go on lies
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -28,6 +28,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import new, state_bytes
 from streammargin.solvers.state import State
+from streammargin.solvers.word import SolverWord
 
 
 @dataclass
@@ -70,22 +71,28 @@ Share = float | None  # of the work of a call that is done, where it is to be ca
 UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
 
 
-def asked_as(option: str) -> str:
-    """How what stands in `Problem.options` by this name was asked for."""
-    return {"C_path": "`C=path:K`", "dual_budget": "the field top of a loss"}.get(option, f"`{option}`")
+# what few solvers take, and how it is asked for
+PATH, TOP = "`C=path:K`", "the field top of a loss"
 
 
-class Method(ABC):
-    """What `solver` names: what it serves and takes. It is one solver, or several that succeed one another."""
+def extras(problem: Problem) -> list[str]:
+    """Which of these a problem asks for."""
+    return [*([PATH] if problem.path else []), *([TOP] if problem.top < math.inf else [])]
 
-    name: str
-    summary: ClassVar[str]
+
+class Method(SolverWord):
+    """What `solver` stands for: what it serves and takes. It is one solver, or several that follow one another.
+
+    Its fields (`streammargin.words.entry`) are those of its word. An object is never changed once it is made, as
+    several trainings may share it.
+    """
+
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
     default_loss: ClassVar[str] = "hinge"
-    requires: Any = ()  # methods of a loss that it calls; none: it has no loss but the default
+    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: it has no loss but the default
     default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
     joint: ClassVar[bool] = False  # serves multiclass = joint
-    options: ClassVar[tuple[str, ...]] = ()  # the names in Problem.options that it heeds
+    takes: ClassVar[tuple[str, ...]] = ()  # of PATH and TOP
     numeric: ClassVar[bool] = False  # serves targets that are numbers
     blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass is given at once, where the memory allows it
 
@@ -100,22 +107,32 @@ class Method(ABC):
             able = (
                 "to interpolate numbers use `solver=sdca` or asdca" if problem.hard else "for numbers use `solver=auto`"
             )
-            raise UsageError(f"{self.name} trains classifiers; {able}")
+            raise UsageError(f"{self.called} trains classifiers; {able}")
         if math.isinf(self.default_C) and not problem.hard:
-            raise UsageError(f"{self.name} finds the maximum margin only; leave `C` out, or use `solver=auto`")
+            raise UsageError(f"{self.called} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
-        if not self.requires and problem.loss != terms(self.default_loss):
-            raise UsageError(f"{self.name} has one loss of its own; leave `loss` out")
-        for method in self.requires:
+        needed = self.required()
+        if not needed and problem.loss != terms(self.default_loss):
+            raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
+        for method in needed:
             if not has(problem.loss, method):
-                able = ", ".join(losses_with(self.requires))
+                able = ", ".join(losses_with(needed))
                 raise UsageError(
-                    f"{self.name} needs the method {method} of a loss, which {called(problem.loss)} has not; "
+                    f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} has not; "
                     f"the losses that serve are {able}"
                 )
-        for name in problem.options:
-            if name not in self.options:
-                raise UsageError(f"{self.name} has no use for {asked_as(name)}; leave it out")
+        for extra in extras(problem):
+            if extra not in self.takes:
+                raise UsageError(f"{self.called} has no use for {extra}; leave it out")
+
+    @property
+    def called(self) -> str:
+        """What messages call it; default: its word without fields."""
+        return self.name
+
+    def required(self) -> tuple[str, ...]:
+        """The methods of a loss that it calls with its fields as they are; default: `requires`."""
+        return self.requires
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""
@@ -133,10 +150,10 @@ class Method(ABC):
             return
         if self.serves(penalty, False):
             raise UsageError(
-                f"{self.name} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
+                f"{self.called} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
                 "`solver=pdprox` takes it as it is"
             )
-        raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
+        raise UsageError(f"{self.called} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
 
     watch: ClassVar[type | None] = None  # the state of what decides over several stages
 
@@ -190,7 +207,7 @@ S = TypeVar("S", bound=State)
 
 
 class Solver(Method, Generic[S]):
-    """One solver. Class attributes declare it; its state is of the class `state_class`.
+    """One solver. Class attributes declare it; its state is of the class that `kind_of_state` says.
 
     What takes longer than a moment is done in units: a call makes one of them, and returns which share of its work is
     done. The driver calls again, with the same arguments, until it is all. Between two calls it may stop, or save the
@@ -198,6 +215,10 @@ class Solver(Method, Generic[S]):
     """
 
     state_class: ClassVar[type[State]]
+
+    def kind_of_state(self) -> type[State]:
+        """The class of its state with its fields as they are; default: `state_class`."""
+        return self.state_class
 
     def stages(self) -> dict[str, Stage]:
         return {self.name: Stage(self)}
@@ -235,7 +256,7 @@ class Solver(Method, Generic[S]):
 
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
-        return state_bytes(self.state_class, problem, self.dtype(problem)) + self.reserved_bytes(problem)
+        return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
@@ -243,7 +264,7 @@ class Solver(Method, Generic[S]):
 
     def start(self, problem: Problem, labels: RowLabels) -> S:
         """The state before the first pass; labels: of its rows."""
-        made: Any = new(self.state_class, problem, self.dtype(problem), labels=labels)
+        made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
 
     def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:

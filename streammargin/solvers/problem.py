@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -30,7 +29,7 @@ class Problem:
     numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
-    options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
+    path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     resident: all rows are in memory at once, as one block.
     costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
@@ -55,7 +54,8 @@ class Problem:
     penalty: Penalty | None = None
     free: bool = False
     resident: bool = True
-    options: Mapping[str, Any] = field(default_factory=dict)
+    path: bool = False
+    top: float = math.inf
     numeric: bool = False
     largest_target: float = 0.0
     budget: int = 1 << 30

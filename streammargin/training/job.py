@@ -71,7 +71,7 @@ class Job:
         costs = self.costs
         return {
             **self.options.plain(),
-            "solver": self.method.name,
+            "solver": str(self.method),
             "loss": str(make_loss(self.method.default_loss if self.options.loss is None else self.options.loss)),
             "C": costs if len(costs) > 1 else costs[0] if self.options.path is None else str(self.options.path),
             "bias": MIDWAY if self.options.midway else FREE if self.problem.free else self.column,

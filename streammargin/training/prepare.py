@@ -23,9 +23,9 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
-from streammargin.solvers.base import Method, asked_as
+from streammargin.solvers.base import Method, extras
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.registry import AUTO, SOLVERS, make_solver
+from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.sources.base import Source
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
@@ -73,11 +73,11 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
         return plan_of(working, method, problem, budget, own)
 
     # before anything large is read or allocated
-    if isinstance(options.solver, str) and options.solver == AUTO:
-        check_served(candidates(asked), options)
-    solvers = candidates(asked) if options.solver == AUTO else [options.solver]
-    method, (problem, plan) = choose(solvers, problem_for, fit)
-    better = options.solver != AUTO and method.name != _first(candidates(asked), problem_for)
+    able = [make_solver(word) for word in candidates(asked)]
+    if options.auto:
+        check_served(able, asked)
+    method, (problem, plan) = choose(able if options.auto else [make_solver(options.solver)], problem_for, fit)
+    better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     left = budget - method.memory(problem) - own
     scaling: Scaling | None = None
@@ -102,9 +102,9 @@ def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = ma
                 problem, plan = plan_of(slim, method, fewer, budget, own)
                 source = working = slim
     if wants_free(options, task, problem) and not problem.free:
-        text = f"{method.name} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
+        text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         LOG.warning(Message(text), extra={"code": "bias"})
-    why = reason(problem, method.name) if options.solver == AUTO else None
+    why = reason(problem, str(method)) if options.auto else None
     if why is not None:
         LOG.info("took %s", why)
     return Job(
@@ -145,7 +145,7 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
         able = method.serves(make_objective(source, options, free=True), True)
         penalty = make_objective(source, options, able)
         asked = replace(asked, penalty=penalty, norm=penalty.norm or asked.norm, free=able)
-    if options.solver != AUTO or task.numeric:
+    if not options.auto or task.numeric:
         return asked
     loss = asked.loss if options.loss is not None else terms(method.default_loss)
     caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
@@ -169,23 +169,22 @@ def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]
     return watched, [watched]
 
 
-def _first(names: Sequence[str], problem_for: Callable[[Method], Problem]) -> str | None:
+def _first(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) -> Method | None:
     """The first of these solvers that serves its problem."""
-    for name in names:
-        method = make_solver(name)
+    for method in methods:
         with suppress(UsageError):
             method.check(problem_for(method))
-            return name
+            return method
     return None
 
 
-def check_served(names: Sequence[str], options: Options) -> None:
-    """UsageError for an option of single solvers that none of those that `auto` stands for has."""
-    for option in options.of_the_solver():
-        if not any(option in make_solver(name).options for name in names):
-            *others, last = [name for name in SOLVERS if option in make_solver(name).options]
+def check_served(methods: Sequence[Method], problem: Problem) -> None:
+    """UsageError for what few solvers take, and none of those that `auto` stands for."""
+    for extra in extras(problem):
+        if not any(extra in method.takes for method in methods):
+            *others, last = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]
             able = f"{', '.join(others)} and {last}" if others else last
-            raise UsageError(f"{asked_as(option)} is for {able}; name the one to take with `solver`, or leave it out")
+            raise UsageError(f"{extra} is for {able}; name the one to take with `solver`, or leave it out")
 
 
 def _held_out(

@@ -10,7 +10,7 @@ from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss
 from streammargin.options.table import Options, Where
 from streammargin.solvers.base import Method
-from streammargin.solvers.registry import AUTO, make_solver
+from streammargin.solvers.registry import make_solver
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def make_task(options: Options) -> Task:
     if options.max_rows is not None:
         raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
     # those of `auto` depend on the problem, which is known once the data are open
-    declared: Method | type[Method] = Method if options.solver == AUTO else make_solver(options.solver)
+    declared: Method | type[Method] = Method if options.auto else make_solver(options.solver)
     loss = make_loss(declared.default_loss if options.loss is None else options.loss)
     numeric = is_numeric(loss.terms())
     default_C = Method.default_C if numeric else declared.default_C
@@ -57,5 +57,5 @@ def make_task(options: Options) -> Task:
             "`C=inf` without `multiclass=joint`, or give the bias as a number"
         )
     if options.path is not None and costs == [math.inf]:
-        raise UsageError(f"{options.solver} knows C = inf alone, and a path goes over finite values; give `C` as inf")
+        raise UsageError(f"{declared.name} knows C = inf alone, and a path goes over finite values; give `C` as inf")
     return Task(loss, costs)

@@ -36,8 +36,8 @@ def formula(scores, positive):
     "options",
     [
         {"solver": "homotopic", "passes": 60},
-        {"solver": "homotopic", "average": False, "passes": 60},
-        {"solver": "homotopic", "stochastic": True, "passes": 60},
+        {"solver": "homotopic:average=no", "passes": 60},
+        {"solver": "homotopic:stochastic", "passes": 60},
         {"solver": "sdca"},
         {"solver": "asdca", "penalty": "lp:1.5"},
     ],

@@ -212,7 +212,8 @@ def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_p
     data = write_h5(tmp_path / "data.h5", X, np.sign(X[:, 0] + random.standard_normal(40_000)))
     points = str(tmp_path / "points")
     sm.train(data, solver="sdca", passes=1, memory="18M", checkpoint=points, should_stop=stop_after(1))
-    with pytest.raises(sm.UsageError, match=f"with solver 'sdca', and this one has '{other}'"):
+    word = sm.solvers.make_solver(other)
+    with pytest.raises(sm.UsageError, match=f"with solver 'ascent:momentum=no', and this one has '{word}'"):
         sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-from reference.datasets import noisy
+from reference.datasets import noisy, separable
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -96,3 +96,23 @@ def test_an_object_of_the_logistic_loss_has_probabilities_as_its_word_has():
     np.testing.assert_array_equal(thing.predict_proba(X), word.predict_proba(X))
     assert not hasattr(sm.MarginClassifier(loss=sm.losses.SmoothHinge()), "predict_proba")
     assert not hasattr(sm.MarginClassifier(loss="no loss"), "predict_proba")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_solvers_have_fields_as_penalties_do():
+    shared = sm.solvers.Ascent()
+    model = sm.MarginClassifier(solver=shared)
+    assert model.get_params()["solver__momentum"] == "auto" and "solver__momentum" not in model.get_params(deep=False)
+    other = clone(model).set_params(solver__momentum="yes")
+    assert other.solver == sm.solvers.Ascent(momentum="yes") and shared.momentum == "auto" and model.solver is shared
+    assert other.fit(X, Y)._header["solver"] == "ascent:momentum=yes"
+    word = sm.MarginClassifier(solver="sdca")
+    assert word.get_params()["solver__momentum"] == "no"
+    assert word.set_params(solver__momentum="auto").solver == shared
+    with pytest.raises(ValueError, match="ascent has no field average"):
+        word.set_params(solver__average=True)
+    for wrong in ("magic", "sdca:momentum=yes", 3, sm.solvers.Ascent):
+        assert sm.MarginClassifier(solver=wrong).get_params()["solver"] is wrong
+    search = GridSearchCV(sm.MarginClassifier(solver="perceptron"), {"solver__average": [True, False]}, cv=2)
+    found = search.fit(*separable(80, 4, margin=1.0)).best_estimator_.solver
+    assert type(found) is sm.solvers.Perceptron and found.average == search.best_params_["solver__average"]

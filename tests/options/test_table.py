@@ -1,6 +1,5 @@
 """One table of options: the call, the command line, the estimators and streams agree with it."""
 
-import argparse
 import inspect
 import math
 
@@ -11,7 +10,6 @@ import streammargin as sm
 from streammargin.cli import train as command
 from streammargin.cli.options import Parser
 from streammargin.errors import UsageError
-from streammargin.kinds import Switch
 from streammargin.options.table import TABLE, Options, Where, options_for
 from streammargin.wording import in_python, in_shell
 
@@ -39,7 +37,6 @@ def test_the_command_line_has_every_option_that_makes_sense_there():
         assert action.default == line.default
         assert f"--{line.name.replace('_', '-')}" in action.option_strings
         assert set(line.short) <= set(action.option_strings)
-        assert isinstance(action, argparse.BooleanOptionalAction) == isinstance(line.kind, Switch)
         assert in_shell(line.help) in action.help.replace("%%", "%")  # as argparse will
     defaults = parser.parse_args(["a.h5"])
     Options(**{line.name: getattr(defaults, line.name) for line in options_for(Where.SHELL)})

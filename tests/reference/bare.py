@@ -14,9 +14,9 @@ import streammargin as sm
 from streammargin.compiled.sdca import sdca_turns
 from streammargin.losses import is_numeric, terms
 from streammargin.losses.base import Loss
-from streammargin.solvers.registry import SOLVERS, make_solver
+from streammargin.solvers.registry import make_solver, names
 
-SOLVERS_OF_LOSSES = [name for name in SOLVERS if make_solver(name).requires]
+SOLVERS_OF_LOSSES = [name for name in names()[1:] if make_solver(name).requires]
 PENALTIES = {"pdprox": ("l1", "linf", "elasticnet"), "prox-newton": ("l1", "elasticnet")}
 
 
@@ -52,14 +52,14 @@ def models(solver):
     method, hard = make_solver(solver), make_solver(solver).default_C == math.inf
     for name in ("hinge", "logistic", "exponential", *(("absolute_error", "squared_error") if method.numeric else ())):
         known = terms(name)
-        allowed = not hard or "has_hard_margin" not in method.requires or known.has_hard_margin()
-        if allowed and set(method.requires) <= set(methods_of(known)):
+        allowed = not hard or "has_hard_margin" not in method.required() or known.has_hard_margin()
+        if allowed and set(method.required()) <= set(methods_of(known)):
             yield name, known
 
 
 def least(solver, known):
     """The methods that this solver requires of such a loss; one of numbers says so."""
-    return [*make_solver(solver).requires, *(["of_numbers"] if is_numeric(known) else [])]
+    return [*make_solver(solver).required(), *(["of_numbers"] if is_numeric(known) else [])]
 
 
 def run():

@@ -9,13 +9,12 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 
 
-def hard_problem(X, seed=0, **options):
+def hard_problem(X, seed=0):
     """The hard-margin problem of two classes."""
     rows, features = X.shape
     return Problem(
         rows=rows, features=features, dtype=X.dtype, loss=terms("hinge"), norm=make_norm(2.0), p=2.0,
         positive=np.array([1]), caps=np.full((1, 2), np.inf), trials=1, tol=1e-3, seed=seed, present=rows,
-        options=options,
     )  # fmt: skip
 
 

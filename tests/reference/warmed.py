@@ -35,12 +35,12 @@ def use_everything():
             named = dict(zip(options, chosen, strict=True))
             model = sm.train(data, sample_weight=weights, passes=2, **named).model
         for solver, norm in (("perceptron", 2), ("mirror", 1.5), ("pegasos", 2)):
-            sm.train(data, solver=solver, penalty=f"lp:{norm}", passes=2, average=True)
+            sm.train(data, solver=f"{solver}:average", penalty=f"lp:{norm}", passes=2)
             sm.train(iter([data]), solver=solver, penalty=f"lp:{norm}")
         for solver in ("diagonal", "inertial-diagonal", "homotopic"):
             sm.train(data, solver=solver, passes=2)
         for average in (True, False):
-            sm.train(data, solver="homotopic", passes=2, average=average, stochastic=True)
+            sm.train(data, solver=sm.solvers.Homotopic(average, stochastic=True), passes=2)
         for solver in ("dual-momentum", "batch-perceptron", "active-set", "adaptive"):
             sm.train(data, solver=solver, passes=2)
         sm.train(data, solver="adaptive", passes=2, multiclass="joint")

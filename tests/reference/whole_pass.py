@@ -9,14 +9,13 @@ from streammargin.penalties.mirror_maps import make_norm
 from streammargin.solvers.problem import Problem
 
 
-def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e-3, average=None):
+def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e-3):
     """The problem that `train` would make of rows X (n, d) with codes (n,), -1 for absent rows."""
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     return Problem(
         rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(2.0), p=2.0,
         positive=positive, caps=np.full((len(positive), classes), np.inf), trials=1, tol=tol, seed=0,
         present=int(np.sum(np.asarray(codes) >= 0)), joint=joint,
-        options={} if average is None else {"average": average},
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from streammargin.errors import UsageError
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers import adaptive
-from streammargin.solvers.papers.adaptive import FULL, Method, _columns
+from streammargin.solvers.papers.adaptive import FULL, Adaptive, _columns
 
 FORMS = ["dense", "csr", "csr without columns"]
 
@@ -182,12 +182,12 @@ def test_the_maximum_margin_is_certified(form, dtype):
     assert result.certificate["mistakes"] == 0
 
 
-@pytest.mark.parametrize("schedule", ["momentum", "proven"])
+@pytest.mark.parametrize("step", ["momentum", "proven"])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_interval_always_holds_the_margin(seed, schedule):
+def test_the_interval_always_holds_the_margin(seed, step):
     X, y, problem, low, _high = largest()
     for passes in (1, 3, 20):
-        result = sm.train((X, y), solver="adaptive", tol=0.0, passes=passes, seed=seed, schedule=schedule)
+        result = sm.train((X, y), solver=f"adaptive:step={step}", tol=0.0, passes=passes, seed=seed)
         assert result.certificate["margin_upper"] >= low * (1 - 1e-12)
         assert result.certificate["margin_lower"] == pytest.approx(problem.margin(result.model.coef_[0]), rel=1e-10)
 
@@ -195,7 +195,7 @@ def test_the_interval_always_holds_the_margin(seed, schedule):
 def test_the_proven_steps_start_again_with_twice_as_many():
     X, y, *_ = largest()
     gaps = [
-        sm.train((X, y), solver="adaptive", tol=0.0, schedule="proven", passes=passes).certificate["margin_gap"]
+        sm.train((X, y), solver="adaptive:step=proven", tol=0.0, passes=passes).certificate["margin_gap"]
         for passes in (1, 7, 127)  # 64, 256, 4096 steps since the last start
     ]
     assert gaps[0] > 1.1 * gaps[1] > 1.1**2 * gaps[2]
@@ -234,7 +234,7 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     problem = replace(problem_of(X, C=np.inf, K=classes), positive=positive, trials=1)
     if classes == 3:
         problem = replace(problem, caps=np.full((3, 3), np.inf), joint=True)
-    method = Method()
+    method = Adaptive()
     state = method.start(problem, of_codes(codes))
     blocks = [(first, DenseBlock(X[first : first + 20], 0.0)) for first in range(0, 100, 20)]
     for first, block in blocks:
@@ -343,9 +343,9 @@ def test_one_row_of_each_class():
     assert result.certificate["margin_lower"] == pytest.approx(np.sqrt(0.5), rel=1e-3)
 
 
-def test_an_unknown_schedule():
+def test_an_unknown_step():
     with pytest.raises(UsageError, match="momentum or proven"):
-        sm.train(separable(), solver="adaptive", schedule="1/t")
+        sm.train(separable(), solver="adaptive:step=1/t")
 
 
 @pytest.mark.parametrize("form", ["dense", "csr"])
@@ -353,7 +353,7 @@ def test_the_work_on_a_block_takes_the_memory_it_declares(form):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((3000, 200)), np.where(rng.random(3000) < 0.5, 1, -1)
     problem = problem_of(X, C=np.inf)
-    method = Method()
+    method = Adaptive()
     block, inverted = blocks_of(X, form)
     size = sum(a.nbytes for a in block if isinstance(a, np.ndarray)) if form == "csr" else 0
     method.begin_pass(problem, state := method.start(problem, labels_of(y)), 1)

@@ -24,7 +24,7 @@ from streammargin.solvers.base import Solver
 from streammargin.solvers.cache import rows as row_store
 from streammargin.solvers.coordinate import dual_ascent
 from streammargin.solvers.newton import subproblem as descent
-from streammargin.solvers.registry import make_solver, names
+from streammargin.solvers.registry import names
 from streammargin.sources.arrays import ArraySource
 
 SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite C only
@@ -32,24 +32,24 @@ SOFT = ("ascent", "pegasos", "newton", "pdprox", "prox-newton")  # know a finite
 WAYS = [(name, kind, {"C": math.inf}) for name in names() if name not in SOFT for kind in ("separable", "classes")]
 WAYS += [(name, "noisy", {"C": 1.0}) for name in ("sdca", "asdca", "ascent", "pegasos", "newton")]
 WAYS += [(name, "noisy", {"C": 0.1, "penalty": "lp:1.5"}) for name in ("sdca", "asdca")]
-WAYS += [(name, "separable", {"penalty": "lp:1.5", "average": True}) for name in ("mirror", "perceptron")]
+WAYS += [(name, "separable", {"penalty": "lp:1.5"}) for name in ("mirror:average", "perceptron:average")]
 WAYS += [(name, "numbers", {"loss": "interpolate"}) for name in ("sdca", "asdca")]
 WAYS += [(name, "classes", {"multiclass": "joint"}) for name in ("dual-momentum", "gd", "adaptive")]
 WAYS += [
     ("newton", "classes", {"C": 1.0}),
-    ("pegasos", "noisy", {"average": True}),
+    ("pegasos:average", "noisy", {}),
     ("sdca", "noisy", {"C": [0.1, 1.0], "scale": "std"}),
 ]
 WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
-    ("pdprox", "noisy", {"schedule": "dual", "loss": "hinge:top=20.0"}),
+    ("pdprox:dual", "noisy", {"loss": "hinge:top=20.0"}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}),
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
     ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
 ]
-WAYS += [("homotopic", "separable", {"stochastic": True}), ("homotopic", "separable", {"average": False})]
-WAYS += [("batch-perceptron", "separable", {"average": False}), ("adaptive", "separable", {"schedule": "proven"})]
+WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic:average=no")]
+WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "adaptive:step=proven", "pdprox:average")]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
 WAYS += [("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss}) for loss in ("hinge", "logistic")]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]
@@ -236,7 +236,7 @@ def fresh(run):
     reader = BlockReader(source, reader.bounds, reader.buffer_count)
     midway = None if run.bias is None else Midway(run.problem.count)
     shared = replace(run.shared, reader=reader, scaling=scaling, midway=midway, should_stop=None)
-    return driver.Run(shared, run.problem, run.costs, make_solver(run.method.name))
+    return driver.Run(shared, run.problem, run.costs, run.method)
 
 
 # the plan says in which order these visit rows, and so which way they go; the others make their steps between passes
@@ -244,7 +244,7 @@ ROW_BY_ROW = ("ascent", "sdca", "asdca", "mirror", "perceptron", "pegasos", "ada
 
 
 def goes_one_way(way):
-    return way[0] not in ROW_BY_ROW and not way[2].get("stochastic")
+    return way[0].partition(":")[0] not in ROW_BY_ROW and "stochastic" not in way[0]
 
 
 def assert_one_way(results):

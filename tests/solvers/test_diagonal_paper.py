@@ -9,25 +9,26 @@ from reference.optimum import solve
 from reference.training import binary
 
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.papers import diagonal, inertial_diagonal
+from streammargin.solvers.papers.diagonal import Diagonal
+from streammargin.solvers.papers.inertial_diagonal import InertialState
 
 SLACK = 1.0 + 1e-9
 
 
-class Printed(diagonal.Method):
+class Printed(Diagonal):
     """With the fixed step size and the inertia of the paper."""
 
     fall, safety, restarts = 0.0, 1.0, False
 
 
 class PrintedInertial(Printed):
-    state_class, alpha = inertial_diagonal.Inertial, 5.0
+    state_class, alpha = InertialState, 5.0
 
 
-def run(solver, A, passes, schedule):
+def run(solver, A, passes):
     """Yields (beta_t, w_t) in the units of the rows, and 1/gamma first."""
     X, y = unsigned(A)
-    problem = hard_problem(X, schedule=schedule)
+    problem = hard_problem(X)
     state = started(solver, problem, X, y)
     R = np.linalg.norm(A, axis=1).max()
     assert solver.largest_norm(state) == pytest.approx(R, rel=1e-15)
@@ -40,12 +41,15 @@ def run(solver, A, passes, schedule):
         yield state.beta[0] / R**2, state.theta[0, :-1] / R
 
 
-@pytest.mark.parametrize("solver", [Printed(), PrintedInertial()], ids=["plain", "inertial"])
-@pytest.mark.parametrize(("schedule", "inverse"), [("400/t", lambda t: t / 400), ("99/sqrt t", lambda t: t**0.5 / 99)])
-def test_iterates_are_those_of_the_paper(solver, schedule, inverse):
+@pytest.mark.parametrize("cls", [Printed, PrintedInertial], ids=["plain", "inertial"])
+@pytest.mark.parametrize(
+    ("lambda0", "decay", "inverse"), [(400, "linear", lambda t: t / 400), (99, "sqrt", lambda t: t**0.5 / 99)]
+)
+def test_iterates_are_those_of_the_paper(cls, lambda0, decay, inverse):
+    solver = cls(lambda0, decay=decay)
     X, y = separable(40, 6)
     A = X * y[:, None]
-    passes = run(solver, A, 60, schedule)
+    passes = run(solver, A, 60)
     twin = descend(A, 1 / next(passes), inverse, 60, solver.alpha if isinstance(solver, PrintedInertial) else None)
     walls = 0
     for t, ((beta, w), expected) in enumerate(zip(passes, twin, strict=True), 1):
@@ -61,14 +65,14 @@ def optimum(A):
     return found.w, found.alpha
 
 
-@pytest.mark.parametrize("decay", ["t", "t^2", "sqrt t", "2^t"])
+@pytest.mark.parametrize("decay", ["linear", "square", "sqrt", "exponential"])
 @pytest.mark.parametrize("rows", ["toy", "separable"])
 def test_theorem_5_2_and_proposition_5_2(decay, rows):
     """lambda_1 <= 1/||u*||; u_0 = u_1 = 0."""
     A = toy(40) if rows == "toy" else (lambda X, y: X * y[:, None])(*separable(30, 5, margin=0.5))
     w_star, u_star = optimum(A)
-    solver = PrintedInertial()
-    passes = run(solver, A, 200, f"{0.999 / np.linalg.norm(u_star)}/{decay}")
+    solver = PrintedInertial(0.999 / np.linalg.norm(u_star), decay=decay)
+    passes = run(solver, A, 200)
     inverse_gamma = next(passes)
     D = lambda beta: 0.5 * np.sum((A.T @ beta) ** 2) - np.sum(beta)  # noqa: E731
     start = inverse_gamma * np.sum(u_star**2)
@@ -83,7 +87,7 @@ def test_lemma_5_3_the_plain_form_comes_nearer_with_every_step():
     """Eq. (5.15) at u = u*, and D_t falls."""
     A = toy(40)
     _, u_star = optimum(A)
-    passes = run(Printed(), A, 200, f"{1 / np.linalg.norm(u_star)}/t")
+    passes = run(Printed(1 / np.linalg.norm(u_star), decay="linear"), A, 200)
     next(passes)
     distance, value = np.linalg.norm(u_star), 0.0
     for beta, w in passes:
@@ -95,7 +99,7 @@ def test_lemma_5_3_the_plain_form_comes_nearer_with_every_step():
 def test_the_step_size_that_adapts_fails_seldom_and_descends_otherwise():
     X, y = separable(80, 15, seed=4)
     A = X * y[:, None]
-    solver, problem = diagonal.Method(), hard_problem(X)
+    solver, problem = Diagonal(), hard_problem(X)
     state = started(solver, problem, X, y)
     R = solver.largest_norm(state)
     norm = np.linalg.norm(A / R, 2) ** 2
@@ -121,7 +125,7 @@ def test_the_step_size_that_adapts_fails_seldom_and_descends_otherwise():
 
 def test_an_interrupted_pass_leaves_the_certificate_alone():
     X, y = separable()
-    solver, problem = diagonal.Method(), hard_problem(X)
+    solver, problem = Diagonal(), hard_problem(X)
     state = started(solver, problem, X, y)
     for t in range(1, 20):
         report = one_pass(solver, problem, state, X, t)

@@ -1,4 +1,4 @@
-"""The text of --schedule."""
+"""How the penalty of a diagonal method falls, and the words for it."""
 
 import math
 
@@ -6,41 +6,51 @@ import pytest
 from reference.datasets import separable
 
 import streammargin as sm
-from streammargin.solvers.papers.schedules import parse_schedule
+from streammargin.solvers.papers.schedules import DECAYS
 
 
 @pytest.mark.parametrize(
-    ("text", "t", "inverse"),
+    ("decay", "t", "expected"),
     [
-        ("4/t", 10, 2.5),
-        ("0.5/sqrt t", 9, 6.0),
-        ("2/sqrt(t)", 16, 2.0),
-        ("1/log t", 1, 0.0),
-        ("2 / log( t )", 8, math.log(8) / 2),
-        ("1e-2/t^2", 3, 900.0),
-        ("(3)/(t**2)", 6, 12.0),
-        ("8/2^t", 5, 4.0),
-        ("1/2^t", 1023, 2.0**1023),
-        ("1/2^t", 1024, math.inf),
-        ("1/2^T", 2000, math.inf),
+        ("linear", 10, 10.0),
+        ("sqrt", 9, 3.0),
+        ("log", 1, 0.0),
+        ("log", 8, math.log(8)),
+        ("square", 3, 9.0),
+        ("exponential", 5, 32.0),
+        ("exponential", 1023, 2.0**1023),
+        ("exponential", 1024, math.inf),
+        ("exponential", 2000, math.inf),
     ],
 )
-def test_the_five_forms(text, t, inverse):
-    assert parse_schedule(text).inverse(t) == pytest.approx(inverse, rel=1e-15)
+def test_the_five_decays(decay, t, expected):
+    assert DECAYS[decay](t) == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize("text", ["", "t", "4", "4/x", "/t", "0/t", "-1/t", "nan/t", "inf/t", "4/t/t", "4/3^t"])
-def test_anything_else_is_an_error_that_names_them(text):
-    with pytest.raises(sm.UsageError, match=r"L0/log t, L0/sqrt t, L0/t, L0/t\^2, L0/2\^t"):
-        parse_schedule(text)
+@pytest.mark.parametrize("cls", [sm.solvers.Diagonal, sm.solvers.InertialDiagonal])
+@pytest.mark.parametrize("decay", DECAYS)
+def test_words_of_the_penalty(cls, decay):
+    word = f"{cls.name}:4,decay={decay}"
+    assert sm.solvers.FAMILY.of(word) == cls(4.0, decay=decay) and str(cls(4, decay=decay)) == word
 
 
+@pytest.mark.parametrize("fields", ["t", "4/x", "0", "-1", "nan", "inf", "4,decay=cubic", "decay=", "4,linear"])
 @pytest.mark.parametrize("solver", ["diagonal", "inertial-diagonal"])
-def test_a_wrong_schedule_is_found_before_the_rows_are_read(solver):
-    with pytest.raises(sm.UsageError, match="schedule must be one of"):
-        sm.train(separable(), solver=solver, schedule="fast")
+def test_anything_else_is_an_error_that_names_them(solver, fields):
+    with pytest.raises(sm.UsageError, match=f"{solver} has lambda0 .default none., decay .default exponential., as in"):
+        sm.train(separable(), solver=f"{solver}:{fields}")
 
 
-def test_other_solvers_have_no_schedule():
-    with pytest.raises(sm.UsageError, match="no use for schedule"):
-        sm.train(separable(), solver="homotopic", schedule="1/t")
+def test_other_solvers_have_no_decay():
+    with pytest.raises(sm.UsageError, match="homotopic has no field 'decay=linear'; homotopic has average"):
+        sm.train(separable(), solver="homotopic:decay=linear")
+
+
+def test_without_lambda0_the_penalty_is_in_the_units_of_the_rows():
+    """lambda_0 = R^2: the default is the same on rows of any length, and is that number where it is given."""
+    X, y = separable()
+    largest = (X**2).sum(axis=1).max()
+    own, given = (sm.train((X, y), solver=word, passes=40, tol=0) for word in ("diagonal", f"diagonal:{largest}"))
+    assert own.certificate["margin_lower"] == pytest.approx(given.certificate["margin_lower"], rel=1e-9)
+    longer = sm.train((8 * X, y), solver="diagonal", passes=40, tol=0)
+    assert longer.certificate["margin_lower"] == pytest.approx(8 * own.certificate["margin_lower"], rel=1e-12)

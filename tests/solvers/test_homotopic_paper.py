@@ -13,10 +13,10 @@ from streammargin.compiled import homotopic as kernel
 from streammargin.driver.midway import Midway
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
-from streammargin.solvers.papers import homotopic
+from streammargin.solvers.papers.homotopic import Homotopic
 
 
-class Printed(homotopic.Method):
+class Printed(Homotopic):
     """In the units of the rows as they are, as the paper has it."""
 
     s0 = 3.0
@@ -32,7 +32,7 @@ class PrintedTen(Printed):
 def frozen(A, passes, **options):
     """(weights that a pass saw, their mass) of the first passes."""
     X, y = unsigned(A)
-    solver, problem = Printed(), hard_problem(X, **options)
+    solver, problem = Printed(**options), hard_problem(X)
     state = started(solver, problem, X, y)
     for t in range(1, passes + 1):
         mass = state.carried[0, kernel.MASS]
@@ -70,7 +70,7 @@ def test_the_best_iterate_is_the_best():
 def test_a_step_for_all_rows_is_a_step_of_the_full_method():
     A = rows()  # no more rows than the smallest group has
     X, y = unsigned(A)
-    solver, problem = Printed(), hard_problem(X, stochastic=True)
+    solver, problem = Printed(stochastic=True), hard_problem(X)
     state = started(solver, problem, X, y)
     for t, (w, mass) in enumerate(frozen(A, 60, average=True), 1):
         np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
@@ -137,7 +137,7 @@ def test_lemma_2_2_and_theorem_3_1(average):
     lengths = np.linalg.norm(A, axis=1).mean()
     eps, alpha, C = constants(10)
     L = 2 * lengths
-    solver, problem = PrintedTen(), hard_problem(X, average=average)
+    solver, problem = PrintedTen(average=average), hard_problem(X)
     state = started(solver, problem, X, y)
     outer, ends, errors = 0, 0, []
     for t in range(1, 1600):

@@ -154,7 +154,7 @@ def test_the_driver_changes_over_once_no_problem_moves_on_columns(text, states):
         sm.train(text[0], **{**OPTIONS, **options}, passes=3)
         assert {stage for stage, *_ in states} == {"steps"}
     states.clear()
-    sm.train(text[0], **OPTIONS, schedule="dual", passes=3)
+    sm.train(text[0], **{**OPTIONS, "solver": "pdprox:dual"}, passes=3)
     assert {stage for stage, *_ in states} == {"paper"}
 
 

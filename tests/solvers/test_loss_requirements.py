@@ -37,9 +37,10 @@ def test_what_it_requires_is_enough(trainings, solver):
 def test_what_a_loss_lacks_is_named(solver):
     _, known = next(bare.models(solver))
     hard = make_solver(solver).default_C == np.inf
-    for lacking in make_solver(solver).requires:
+    called = make_solver(solver).called
+    for lacking in make_solver(solver).required():
         loss = bare.own(bare.stub(known, [name for name in bare.least(solver, known) if name != lacking]))
-        with pytest.raises(sm.UsageError, match=f"{solver} needs the method {lacking} of a loss, which Stub has not"):
+        with pytest.raises(sm.UsageError, match=f"{called} needs the method {lacking} of a loss, which Stub has not"):
             sm.train(separable() if hard else noisy(), solver=solver, loss=loss)
 
 

@@ -13,8 +13,8 @@ from reference.wide import WideHinge
 import streammargin as sm
 from streammargin.losses import terms
 from streammargin.losses.logistic import LogisticTerms
-from streammargin.solvers.newton import newton
-from streammargin.solvers.streams import perceptron
+from streammargin.solvers.newton.newton import Newton
+from streammargin.solvers.streams.perceptron import Perceptron
 
 
 @pytest.mark.parametrize("solver", ["sdca", "asdca"])
@@ -55,7 +55,7 @@ def logistic_with(*names):
 @pytest.mark.parametrize("names", [["attained", "of_numbers"], slow(["distance"]), slow(["slope"])])
 @pytest.mark.parametrize("solver", ["auto", "newton", "sdca"])
 def test_numbers_of_a_loss_are_not_taken_for_methods(solver, names):
-    loss, lacking = logistic_with(*names), [name for name in names if name in newton.Method.requires]
+    loss, lacking = logistic_with(*names), [name for name in names if name in Newton.requires]
     if solver == "newton" and lacking:
         with pytest.raises(sm.UsageError, match=f"newton needs the method {lacking[0]} of a loss"):
             sm.train(noisy(), solver=solver, loss=loss)
@@ -78,13 +78,16 @@ def test_what_it_lacks_is_told():
 
 
 def test_a_solver_of_the_users_own():
-    class Method(perceptron.Method):
+    class Mine(Perceptron):
         name = "mine"
 
-    own, known = (sm.train(separable(), solver=solver) for solver in (Method(), "perceptron"))
-    assert own.model.header["solver"] == "mine"
+    own, known = (sm.train(separable(), solver=solver) for solver in (Mine(), "perceptron"))
+    assert own.model.header["solver"] == "mine:average=no"
     assert np.array_equal(own.model.coef_, known.model.coef_)
-    stream = sm.train(iter([separable()]), solver=Method())
-    assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine"
-    with pytest.raises(sm.UsageError, match="a name or a Solver"):
+    stream = sm.train(iter([separable()]), solver=Mine())
+    assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine:average=no"
+    with pytest.raises(
+        sm.UsageError,
+        match="must be a word, as auto, or an object of a class that derives",
+    ):
         sm.train(separable(), solver=3)

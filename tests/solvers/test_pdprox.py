@@ -83,7 +83,7 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
 
 @pytest.mark.parametrize("penalty", WHOLE)
 def test_second_order_steps_refuse_what_does_not_fall_into_blocks(penalty):
-    with pytest.raises(UsageError, match=r'prox-newton does not serve penalty=.*; solver="pdprox" does'):
+    with pytest.raises(UsageError, match=r'newton does not serve penalty=.*; solver="pdprox" does'):
         sm.train(rows(), solver="prox-newton", penalty=words.penalty(penalty, **PENALTIES[penalty]))
 
 
@@ -163,10 +163,10 @@ def test_each_column_takes_a_step_of_its_own(penalty, passes, loss):
     assert result.certificate["primal"] == pytest.approx(best, rel=1e-3)
 
 
-@pytest.mark.parametrize("schedule", ["primal", "dual"])
-def test_a_path_over_C_by_the_steps_of_the_paper(schedule):
+@pytest.mark.parametrize("algorithm", ["primal", "dual"])
+def test_a_path_over_C_by_the_steps_of_the_paper(algorithm):
     X, y = rows()
-    ways = {"solver": "pdprox", "penalty": "l1", "schedule": schedule, "tol": 1e-2, "passes": 20000}
+    ways = {"solver": f"pdprox:{algorithm}", "penalty": "l1", "tol": 1e-2, "passes": 20000}
     result = sm.train((X, y), C="path:3,high=0.4", valid=(X, y), **ways)
     best, _, _ = conic.solve(X, y, np.full(50, result.model.header["C"]), "l1", "hinge")
     assert result.converged and result.certificate["dual"] <= best * (1 + 1e-6)
@@ -307,8 +307,8 @@ def test_so_it_is_where_one_class_is_rarer_and_the_constant_is_not_penalised(los
     assert three.converged and (three.passes == 1 or loss == "generalized_hinge") and not three.model.coef_.any()
 
 
-@pytest.mark.parametrize("schedule", ["primal", "dual"])
-def test_the_algorithms_of_the_paper(schedule):
+@pytest.mark.parametrize("algorithm", ["primal", "dual"])
+def test_the_algorithms_of_the_paper(algorithm):
     """Step by step as they stand there, with the mean loss in place of the sum."""
     X, y = rows()
     n, C, passes = 50, 0.3, 12
@@ -323,7 +323,7 @@ def test_the_algorithms_of_the_paper(schedule):
         return np.clip(alpha + gamma * (1 - A @ w) / n, 0, 1)
 
     seen, w, u, alpha, beta = [np.zeros(9)], np.zeros(9), np.zeros(9), np.zeros(n), np.zeros(n)
-    if schedule == "primal":
+    if algorithm == "primal":
         alpha = up(alpha, w)
         u = w + gamma * A.T @ alpha / n
         for _ in range(passes):
@@ -337,13 +337,17 @@ def test_the_algorithms_of_the_paper(schedule):
             w = prox(w + gamma * A.T @ alpha / n)
             beta = up(beta, w)
             seen.append(w)
-    result = sm.train((X, y), penalty="l1", C=C, solver="pdprox", schedule=schedule, passes=passes, tol=0.0)
+    result = sm.train((X, y), penalty="l1", C=C, solver=f"pdprox:{algorithm}", passes=passes, tol=0.0)
 
     def value(w):
         return np.abs(w[:-1]).sum() + C * np.maximum(1 - A @ w, 0).sum()
 
-    tried = [*seen[:passes], *(np.mean(seen[: t + 1], axis=0) for t in range(passes))]
-    assert result.certificate["primal"] == pytest.approx(min(map(value, tried)), rel=1e-12)
+    last, means = seen[:passes], [np.mean(seen[: t + 1], axis=0) for t in range(passes)]
+    assert result.certificate["primal"] == pytest.approx(min(map(value, [*last, *means])), rel=1e-12)
+    for average, tried in ((True, means), (False, last)):
+        word = str(sm.solvers.Pdprox(algorithm, average=average))
+        result = sm.train((X, y), penalty="l1", C=C, solver=word, passes=passes, tol=0.0)
+        assert result.certificate["primal"] == pytest.approx(min(map(value, tried)), rel=1e-12)
 
 
 def test_theorem_6_bounds_the_gap_of_the_means():
@@ -368,7 +372,7 @@ def test_theorem_6_bounds_the_gap_of_the_means():
     bound = (best_w @ best_w + best_alpha @ best_alpha) / (2 * gamma * T)
     assert 0 <= (primal - dual) / (n * C) <= bound
     result = sm.train(
-        (X, y), penalty="elasticnet", C=C, solver="pdprox", schedule="dual", passes=T, tol=0.0, bias=0
+        (X, y), penalty="elasticnet", C=C, solver="pdprox:dual", passes=T, tol=0.0, bias=0
     )  # whose better pair is at least as good
     assert (result.certificate["primal"] - result.certificate["dual"]) / (n * C) <= bound
 
@@ -430,7 +434,7 @@ X, Y = rows()
         ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),
         ({"solver": "pdprox", "penalty": "lp:1.5"}, "pdprox knows the norm p = 2 only, not 1.5"),
         ({"penalty": "lp:1.5", "bias": "free"}, "pdprox knows the norm p = 2 only"),
-        ({"penalty": "l1", "schedule": "1/t"}, "the schedule of pdprox is primal or dual"),
+        ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
         ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
         ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca has no use for the field top of a loss"),
         ({"bias": "perhaps"}, "bias must be a number >= 0 or the word free or the word midway"),

@@ -27,11 +27,10 @@ HARD = ("perceptron", "mirror")
 NORMS = (2, 1.5, 1.2)
 
 
-def problem_of(rows, features, p=2.0, K=1, average=None):
+def problem_of(rows, features, p=2.0, K=1):
     return Problem(
         rows=rows, features=features, dtype=np.dtype(np.float64), loss=terms("hinge"), norm=make_norm(p), p=p,
         positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf), trials=K, tol=1e-3, seed=0, present=rows,
-        options={} if average is None else {"average": average},
     )  # fmt: skip
 
 
@@ -85,7 +84,7 @@ def test_theorem_1_and_corollary_2(norm):
     for seed in range(30):
         draws = np.random.default_rng(seed).integers(0, 40, t)
         result = sm.train(  # a stream is learned in order
-            iter([(X[draws], y[draws])]), solver="mirror", penalty=f"lp:{norm}", average=True
+            iter([(X[draws], y[draws])]), solver="mirror:average", penalty=f"lp:{norm}"
         )
         u = A @ result.model.coef_[0]
         losses.append(0.5 * np.mean(np.maximum(1 - u, 0) ** 2))
@@ -113,7 +112,8 @@ def test_the_losses_of_mirror_descent_add_up_to_a_constant(norm):
 @pytest.mark.parametrize("solver", HARD)
 def test_every_interval_holds_the_true_margin(solver, norm, average):
     X, y = separable(60, 8)
-    result = sm.train((X, y), solver=solver, penalty=f"lp:{norm}", average=average, tol=1e-2, passes=3000)
+    word = f"{solver}:average" if average else solver
+    result = sm.train((X, y), solver=word, penalty=f"lp:{norm}", tol=1e-2, passes=3000)
     exact, _ = best_margin(X, y, norm)
     problem = binary(X, y, C=np.inf, norm=norm)
     for event in certificates(result):
@@ -148,8 +148,8 @@ def test_the_gap_of_pegasos_is_that_of_explicit_duals(C, weighted, average, form
     weight = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 4.0], 60) if weighted else None
     classes = {-1: 1.0, 1: 3.0} if weighted else None
     problem = binary(X, y, C=C, sample_weight=weight, class_weight=classes)
-    result = sm.train((as_form(X, form), y), solver="pegasos", C=C, sample_weight=weight, class_weight=classes,
-                      average=average, tol=0.02, passes=3000, seed=5, bias=0)  # fmt: skip
+    result = sm.train((as_form(X, form), y), solver=sm.solvers.Pegasos(average), C=C, sample_weight=weight,
+                      class_weight=classes, tol=0.02, passes=3000, seed=5, bias=0)  # fmt: skip
     best = optimum.solve(problem, "hinge")
     for event in certificates(result):
         assert event["dual"] <= best.primal * (1 + 1e-9) and best.dual <= event["primal"] * (1 + 1e-9)
@@ -231,7 +231,7 @@ def test_a_separable_pass_without_mistakes_is_the_last():
 def test_the_average_goes_on_after_the_last_mistake():
     waited = []
     for seed in range(12):
-        result = sm.train(separable(40, 5, seed=seed, margin=0.1), solver="perceptron", average=True, seed=seed)
+        result = sm.train(separable(40, 5, seed=seed, margin=0.1), solver="perceptron:average", seed=seed)
         clean = sum(e["mistakes"] == 0 for e in result.history if e["event"] == "pass_end")
         assert ended_by_itself(result) and result.certificate["mistakes"] == 0
         waited.append(clean)
@@ -356,8 +356,8 @@ def test_pegasos_at_extreme_scales(scale):
     ("mirror", {"loss": "squared_hinge"}, "loss"),
     ("pegasos", {"loss": "squared_hinge"}, "loss"),
     ("perceptron", {"multiclass": "joint", "labels": 3}, "joint"),
-    ("mirror", {"schedule": "1/t"}, "schedule"),
-    ("pegasos", {"stochastic": True}, "stochastic"),
+    ("mirror:decay=linear", {}, "mirror has no field 'decay=linear'"),
+    ("pegasos", {"stochastic": True}, "there is no stochastic here; give solver=\"homotopic:stochastic\""),
     ("perceptron", {"penalty": "lp:1"}, "the field p of lp"),
     ("perceptron", {"max_rows": 5}, "max_rows"),
 ])  # fmt: skip

@@ -14,6 +14,7 @@ from streammargin.driver.run import Run
 from streammargin.errors import DataError
 from streammargin.losses import terms
 from streammargin.losses.logistic import LogisticTerms
+from streammargin.solvers.columns.prox_newton import ProximalNewton
 
 X, Y = noisy(3000, 8, seed=4)
 GROUPS = {"penalty": sm.penalties.Group(np.arange(8) // 3)}
@@ -65,16 +66,17 @@ def test_newton_takes_these_steps_where_penalty_constant_labels_path_or_loss_ask
     options = {"C": 0.3, **options}
     stages, finish = [], Run.finish
     monkeypatch.setattr(Run, "finish", lambda run, reason: (stages.append(run.progress.stage), finish(run, reason))[1])
-    results = [sm.train((X, Y), solver=name, tol=1e-3, passes=60, **options) for name in (solver, "prox-newton")]
-    assert stages == ["proximal"] * 2 * (3 if "valid" in options else 1)  # a path is a run for each C
-    assert [one.model.header["solver"] for one in results] == ["newton", "prox-newton"]
+    results = [sm.train((X, Y), solver=one, tol=1e-3, passes=60, **options) for one in (solver, ProximalNewton())]
+    runs = 3 if "valid" in options else 1  # a path is a run for each C
+    assert stages == ["proximal"] * runs + [ProximalNewton.name] * runs
+    assert results[0].model.header["solver"] == "newton"
     one, other = results
     assert one.converged and one.passes == other.passes and one.certificate == other.certificate
     assert one.model.coef_.tobytes() == other.model.coef_.tobytes()
 
 
 def test_newton_takes_other_steps_where_none_of_these_does():
-    results = [sm.train((X, Y), solver=name, tol=1e-3, bias=0) for name in ("newton", "prox-newton")]
+    results = [sm.train((X, Y), solver=one, tol=1e-3, bias=0) for one in ("newton", ProximalNewton())]
     assert results[0].passes == 1 < results[1].passes
     assert results[0].certificate.dual <= results[1].certificate.primal <= results[0].certificate.primal * (1 + 1e-3)
 

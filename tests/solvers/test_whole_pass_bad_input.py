@@ -139,7 +139,7 @@ def test_rows_of_very_different_lengths():
         ("gd", {"loss": "hinge"}, "Hinge has not; the losses that serve are exponential, logistic"),
         ("dual-momentum", {"loss": "squared_hinge"}, "are exponential, logistic"),
         ("batch-perceptron", {"loss": "logistic"}, "leave loss out"),
-        ("dual-momentum", {"average": True}, "no use for average"),
+        ("dual-momentum:average", {}, "dual-momentum has no field 'average'; dual-momentum has no fields"),
         (
             "sdca",
             {"loss": "exponential"},

@@ -25,7 +25,9 @@ from streammargin.solvers.registry import make_solver
 from streammargin.sources.arrays import ArraySource
 
 SOFTMAX = [(s, loss) for s in ("dual-momentum", "normalized-gd", "gd") for loss in ("exponential", "logistic")]
-ALL = [(s, {"loss": loss}) for s, loss in SOFTMAX] + [("batch-perceptron", {"average": a}) for a in (True, False)]
+ALL = [(s, {"loss": loss}) for s, loss in SOFTMAX] + [
+    (word, {}) for word in ("batch-perceptron", "batch-perceptron:average=no")
+]
 CLASSES = 3
 
 
@@ -108,12 +110,13 @@ def test_iterates_of_one_class_against_the_rest(method, loss):
         assert report.wrong[0] == np.sum(np.argmax(X @ w[:, :-1].T, axis=1) != codes)
 
 
-@pytest.mark.parametrize("average", [None, False])
+@pytest.mark.parametrize("average", [True, False])
 def test_iterates_of_the_batch_perceptron(average):
     X, _, codes, A, _ = easy()
-    problem = make_problem(X, codes, loss="hinge", average=average)
+    problem = make_problem(X, codes, loss="hinge")
     twins = list(perceptron_iterates(A, 80))
-    for t, _, w, _ in passes(make_solver("batch-perceptron"), problem, codes, [(0, DenseBlock(X, 0.0))], 80):
+    solver = sm.solvers.BatchPerceptron(average)
+    for t, _, w, _ in passes(solver, problem, codes, [(0, DenseBlock(X, 0.0))], 80):
         expected = twins[t - 1] if average is False else np.mean(twins[:t], axis=0)
         assert w[0, :-1] == pytest.approx(direction(expected), abs=1e-12), t
 
@@ -126,7 +129,7 @@ def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(met
     codes = ((y + 1) // 2).astype(np.int16)
     A = signed(X, codes)
     largest = exact_margin(A)[0] if data == "separable" else 0.0
-    problem = make_problem(X, codes, loss=options.get("loss", "hinge"), average=options.get("average"))
+    problem = make_problem(X, codes, loss=options.get("loss", "hinge"))
     best, before, solver = -np.inf, np.inf, make_solver(method)
     for _, state, w, report in passes(solver, problem, codes, [(0, DenseBlock(X, 0.0))], 300):
         figures, proven = report.certificate[0], solver.certified(problem, state)[0]

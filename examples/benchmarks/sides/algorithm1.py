@@ -1,4 +1,4 @@
-"""Algorithm 1 of the Pdprox paper with its best steps, in our kernels: `pdprox` with schedule = dual."""
+"""Algorithm 1 of the Pdprox paper with its best steps, in our kernels: `pdprox:dual`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _chosen: dict[tuple[str, str, float], tuple[float, float]] = {}
 
 def _solver(step: float, ratio: float) -> Any:
     from streammargin.solvers.base import Stage
-    from streammargin.solvers.columns.pdprox import Method
+    from streammargin.solvers.columns.pdprox import Pdprox
     from streammargin.solvers.columns.primal_dual import PaperSteps
 
     class Steps(PaperSteps):
@@ -26,11 +26,11 @@ def _solver(step: float, ratio: float) -> Any:
             state.pace.step *= step
             state.pace.ratio *= ratio
 
-    class Algorithm1(Method):
+    class Algorithm1(Pdprox):
         def stages(self) -> dict[str, Stage]:
-            return {"paper": Stage(Steps())}
+            return {"paper": Stage(Steps(dual=True))}
 
-    return Algorithm1()
+    return Algorithm1("dual")
 
 
 def solve(data: Any, loss: Any, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
@@ -52,7 +52,7 @@ def _run(
     data: Any, loss: Any, C: float, tol: float, limit: float, pair: tuple[float, float]
 ) -> tuple[Any, dict[str, Any]]:
     started = time.perf_counter()
-    W, facts = ours(_solver(*pair), schedule="dual").solve(data, loss, C, tol, limit)
+    W, facts = ours(_solver(*pair)).solve(data, loss, C, tol, limit)
     return W, {**facts, "seconds": time.perf_counter() - started}
 
 

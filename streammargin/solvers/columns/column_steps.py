@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import PassReport, Share
+from streammargin.solvers.base import PassReport, Share, extras
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, wakes
@@ -69,7 +69,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def plan(self, problem: Problem) -> Plan:
         """What a problem allows."""
         fit = working_set.all_fit(problem)
-        penalty = None if problem.options or not (fit or problem.sparse) else working_set.split(problem)
+        penalty = None if extras(problem) or not (fit or problem.sparse) else working_set.split(problem)
         if penalty is None or fit:
             return Plan(penalty, 0)
         # columns of dense rows are all as long as the rows are many

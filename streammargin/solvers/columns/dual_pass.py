@@ -12,6 +12,7 @@ from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.columns import add_squares
 from streammargin.errors import DataError
+from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -42,19 +43,15 @@ from streammargin.solvers.roles import (
     state,
 )  # fmt: skip
 from streammargin.solvers.state import State, labels_of
+from streammargin.words import entry
 
 LAST, MEAN = 0, 1  # the two weights that a pass certifies
 LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares must be numbers
 
 
-def restarts(problem: Problem) -> bool:
-    """Whether steps and restarts are found by the run, in place of the schedules of the paper."""
-    return problem.options.get("schedule") is None
-
-
 def budgets(problem: Problem) -> np.ndarray:
     """What the duals of each problem may sum up to (K,)."""
-    return np.full(problem.count, problem.options.get("dual_budget", math.inf)) * problem.costs
+    return np.full(problem.count, problem.top) * problem.costs
 
 
 @state
@@ -75,7 +72,7 @@ class Totals:
     passes: Shared[i8] = of(K)
     w: Shared[f8] = of(K, W)
     budget_multiplier: Shared[f8] = of(K)
-    alpha: Rows[f8] = of(K, N.where(restarts))
+    alpha: Rows[f8] = of(K, N)
     dual_image: Shared[f8] = of(K, SIDES, W)
     duals: Shared[f8] = of(K, SIDES, kernel.DUAL_SUMS)
 
@@ -151,7 +148,7 @@ class DualPass(Solver[P]):
     there: where they are optimal, so is w = 0.
     """
 
-    summary = "primal-dual proximal steps"
+    average: bool | None = entry(None, YesNo(), "show the mean of the iterates; no: the last one; none: the better one")
     prologue: ClassVar[int] = 1
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
@@ -188,7 +185,7 @@ class DualPass(Solver[P]):
         weights = labels.weights[rows] if labels.weights.size else labels.weights
         add_squares(block, labels.codes[rows], weights, state.squares)
         state.constant = float(block.bias)
-        if problem.options.get("C_path"):
+        if problem.path:
             if first == 0:
                 for k in range(problem.count):
                     self.first_weights(problem, state, k)
@@ -270,7 +267,7 @@ class DualPass(Solver[P]):
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
             state.ended = True
-            judge(problem, state, active)
+            judge(problem, state, active, self.average)
         if state.due.any():
             k = int(np.argmax(state.due))
             self.advance(problem, state, k, state.gaps[k].tolist())
@@ -295,8 +292,8 @@ def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
     return mass, np.append(state.squares, mass * state.constant**2)
 
 
-def judge(problem: Problem, state: Pair, active: np.ndarray) -> None:
-    """What the pass proves; all problems are to advance then."""
+def judge(problem: Problem, state: Pair, active: np.ndarray, average: bool | None) -> None:
+    """What the pass proves; all problems are to advance then. average: of which weights, as `DualPass` has it."""
     count, read, totals = problem.count, state.read, state.totals
     totals.passes[active] += 1
     totals.w[active] += state.w[LAST][active]
@@ -309,7 +306,7 @@ def judge(problem: Problem, state: Pair, active: np.ndarray) -> None:
         duals[k] = max(proofs[v][k].dual for v in (LAST, MEAN))
     keep_bounds(state.best, duals, np.full(count, math.inf))
     found = [{k: proof.weights for k, proof in each.items()} for each in proofs]
-    shown, state.shown_wrong[:] = _keep(problem, state, found)
+    shown, state.shown_wrong[:] = _keep(problem, state, found, average)
     state.shown_mistakes = int(sum(candidate.mistakes for candidate in shown.values()))
     for k in active.tolist():
         _find_zeros(problem, state, k, proofs[LAST][k])
@@ -333,16 +330,18 @@ def wakes(problem: Problem, state: Pair, k: int) -> float:
 
 
 def _keep(
-    problem: Problem, state: Pair, found: list[dict[int, Candidate]]
+    problem: Problem, state: Pair, found: list[dict[int, Candidate]], average: bool | None
 ) -> tuple[dict[int, Candidate], np.ndarray]:  # fmt: skip
-    """Keep the better of the last weights and the mean ones, for each value of C; returns what they are worth, and
-    the rows whose class does not have the largest score.
+    """Keep the better of the last weights and the mean ones, or those asked for, for each value of C.
+
+    Returns what they are worth, and the rows whose class does not have the largest score.
     """
     size, wrong = problem.per_trial, state.read.wrong
     w, chosen, shown = state.w[LAST].copy(), dict(found[LAST]), wrong[LAST].copy()
     for trial in range(problem.trials):
         lines = [k for k in range(trial * size, (trial + 1) * size) if k in chosen]
-        if sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines):
+        better = sum(found[MEAN][k].primal for k in lines) < sum(found[LAST][k].primal for k in lines)
+        if better if average is None else average:
             w[lines], shown[trial] = state.w[MEAN, lines], wrong[MEAN, trial]
             chosen.update({k: found[MEAN][k] for k in lines})
     keep_weights(problem, state.best, w, [chosen.get(k) for k in range(problem.count)])

@@ -7,36 +7,43 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.kinds import Word, YesNo
 from streammargin.penalties.base import Penalty
-from streammargin.solvers.base import Method as AnyMethod
-from streammargin.solvers.base import PassReport, Stage
+from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
-from streammargin.solvers.columns.dual_pass import restarts
 from streammargin.solvers.columns.primal_dual import PaperSteps, Restarted, RestartedSteps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import take
+from streammargin.words import entry
 
-PAPER = ("primal", "dual")
-COLUMNS, STEPS, PAPERS = ColumnSteps(), RestartedSteps[Restarted](), PaperSteps()
+COLUMNS = ColumnSteps(average=None)
 
 
-class Method(AnyMethod):
-    """alpha <- prox of the losses at alpha - sigma A w, w <- prox of R at w + tau A^T (2 alpha - alpha_before).
+class Pdprox(Method):
+    """Primal-dual proximal steps, one read each; finite C, any penalty but lp, a free constant; `top` of a loss.
 
-    One read an iteration: a pass sees w, steps the duals by the margins that it meets and sums up A^T alpha, which is
-    all that the next w needs; its sums certify w and alpha, and the mean of the w since the last restart with the mean
-    of the alpha. This is Algorithm 2 of the paper.
+    Each read steps all duals by the margins that it meets, and certifies w and alpha; then the weights step:
+        alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma)
+        w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i
+    The mean of both since the last restart is certified too, and is what a restart goes on from.
+    For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
+    With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
 
-    dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
-    margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
+    Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19); restarts: Applegate et al. 2021 (PDLP).
     """
 
     name = "pdprox"
-    summary = "primal-dual proximal steps"
+    algorithm: str | None = entry(
+        None, Word(("primal", "dual")), "the paper's own steps: primal is its Algorithm 2, dual Algorithm 1; "
+        "none: steps and restarts that the run finds",
+    )  # fmt: skip
+    average: bool | None = entry(
+        None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one", kw_only=True
+    )
     prologue = 1
     numeric = True
     requires = ("step", "primal", "dual")
-    options = ("schedule", "dual_budget", "C_path")
+    takes = (PATH, TOP)
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -44,12 +51,6 @@ class Method(AnyMethod):
             raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
         if problem.hard:
             raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
-        schedule = problem.options.get("schedule")
-        if schedule is not None and schedule not in PAPER:
-            raise UsageError(
-                f"the schedule of pdprox is primal or dual, the algorithms of the paper, not {schedule!r}; leave "
-                "`schedule` out for steps and restarts that the run finds"
-            )
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return True
@@ -57,14 +58,14 @@ class Method(AnyMethod):
     def stages(self) -> dict[str, Stage]:
         return {
             "columns": Stage(COLUMNS, leave=leave),
-            "steps": Stage(STEPS, enter=follow),
-            "paper": Stage(PAPERS),
+            "steps": Stage(RestartedSteps[Restarted](average=self.average), enter=follow),
+            "paper": Stage(PaperSteps(dual=self.algorithm == "dual", average=self.average)),
         }
 
     def first(self, problem: Problem) -> str:
-        if not restarts(problem):
+        if self.algorithm is not None:
             return "paper"
-        return "steps" if COLUMNS.plan(problem).penalty is None else "columns"
+        return "steps" if self.average is not None or COLUMNS.plan(problem).penalty is None else "columns"
 
     def memory(self, problem: Problem) -> int:
         return self.stages()[self.first(problem)].solver.memory(problem)

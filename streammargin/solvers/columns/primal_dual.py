@@ -9,10 +9,12 @@ import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
+from streammargin.kinds import YesNo
 from streammargin.solvers.columns.constant import constant_alone
-from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, budgets
+from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, Totals, budgets
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, W, f4, f8, of, state
+from streammargin.words import entry
 
 SUFFICIENT = 0.2  # a restart: the gap is this part of what it was at the last one (Applegate et al. 2021, section 3.2)
 NECESSARY = 0.8  # or this part and no longer falling: without it l2norm takes a tenth more passes
@@ -54,32 +56,47 @@ def proximal_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pu
         lift[MEAN, k] = (totals.budget_multiplier[k] + lift[LAST, k]) / count
 
 
-class PaperSteps(DualPass[Pair]):
-    """schedule = primal or dual: Algorithms 2 and 1 with the paper's own steps, one for all columns, and no restarts.
+@state
+class PaperTotals(Totals):
+    """Without the duals: there are no restarts."""
+
+    alpha: Rows[f8] = of(K, 0)
+
+
+@state
+class PaperPair(Pair):
+    """A pair that is never restarted."""
+
+    totals: PaperTotals
+
+
+class PaperSteps(DualPass[PaperPair]):
+    """Algorithms 2 and 1 (dual) with the paper's own steps, one for all columns, and no restarts.
 
     Algorithm 1 makes two steps of the duals: the first one from where it was, which stays, and another from there.
     """
 
     name = "steps of the paper"
-    state_class = Pair
+    dual: bool = entry(False, YesNo(), "Algorithm 1 in place of 2")
+    state_class = PaperPair
 
-    def first_pace(self, problem: Problem, state: Pair, mass: float, squares: np.ndarray) -> None:
+    def first_pace(self, problem: Problem, state: PaperPair, mass: float, squares: np.ndarray) -> None:
         """Theorem 6, with the mean loss in place of the sum."""
         pace, largest = state.pace, float(state.row_norms[norms.LARGEST])
         pace.tempo[:] = 1.0
         pace.step[:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
         pace.ratio[:] = problem.caps.max(axis=1)
 
-    def dearer(self, problem: Problem, state: Pair, factor: float) -> None:
+    def dearer(self, problem: Problem, state: PaperPair, factor: float) -> None:
         super().dearer(problem, state, factor)
         state.pace.ratio[:] = problem.caps.max(axis=1)
 
-    def twice(self, problem: Problem, state: Pair) -> bool:
-        return problem.options["schedule"] == "dual" and state.number > 1
+    def twice(self, problem: Problem, state: PaperPair) -> bool:
+        return self.dual and state.number > 1
 
-    def advance(self, problem: Problem, state: Pair, k: int, gaps: list[float]) -> None:
+    def advance(self, problem: Problem, state: PaperPair, k: int, gaps: list[float]) -> None:
         now, before = pulled(state, k), pulled_before(state, k)
-        if problem.options["schedule"] == "dual":
+        if self.dual:
             before = now  # its duals extrapolate by their second step
             if state.number == 1:
                 state.alpha[k] = 0.0  # where the first of the two steps starts

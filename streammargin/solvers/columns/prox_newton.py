@@ -17,7 +17,7 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PassReport, Share, Solver, matrix_work
+from streammargin.solvers.base import PATH, PassReport, Share, Solver, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constant_alone
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
@@ -86,7 +86,7 @@ class ProxNewton(State):
     part: int = 0
 
 
-class Method(Solver[ProxNewton]):
+class ProximalNewton(Solver[ProxNewton]):
     """For centres c and duals a_i, the proximal steps of the losses from there (compiled/look.py), the function
 
         F(w) = R(w) + sum_i M_i(w),
@@ -101,11 +101,10 @@ class Method(Solver[ProxNewton]):
     are best there, and where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
     """
 
-    name = "prox-newton"
-    summary = "proximal Newton steps"
+    name = "proximal steps of newton"
     numeric = True
     requires = ("step", "primal", "dual", "gap", "slope")
-    options = ("C_path",)
+    takes = (PATH,)
     state_class = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
@@ -125,7 +124,7 @@ class Method(Solver[ProxNewton]):
         return 0.0 if smooth(problem.loss) else SOFTNESS
 
     def prologue_passes(self, problem: Problem) -> int:
-        return 1 if problem.options.get("C_path") else 0
+        return 1 if problem.path else 0
 
     def prologue_block(self, problem: Problem, state: ProxNewton, index: int, block: Block, first: int) -> Share:
         return self.run_block(problem, state, np.arange(problem.count), block, first)

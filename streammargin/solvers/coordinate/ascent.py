@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.kinds import Word
 from streammargin.losses.base import called
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import PassReport, Stage, stay
@@ -14,10 +15,10 @@ from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state
 from streammargin.solvers.succession import Succession, passes_left
+from streammargin.words import entry
 
 LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
 MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
-NAMES = {"auto": "ascent", "no": "sdca", "yes": "asdca"}
 
 
 @state
@@ -27,21 +28,38 @@ class Watch:
     estimate: float = 1.0
 
 
-class Method(Succession):
-    """Plain ascent, and momentum from where that is predicted to take many passes. Out of core, where plain ascent
-    keeps active rows in memory, there is no change.
+class Ascent(Succession):
+    """Dual coordinate ascent, one row at a time; for many columns; any loss with a dual, finite C.
 
-    momentum: auto; no, which is called sdca too; yes from the first pass on, which is called asdca too.
+    For each row i, in random order, with L_i = ||x_i||_q^2 / (p - 1) (for l2: ||x_i||^2):
+        u <- y_i x_i.w
+        alpha_i <- the best dual of the loss at margin u and curvature L_i    (for the hinge: clip to [0, C s_i])
+        theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
+    The duality gap of w and alpha is summed up in a read with both frozen.
+    With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
+    momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
+    Out of core, rows that still move stay in memory between two reads.
+
+    Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and
+    Richtarik 2015.
     """
 
-    summary = "dual coordinate ascent"
+    name = "ascent"
+    momentum: str = entry(
+        "auto", Word(("auto", "yes", "no")), "no: never, the word sdca; yes: from the first pass on, the word asdca; "
+        "auto: for rows in memory, from where that takes fewer passes", kw_only=True,
+    )  # fmt: skip
     numeric = True
     blocks_per_step = DualAscent.blocks_per_step
     watch = Watch
+    requires = DualAscent.requires
 
-    def __init__(self, momentum: str = "auto") -> None:
-        self.momentum, self.name = momentum, NAMES[momentum]
-        self.requires = (*DualAscent.requires, *([] if momentum == "auto" else ["has_hard_margin"]))
+    @property
+    def called(self) -> str:
+        return {"no": "sdca", "yes": "asdca"}.get(self.momentum, self.name)
+
+    def required(self) -> tuple[str, ...]:
+        return self.requires if self.momentum == "auto" else (*self.requires, "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
@@ -54,9 +72,9 @@ class Method(Succession):
         return super().serves(penalty, free) or (self.momentum == "no" and penalty.norm is not None and not free)
 
     def stages(self) -> dict[str, Stage]:
-        accelerated = Momentum()
+        accelerated = Momentum(precise=False)
         return {
-            "plain": Stage(Plain(), leave=leave if self.momentum == "auto" else stay),
+            "plain": Stage(Plain(precise=False), leave=leave if self.momentum == "auto" else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
         }
 

@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
 from streammargin.errors import DataError
+from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.rows.visits import PLACES, Turns, all_at_once, group_of, take_turns, visit
@@ -23,6 +24,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
+from streammargin.words import entry
 
 FLOAT32_TOL = 1e-5  # weights of float32 move half the bytes, and their rounding bounds the gap that they can reach
 FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L are no float32
@@ -68,15 +70,13 @@ A = TypeVar("A", bound=Ascent)
 
 
 class DualAscent(CertifiedBySweep[A]):
-    """A step for one row after the other, in random order. precise: in float64 whatever the rows are."""
+    """A step for one row after the other, in random order."""
 
+    precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
     numeric = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # of length d + 1, that a row is multiplied with, and added to
     requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
-
-    def __init__(self, precise: bool = False) -> None:
-        self.precise = precise
 
     def dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are and the tolerance allows it, now and before."""

@@ -45,7 +45,6 @@ class Momentum(DualAscent[MomentumAscent]):
     """One row at a time with momentum, restarted."""
 
     name = "accelerated ascent"
-    summary = "one row at a time, with momentum"
     state_class = MomentumAscent
     vectors = 2
 

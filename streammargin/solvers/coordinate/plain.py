@@ -52,7 +52,6 @@ class Plain(DualAscent[PlainAscent]):
     """One row at a time, without momentum; out of core active rows stay in memory."""
 
     name = "plain ascent"
-    summary = "one row at a time"
     state_class = PlainAscent
 
     def kept_bytes(self, problem: Problem) -> int:

@@ -53,7 +53,7 @@ class Heaps:
 
 
 @state
-class ActiveSet(Whole):
+class ActiveSetState(Whole):
     """small: the small problems; new: rows, piece k for problem k, that the pass found for them, in the first pass
     those drawn. values: stored in all rows. crowded: there was no room for new rows.
 
@@ -75,7 +75,7 @@ class ActiveSet(Whole):
     progress: bool = True
 
 
-class Exact(WholePass[ActiveSet]):
+class Exact(WholePass[ActiveSetState]):
     """Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the smallest
     margins. The maximum margin over these rows and the ones kept (the support so far, and what comes next to it),
     found exactly, bounds the one over all rows from above and yields the next w. The first pass has no w yet and takes
@@ -83,8 +83,7 @@ class Exact(WholePass[ActiveSet]):
     """
 
     name = "active-set"
-    summary = "exact solutions of small problems"
-    state_class: ClassVar[type] = ActiveSet
+    state_class: ClassVar[type] = ActiveSetState
     prologue = 0
     requires = (*DualAscent.requires, "has_hard_margin")  # those of the ascent
 
@@ -97,12 +96,12 @@ class Exact(WholePass[ActiveSet]):
         # the small problems are gone before the duals of the ascent come
         return heaps + max(small_problem.most_bytes(problem), ASCENT.memory(problem))
 
-    def fits(self, problem: Problem, state: ActiveSet) -> bool:
+    def fits(self, problem: Problem, state: ActiveSetState) -> bool:
         heaps, room = state.heaps, state.heaps.keys.shape[1]
         filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= room)))
         return heaps.ids.shape[1] == room and filled and small_problem.fit(state.small)
 
-    def begin_pass(self, problem: Problem, state: ActiveSet, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: ActiveSetState, number: int) -> None:
         super().begin_pass(problem, state, number)
         state.due[:], state.ended, state.new = False, False, RowCache()
         if number == 1:
@@ -115,14 +114,14 @@ class Exact(WholePass[ActiveSet]):
             keys=np.zeros((lines, room)), ids=np.zeros((lines, room), np.int64), filled=np.zeros(lines, np.int64)
         )
 
-    def _room(self, problem: Problem, state: ActiveSet) -> int:
+    def _room(self, problem: Problem, state: ActiveSetState) -> int:
         """Rows of either sign that the pass adds."""
         # a large support is still far from complete: as many again, where there is room
         support = max(int(np.count_nonzero(u)) for u in state.small.u)
         free = small_problem.limit(problem) - max(u.size for u in state.small.u)
         return max(1, min(max(small_problem.SIDE, support), free // 2))
 
-    def run_block(self, problem: Problem, state: ActiveSet, active: np.ndarray, block: Block, first: int) -> Share:
+    def run_block(self, problem: Problem, state: ActiveSetState, active: np.ndarray, block: Block, first: int) -> Share:
         self.saw(problem, state, active, block)
         sums, heaps = state.sums, state.heaps
         numbers, labels = numbered_from(first), labels_of(problem, state)
@@ -137,7 +136,7 @@ class Exact(WholePass[ActiveSet]):
             self._collect(problem, state, k, block, first, self._wanted(state, k))
         return None
 
-    def _wanted(self, state: ActiveSet, k: int) -> np.ndarray:
+    def _wanted(self, state: ActiveSetState, k: int) -> np.ndarray:
         """Numbers of the rows that are new to problem k, as far as the pass has come."""
         if state.number == 1:
             return state.drawn[k]
@@ -145,7 +144,7 @@ class Exact(WholePass[ActiveSet]):
         return np.setdiff1d(np.concatenate(heaps), small_problem.ids(state.small, k))
 
     def _collect(
-        self, problem: Problem, state: ActiveSet, k: int, block: Block, first: int, wanted: np.ndarray
+        self, problem: Problem, state: ActiveSetState, k: int, block: Block, first: int, wanted: np.ndarray
     ) -> None:
         """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
         if state.crowded:
@@ -156,10 +155,10 @@ class Exact(WholePass[ActiveSet]):
         if name in state.new.pieces and entries(state.new.pieces[name].rows) > small_problem.most_entries(problem):
             state.crowded, state.new = True, RowCache()
 
-    def leave_out(self, problem: Problem, state: ActiveSet) -> None:
+    def leave_out(self, problem: Problem, state: ActiveSetState) -> None:
         self._list(state, np.empty(0, np.int64))
 
-    def _list(self, state: ActiveSet, problems: np.ndarray) -> None:
+    def _list(self, state: ActiveSetState, problems: np.ndarray) -> None:
         """The small problems that are to be solved, before the pass is reported; where it began, all of them."""
         if not state.ended:
             state.ended = state.progress = True
@@ -167,7 +166,7 @@ class Exact(WholePass[ActiveSet]):
         state.due[:] = False
         state.due[problems] = True
 
-    def end_pass(self, problem: Problem, state: ActiveSet, active: np.ndarray) -> PassReport | float:
+    def end_pass(self, problem: Problem, state: ActiveSetState, active: np.ndarray) -> PassReport | float:
         if not state.ended:
             if state.number == 1:
                 self.check_scale(state)
@@ -183,7 +182,7 @@ class Exact(WholePass[ActiveSet]):
         state.w = state.following.copy()
         return report
 
-    def _improve(self, problem: Problem, state: ActiveSet, k: int) -> None:
+    def _improve(self, problem: Problem, state: ActiveSetState, k: int) -> None:
         """A better bound and the next weights of problem k, if it is not within the tolerance."""
         best, size = state.best, lp_norm(state.w[k], 2.0)
         lower = state.sums.smallest[k] / size if size > 0.0 else -math.inf
@@ -200,7 +199,7 @@ class Exact(WholePass[ActiveSet]):
         state.multiplications += solved.multiplications
         state.progress &= bool(state.upper[k] < (1.0 - 1e-3 * problem.tol) * best.upper[k])
 
-    def _extend(self, problem: Problem, state: ActiveSet, k: int) -> bool:
+    def _extend(self, problem: Problem, state: ActiveSetState, k: int) -> bool:
         """Take in the new rows of problem k; False if there are none, or no room for them."""
         ids = state.new.ids_of(str(k))
         if not ids.size:
@@ -211,14 +210,14 @@ class Exact(WholePass[ActiveSet]):
         worth = small_problem.worth(problem, state.values) if able else math.inf
         return small_problem.extend(problem, state.small, k, state.new, signs, worth)
 
-    def smallest_margin(self, problem: Problem, state: ActiveSet) -> float:
+    def smallest_margin(self, problem: Problem, state: ActiveSetState) -> float:
         # exact solutions come to 0 at once where nothing separates the rows: until the ascent is to take over, no
         # margin above rounding need be given up
         if state.progress:
             problem = replace(problem, tol=min(problem.tol, EXACT))
         return super().smallest_margin(problem, state)
 
-    def terms(self, problem: Problem, state: ActiveSet) -> float:
+    def terms(self, problem: Problem, state: ActiveSetState) -> float:
         return state.small.combined
 
 
@@ -251,11 +250,20 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
 SMALL = Exact()
 
 
-class Method(Succession):
-    """Exact solutions of small problems while they help, and from there coordinate ascent with momentum."""
+class ActiveSet(Succession):
+    """Exact on the few rows that carry the margin, a read checks all; C = inf, l2; the first choice for it.
+
+    Rows drawn at random are the first working set. Then, in turns:
+        the maximum margin of the working set, found exactly: its value bounds that of all rows from above
+        a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights
+        the rows with the smallest margins join the working set; the furthest of those without weight leave it
+    Lower and upper bound meet once no row outside is nearer than those inside.
+    Where the rows that carry the margin do not fit, coordinate ascent with momentum goes on from their duals.
+
+    Source: non-negative least squares for the working set (Lawson and Hanson 1974); the rest is our own.
+    """
 
     name = Exact.name
-    summary = Exact.summary
     requires = Exact.requires
     default_C = Exact.default_C
 
@@ -266,12 +274,12 @@ class Method(Succession):
         return {"exact": Stage(SMALL, leave=leave), "ascent": Stage(ASCENT, enter=ascend)}
 
 
-def leave(problem: Problem, state: ActiveSet, watch: None, report: PassReport, active: np.ndarray) -> str:
+def leave(problem: Problem, state: ActiveSetState, watch: None, report: PassReport, active: np.ndarray) -> str:
     """The ascent, where a small problem had no room for the rows that matter, or was solved in vain."""
     return "" if state.progress else "ascent"
 
 
-def ascend(problem: Problem, before: ActiveSet, watch: None) -> MomentumAscent:
+def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAscent:
     """The state of the ascent from the duals of the small problems; bounds, best weights and norms stay."""
     small = before.small
     ids = [small_problem.ids(small, k) for k in range(problem.count)]

@@ -67,7 +67,6 @@ class NearMargin(CertifiedBySweep[NearState]):
     """Rows near the margin, and a sample of the others, solved to the end between two reads."""
 
     name = "near-margin rows"
-    summary = "rows near the margin, and a sample of the others"
     state_class = NearState
 
     def reserved_bytes(self, problem: Problem) -> int:

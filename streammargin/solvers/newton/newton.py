@@ -19,7 +19,7 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PassReport, Stage
 from streammargin.solvers.cache.rows import RowCache
-from streammargin.solvers.columns.prox_newton import Method as Proximal
+from streammargin.solvers.columns.prox_newton import ProximalNewton
 from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
@@ -52,8 +52,9 @@ LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of th
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # methods of a loss, by all but `proximal`
 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
-ASCENT, MOMENTUM, NEAR, STEPS, LAST = Plain(), Momentum(), NearMargin(), Steps(), Momentum(precise=True)
-PROXIMAL = Proximal()
+ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
+NEAR, STEPS, LAST = NearMargin(), Steps(), Momentum(precise=True)
+PROXIMAL = ProximalNewton()
 
 
 @state
@@ -77,26 +78,31 @@ class Watch:
     stall: Stall
 
 
-class Method(Succession):
-    """Second-order steps; see above for what they start from.
+class Newton(Succession):
+    """Second-order steps, a few reads at any C; finite C, few columns; l2, l1, elasticnet, groups, a free constant.
 
-    proximal: take the steps of that stage whatever the penalty, which is called prox-newton too.
+    Each read sums up, at the weights w, the slope g of the objective and the matrix H of its second derivatives:
+        alpha_i <- the dual of the loss, softened towards where alpha_i was (a smooth loss needs no softening)
+        g <- w - sum_i alpha_i y_i x_i,   H <- 1 + sum_i slope_i x_i x_i^T,   and the duality gap of w and alpha
+        w <- w - t H^-1 g, the step t shortened where the objective rises; the softness falls as the gap does
+    It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
+    With a penalty that has kinks, or numbers, the step is the minimum of R and the quadratic model instead.
+    Where steps lead nowhere, coordinate ascent goes on from their duals.
+
+    Source: Lee, Sun and Saunders 2014 (proximal Newton); Li, Sun and Toh 2018 (semismooth steps on the dual).
     """
 
-    summary = "second-order steps"
+    name = "newton"
     numeric = True
-    requires = Proximal.requires
-    options = Proximal.options
+    requires = ProximalNewton.requires
+    takes = ProximalNewton.takes
     watch = Watch
-
-    def __init__(self, proximal: bool = False) -> None:
-        self.proximal, self.name = proximal, "prox-newton" if proximal else "newton"
 
     def takes_proximal(self, problem: Problem) -> bool:
         """Whether penalty, constant, numbers, a path over C or the loss ask for these steps."""
         lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
-        plain = lp and not (problem.free or problem.numeric or "C_path" in problem.options)
-        return self.proximal or not plain or not all(has(problem.loss, method) for method in CALLED)
+        plain = lp and not (problem.free or problem.numeric or problem.path)
+        return not plain or not all(has(problem.loss, method) for method in CALLED)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return PROXIMAL.serves(penalty, free)

@@ -42,7 +42,6 @@ class Steps(Solver[StepsState]):
     """Newton's steps on all rows, from a sample of them where they are in memory."""
 
     name = "newton's steps"
-    summary = "second-order steps"
     state_class = StepsState
 
     def reserved_bytes(self, problem: Problem) -> int:

@@ -1,4 +1,13 @@
-"""Adaptive sampling (dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2)."""
+"""Adaptive sampling (dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2).
+
+A pass visits blocks and makes steps in each: its scores A w and A g are computed when it is loaded, and kept exact by
+the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From several blocks
+a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every fourth
+visits all.
+The rows with the smallest margins stay in memory when the next block comes, and are drawn from as its own are:
+without them a visit ends after a step or two, for a draw that falls on the mass outside ends it. What is proven comes
+from sweeps and from w and g themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,7 @@ from streammargin.compiled import row_norms as norms
 from streammargin.compiled.margins import margins_block
 from streammargin.compiled.order import permutation
 from streammargin.compiled.predict import decide_block
-from streammargin.errors import UsageError
+from streammargin.kinds import Word
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.rows.labels import RowNumbers, numbered_from
 from streammargin.solvers.base import PassReport
@@ -22,6 +31,7 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
 from streammargin.solvers.roles import ALL, Axis, K, Shared, Sum, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.words import entry
 
 STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
 BLOCK_STEPS = 256  # per visit of one block of several
@@ -50,7 +60,7 @@ class Margins:
 
 
 @state
-class Adaptive(Whole):
+class AdaptiveState(Whole):
     """g: the velocity. figures: of the steps (compiled/adaptive.py). length: of a run with the step `proven`.
 
     mass: the log of what each block weighed when it was last seen, its rows that are kept left out. order: the blocks
@@ -67,38 +77,33 @@ class Adaptive(Whole):
     position: int = 0
 
 
-class Method(WholePass[Adaptive]):
-    """Rows drawn with a chance prop. to exp(-a_i.w), one Gram column a step, the rows divided by the longest.
+class Adaptive(WholePass[AdaptiveState]):
+    """Rows drawn by exp(-margin), a Gram column a step; C = inf, l2, also joint; stops by the margin gap.
 
-    A pass visits blocks and makes steps in each: its scores A w and A g are computed when it is loaded, and kept exact
-    by the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From several
-    blocks a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every fourth
-    pass visits all. The rows with the smallest margins stay in memory when the next block comes, and are drawn from as
-    its own are: without them a visit ends after a step or two, for a draw that falls on the mass outside ends it. What
-    is proven comes from sweeps and from w and g themselves: both are sums of rows with known non-negative weights, so
-    their lengths over the sums of these bound the margin.
+    With rows divided by the longest, t steps in a block, whose scores A w are kept exact:
+        draw a row i with a chance proportional to exp(-y_i x_i.w)
+        g <- t/(t+1) (g + y_i x_i),   w <- w + g + y_i x_i                     (step=momentum)
+        w <- w + sqrt(ln n / T) y_i x_i, starting again with 2 T steps after T   (step=proven)
+    g and w are sums of rows with known weights: their lengths over these weights bound the margin from above.
+    Out of core a pass visits the quarter of the blocks that weigh most, every fourth pass all of them.
 
-    schedule: "momentum" (beta = t / (t + 1), step 1) or "proven" (no momentum, step sqrt(ln n / T), Theorem 4.1;
-    T doubles: at its end the method starts again with 2 T steps).
+    Source: dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2.
     """
 
     name = "adaptive"
-    summary = "adaptive sampling"
+    step: str = entry(
+        "momentum", Word(("momentum", "proven")), "momentum: steps of 1 along a velocity; proven: steps of Theorem 4.1",
+        kw_only=True,
+    )  # fmt: skip
     joint = True
-    options = ("schedule",)
-    state_class = Adaptive
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.options.get("schedule") not in (None, "momentum", "proven"):
-            raise UsageError(f"`schedule` of adaptive is momentum or proven, not {problem.options['schedule']!r}")
+    state_class = AdaptiveState
 
     def reserved_bytes(self, problem: Problem) -> int:
         vectors = 2 + problem.count  # a row, where the columns of a sparse block begin, and the weights as shown
         kept = min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
         return vectors * 8 * (problem.features + 1) + 2 * kept  # the old ones and the new
 
-    def fits(self, problem: Problem, state: Adaptive) -> bool:
+    def fits(self, problem: Problem, state: AdaptiveState) -> bool:
         order, blocks = state.order, state.mass.shape[1]
         return state.position <= order.size and bool(np.all((order >= 0) & (order < blocks)))
 
@@ -108,7 +113,7 @@ class Method(WholePass[Adaptive]):
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
         return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
-    def order(self, problem: Problem, state: Adaptive, number: int, blocks: int) -> np.ndarray:
+    def order(self, problem: Problem, state: AdaptiveState, number: int, blocks: int) -> np.ndarray:
         if number == 1:
             state.mass = np.zeros((_groups(problem), blocks))
         order = permutation(blocks, problem.seed, number)
@@ -124,12 +129,12 @@ class Method(WholePass[Adaptive]):
         state.order = order
         return order
 
-    def begin_pass(self, problem: Problem, state: Adaptive, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: AdaptiveState, number: int) -> None:
         super().begin_pass(problem, state, number)
         state.position = 0
         state.figures[:, kernel.SMALLEST] = math.inf
 
-    def run_block(self, problem: Problem, state: Adaptive, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: AdaptiveState, active: np.ndarray, block: Block, first: int) -> None:
         number = state.order[state.position]
         state.position += 1
         own_rows = block.rows()
@@ -138,7 +143,7 @@ class Method(WholePass[Adaptive]):
         # of a Gram column: all values, or those in the columns of one row
         share = store.entries(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
         random = np.random.default_rng((problem.seed, state.number, first, 2))
-        momentum = problem.options.get("schedule") != "proven"
+        momentum = self.step == "momentum"
         R = self.largest_norm(state)
         steps_here = STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
         terms = problem.objective.terms(problem.present)
@@ -160,7 +165,7 @@ class Method(WholePass[Adaptive]):
         if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
 
-    def _with_kept(self, problem: Problem, state: Adaptive, block: Block, first: int) -> tuple[Block, np.ndarray]:
+    def _with_kept(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> tuple[Block, np.ndarray]:
         """The block and the rows kept of the others, and the numbers of all these rows."""
         ids = np.arange(first, first + block.rows())
         kept = state.kept.pieces.get("rows")
@@ -170,7 +175,7 @@ class Method(WholePass[Adaptive]):
         return store.join(block, others.rows), np.append(ids, others.ids)
 
     def _keep(
-        self, problem: Problem, state: Adaptive, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
+        self, problem: Problem, state: AdaptiveState, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
         number: int,
     ) -> None:  # fmt: skip
         """Keep the rows with the smallest margins for the next visit, and note the mass of the block's others."""
@@ -198,11 +203,11 @@ class Method(WholePass[Adaptive]):
         top = others.max(initial=-math.inf)
         return top + math.log(float(np.exp(others - top).sum())) - STALE if math.isfinite(top) else -math.inf
 
-    def terms(self, problem: Problem, state: Adaptive) -> float:
+    def terms(self, problem: Problem, state: AdaptiveState) -> float:
         # a step adds a row to g and g to w
         return 4.0 * float(state.figures[:, kernel.STEPS].max())
 
-    def _upper(self, problem: Problem, state: Adaptive) -> np.ndarray:
+    def _upper(self, problem: Problem, state: AdaptiveState) -> np.ndarray:
         """Lengths (K,) of means of rows: w and g over the sums of their weights."""
         bounds = np.full(problem.count, math.inf)
         for sum_of_rows, mass in ((state.w, kernel.MASS_W), (state.g, kernel.MASS_G)):
@@ -211,7 +216,7 @@ class Method(WholePass[Adaptive]):
             bounds[known] = np.minimum(bounds[known], self.sizes(problem, sum_of_rows)[known] / total[known])
         return bounds * self.largest_norm(state) * problem.objective.unit
 
-    def end_pass(self, problem: Problem, state: Adaptive, active: np.ndarray) -> PassReport:
+    def end_pass(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> PassReport:
         upper, best = self.rounded_up(problem, state, self._upper(problem, state)), state.best
         best.upper[active] = np.minimum(best.upper[active], upper[active])
         sizes = self.sizes(problem, state.w)
@@ -226,13 +231,13 @@ class Method(WholePass[Adaptive]):
             estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
 
-    def begin_certificate(self, problem: Problem, state: Adaptive, active: np.ndarray) -> None:
+    def begin_certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         margins = state.margins
         margins.frozen[:] = state.best.w
         margins.frozen[active] = state.w[active]
         clear(margins)
 
-    def certify_block(self, problem: Problem, state: Adaptive, block: Block, first: int) -> None:
+    def certify_block(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> None:
         margins, lines = state.margins, 2 * problem.count
         none = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
         margins_block(
@@ -240,7 +245,7 @@ class Method(WholePass[Adaptive]):
             margins.mistakes, margins.wrong, *none,
         )  # fmt: skip
 
-    def end_certificate(self, problem: Problem, state: Adaptive) -> tuple[list[Figures], np.ndarray]:
+    def end_certificate(self, problem: Problem, state: AdaptiveState) -> tuple[list[Figures], np.ndarray]:
         margins, objective = state.margins, problem.objective
         wrong, mistakes = margins.wrong.copy(), objective.mistakes(margins.mistakes)
         smallest = objective.margins(margins.smallest)

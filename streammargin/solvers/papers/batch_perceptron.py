@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.compiled import whole_pass as kernel
 from streammargin.compiled.vectors import mix
+from streammargin.kinds import YesNo
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -16,10 +17,7 @@ from streammargin.solvers.papers.gradient_pass import Gradient, GradientPass, Gr
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
-
-
-def _averages(problem: Problem) -> bool:
-    return problem.options.get("average") is not False
+from streammargin.words import entry
 
 
 @state
@@ -30,37 +28,53 @@ class PerceptronSums(GradientSums):
 
 
 @state
-class BatchPerceptron(Gradient):
+class BatchPerceptronState(Gradient):
     """rows: the sum of the rows that steps went along. average: the mean of the w_t."""
 
     sums: PerceptronSums
     hull: Hull
     rows: Shared[f8]
-    average: Shared[f8] = of(K.where(_averages), W)
+    average: Shared[f8] = of(K, W)
 
 
-class Method(GradientPass[BatchPerceptron]):
-    """w <- project(w + a_i / (R sqrt(t))) for the row i of the smallest margin; shows the mean of the w_t.
+@state
+class LastOnly(BatchPerceptronState):
+    """Without the average."""
 
-    The mean of these rows, and every point between them, bounds the margin by its length.
+    average: Shared[f8] = of(0, W)
+
+
+class BatchPerceptron(GradientPass[BatchPerceptronState]):
+    """A step along the row of the smallest margin, one read each; C = inf, l2; stops by the margin gap.
+
+    In pass t, with R the largest norm of a row:
+        i <- the row with the smallest margin y_i x_i.w
+        w <- w + y_i x_i / (R sqrt(t)), and divided by its length where that is above 1
+    The smallest margin is a lower bound; the mean of the rows that steps went along is a point of the hull of all
+    rows, and so is every point between them: the shortest of these bounds the margin from above.
+    average reports the mean of all w, of which the guarantee speaks.
+
+    Source: Cotter, Shalev-Shwartz and Srebro 2012.
     """
 
     name = "batch-perceptron"
-    summary = "steps along the row of the smallest margin, one read each"
-    options = ("average",)
-    state_class = BatchPerceptron
+    average: bool = entry(True, YesNo(), "report the mean of all iterates in place of the last one")
+    state_class = BatchPerceptronState
 
-    def shown(self, state: BatchPerceptron) -> np.ndarray:
+    def kind_of_state(self) -> type[BatchPerceptronState]:
+        return BatchPerceptronState if self.average else LastOnly
+
+    def shown(self, state: BatchPerceptronState) -> np.ndarray:
         return state.average if len(state.average) else state.w
 
-    def shown_figures(self, state: BatchPerceptron) -> np.ndarray:
+    def shown_figures(self, state: BatchPerceptronState) -> np.ndarray:
         return state.sums.averaged if len(state.average) else state.sums.figures
 
-    def hull_rounding(self, state: BatchPerceptron) -> float:
+    def hull_rounding(self, state: BatchPerceptronState) -> float:
         return hull_rounding(state.hull)
 
     def sum_block(
-        self, problem: Problem, state: BatchPerceptron, active: np.ndarray, block: Block, first: int, chunk: int
+        self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, block: Block, first: int, chunk: int
     ) -> None:
         sums = state.sums
         kernel.perceptron_block(
@@ -68,7 +82,7 @@ class Method(GradientPass[BatchPerceptron]):
             sums.pull, sums.figures, sums.averaged, sums.wrong,
         )  # fmt: skip
 
-    def advance(self, problem: Problem, state: BatchPerceptron, active: np.ndarray, t: int) -> np.ndarray:
+    def advance(self, problem: Problem, state: BatchPerceptronState, active: np.ndarray, t: int) -> np.ndarray:
         R = self.largest_norm(state)
         upper = np.full(problem.count, math.inf)
         for k in active:

@@ -1,4 +1,21 @@
-"""Diagonal descent on the dual of the hinge (diagonal descent paper, Algorithms 1 and 2, eq. (4.1)-(4.7))."""
+"""Diagonal descent on the dual of the hinge (diagonal descent paper, Algorithms 1 and 2, eq. (4.1)-(4.7)).
+
+Step size. The paper asks for 1/gamma >= ||A A^T||, but its proofs (Lemmas 5.1 to 5.3, Propositions 5.1, 5.2) use of
+it only the descent inequality of the step d = beta_new - z that is taken, and as the dual is quadratic that one says
+1/gamma >= ||A^T d||^2 / ||d||^2. This quotient is known after every pass for nothing. A larger one raises 1/gamma to
+`safety` times the quotient; otherwise 1/gamma falls by the share `fall`, as the curvature among the few rows that
+matter in the end is far below ||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall
+slower by `hindsight`, so that by pass T there are no more than O(log T) of them; after each, all goes on from finite
+duals, which is a start that the paper allows.
+
+Penalty. lambda0 is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of C = 1/lambda_t.
+Without it lambda_0 = R^2. The default decay, 2^t, is the soonest of the paper's or equal to it on every data set tried
+(and as safe: the box is not what keeps the iteration stable).
+
+On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <= sqrt(2 sum beta):
+the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`). There is inertia where the state has
+room for the duals before.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +27,18 @@ import numpy as np
 from streammargin.compiled import diagonal as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.vectors import mix, square
+from streammargin.kinds import Word
+from streammargin.losses.base import POSITIVE
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
-from streammargin.solvers.papers.schedules import Schedule, parse_schedule
+from streammargin.solvers.papers.schedules import DECAYS
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.words import entry
 
 # no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
 SHORTEST = 1e-8
@@ -27,7 +47,7 @@ NOISE = 1e-10
 
 
 @state
-class Diagonal(Hinge):
+class DiagonalState(Hinge):
     """beta: duals in units of R^-2; previous: the ones before them, with inertia. theta: A^T beta / R.
 
     curvature: 1/gamma; 0 until a step was taken. fall: its share that goes with a pass. steps: t, since the last
@@ -42,58 +62,51 @@ class Diagonal(Hinge):
     steps: Shared[f8] = of(K, fill=1.0)
 
 
-class Method(HingePass[Diagonal]):
-    """Projected gradient steps on all duals, with inertia where the state has room for the duals before.
+class Diagonal(HingePass[DiagonalState]):
+    """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
-    Step size. The paper asks for 1/gamma >= ||A A^T||, but its proofs (Lemmas 5.1 to 5.3, Propositions 5.1, 5.2)
-    use of it only the descent inequality of the step d = beta_new - z that is taken, and as the dual is quadratic
-    that one says 1/gamma >= ||A^T d||^2 / ||d||^2. This quotient is known after every pass for nothing. A larger
-    one raises 1/gamma to `safety` times the quotient; otherwise 1/gamma falls by the share `fall`, as the curvature
-    among the few rows that matter in the end is far below ||A A^T|| (measured: 3 to 5 times fewer passes). Every
-    such failure makes the fall slower by `hindsight`, so that by pass T there are no more than O(log T) of them;
-    after each, all goes on from finite duals, which is a start that the paper allows.
+    In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
+        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t)
+        w <- sum_i beta_i y_i x_i
+    gamma follows the curvature that the last steps met, with a margin of safety.
+    On rows that can be separated w comes to the maximum margin as lambda_t falls.
+    ||w|| / sum_i beta_i bounds the margin from above.
 
-    Penalty. The schedule is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of
-    C = 1/lambda_t. Default: lambda_t = R^2 / 2^t, the soonest of the paper's decays or equal to it on every data
-    set tried (and as safe: the box is not what keeps the iteration stable).
-
-    On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <=
-    sqrt(2 sum beta): the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
+    Source: diagonal descent paper, Algorithm 1, eq. (4.1)-(4.3).
     """
 
     name = "diagonal"
-    summary = "diagonal descent: projected gradient on all duals, in a box that grows"
-    options = ("schedule",)
-    state_class: ClassVar[type[Diagonal]] = Diagonal
+    lambda0: float | None = entry(
+        None, POSITIVE, "what the decay divides; none: the square of the largest norm of a row"
+    )
+    decay: str = entry(
+        "exponential", Word(tuple(DECAYS)), "the penalty of iteration t is lambda0 over log t, sqrt t, t, t^2 or 2^t",
+        kw_only=True,
+    )  # fmt: skip
+    state_class: ClassVar[type[DiagonalState]] = DiagonalState
     alpha: ClassVar[float] = 3.0  # inertia t/(t + alpha)
     restarts: ClassVar[bool] = True  # t starts again when the inertia leads uphill
     safety: ClassVar[float] = 1.2
     fall: ClassVar[float] = 0.1
     hindsight: ClassVar[float] = 0.8
 
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.options.get("schedule") is not None:
-            parse_schedule(problem.options["schedule"])
-
-    def start(self, problem: Problem, labels: RowLabels) -> Diagonal:
+    def start(self, problem: Problem, labels: RowLabels) -> DiagonalState:
         state = super().start(problem, labels)
         state.fall[:] = self.fall
         return state
 
-    def box(self, problem: Problem, state: Diagonal) -> float:
+    def box(self, problem: Problem, state: DiagonalState) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
         t, R = state.number, self.largest_norm(state)
-        if problem.options.get("schedule") is None:
-            return Schedule(1.0, "2^t").inverse(t)
-        return R * (R * parse_schedule(problem.options["schedule"]).inverse(t))
+        grown = DECAYS[self.decay](t)
+        return grown if self.lambda0 is None else R * (R * (grown / self.lambda0))
 
-    def momentum(self, state: Diagonal) -> np.ndarray:
+    def momentum(self, state: DiagonalState) -> np.ndarray:
         """The inertia (K,) of this pass."""
         t = state.steps
         return np.where(t > 1.0, t / (t + self.alpha), 0.0) if state.previous.size else np.zeros(len(t))
 
-    def run_block(self, problem: Problem, state: Diagonal, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
         # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
@@ -103,10 +116,10 @@ class Method(HingePass[Diagonal]):
             state.previous, state.sums.pull, state.sums.figures, state.sums.wrong,
         )  # fmt: skip
 
-    def _safe(self, state: Diagonal) -> float:
+    def _safe(self, state: DiagonalState) -> float:
         return max(1.0, float(state.row_norms[norms.ROWS]))
 
-    def move(self, problem: Problem, state: Diagonal, active: np.ndarray) -> np.ndarray:
+    def move(self, problem: Problem, state: DiagonalState, active: np.ndarray) -> np.ndarray:
         sums = state.sums
         R = self.largest_norm(state)
         upper = np.full(problem.count, math.inf)
@@ -125,7 +138,7 @@ class Method(HingePass[Diagonal]):
             w[:], theta[:] = theta, pull
         return upper
 
-    def _adapt(self, state: Diagonal, k: int, quotient: float) -> None:
+    def _adapt(self, state: DiagonalState, k: int, quotient: float) -> None:
         """1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
         known = state.curvature[k]
         if quotient > known:

@@ -17,15 +17,20 @@ class Momentum(Gradient):
     velocity: Shared[f8]
 
 
-class Method(SoftmaxPass[Momentum]):
-    """g <- t/(t+1) (g + A^T q), w <- w + g + A^T q: the margin of w is within O(log t / t^2) of the largest.
+class DualMomentum(SoftmaxPass[Momentum]):
+    """Gradient steps with momentum on a soft minimum of the margins, a read each; C = inf, l2, also joint.
 
-    The bound ||g_t|| / mass is 2 ||g_t|| / t for the exponential loss; with the logistic loss (section 5.1) the step
-    is 1/n.
+    In pass t, with rows divided by the longest:
+        q <- softmax(-y_i x_i.w) over all rows i                       (logistic: section 5.1, the step is 1/n)
+        g <- t/(t+1) (g + sum_i q_i y_i x_i)
+        w <- w + g + sum_i q_i y_i x_i
+    The margin of w is within O(log t / t^2) of the largest. g is a sum of rows with known weights: 2 ||g|| / t bounds
+    the margin from above. It stops by the margin gap. Of a joint margin the rows are those of pairs of classes.
+
+    Source: dual acceleration paper, Algorithm 1, eq. (1.1), Theorem 3.1.
     """
 
     name = "dual-momentum"
-    summary = "gradient steps with momentum, one read each"
     state_class = Momentum
 
     def move(self, state: Momentum, k: int, group: slice, step: float, pull: np.ndarray, mass: float, t: int) -> float:

@@ -32,16 +32,20 @@ class Descent(Gradient):
     product: Sum[f8] = of(W.where(_bounded))
 
 
-class Method(SoftmaxPass[Descent]):
-    """w <- w - (1/L) (gradient of the mean loss).
+class Gd(SoftmaxPass[Descent]):
+    """Gradient descent on the mean exponential or logistic loss, a read each; C = inf, l2, also joint.
 
-    A loss of bounded curvature c: L = c ||A||^2 / n, the largest that these rows give it anywhere, ||A||^2 by a power
-    iteration in the prologue, times a safety factor (logistic: c = 1/4). A loss without a bound: L is that of rows of
-    norm at most 1 where the risk is no more than at w = 0, whatever the data (exponential: L = 1).
+    In pass t, with rows divided by the longest:
+        w <- w + (1/L) (1/n) sum_i (-phi'(y_i x_i.w)) y_i x_i
+    A loss of bounded curvature c (logistic: 1/4): L = c ||A||^2 / n, the largest that these rows give it anywhere, by
+    a power iteration of 8 reads before the first pass, times a factor of safety. A loss without a bound (exponential):
+    L = 1, that of rows of norm at most 1 where the risk is no more than at w = 0.
+    The lengths of the gradients over the sums of their multiples bound the margin. It stops by the margin gap.
+
+    Source: the baseline of the dual acceleration paper, Figure 1.
     """
 
     name = "gd"
-    summary = "gradient descent, one read a step"
     state_class = Descent
     requires = (*SoftmaxPass.requires, "curvature_bound", "curvature_at_start")
 

@@ -127,7 +127,7 @@ class SoftmaxPass(GradientPass[G]):
     """
 
     default_loss = "exponential"
-    requires: tuple[str, ...] = ("level", "share", "value", "divisor", "steepness")
+    requires: ClassVar[tuple[str, ...]] = ("level", "share", "value", "divisor", "steepness")
     joint = True
 
     def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int, chunk: int) -> None:

@@ -1,4 +1,19 @@
-"""Subgradient steps while the penalty falls (homotopic paper, Algorithm 1, Corollary 3.2, section 6)."""
+"""Subgradient steps while the penalty falls (homotopic paper, Algorithm 1, Corollary 3.2, section 6).
+
+Units. The largest row has the norm `radius` (30: of 1, 3, 10, 30, 100 the one whose margin interval is the narrowest,
+or near it, after 600 passes over each of four sets; unit norm is the worst of them). With rows x / u the constants of
+Theorem 3.1 are L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are, and the bound is one of
+||v - u w*||: relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2.
+
+Certificate. v = sum c_i a_i / u with c >= 0, so c over its sum, the mass, is a point of the simplex, and u v / mass one
+of the hull of the rows. Of a whole pass, the mean of the rows inside the margin is another. Neither comes to 0 fast
+where no hyperplane separates the rows (like sqrt(lambda_s) to lambda_s, after k steps k^-1/12 to k^-1/6), but the
+nearest point of the segments between them does (hull.py).
+
+The best iterate has its sums at hand from the pass that evaluated it, so that it needs no pass of its own. With
+stochastic steps F_lambda is estimated on the group. A pass starts from where an outer iteration has just ended, or from
+the iterate; the best of them is reported.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +26,7 @@ from streammargin.compiled import homotopic as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
 from streammargin.compiled.vectors import mix
+from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
@@ -19,29 +35,18 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.words import entry
 
 # a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
 WORK = 4
 LEAST_ROWS = 16  # of a group at least: F_lambda is estimated on it
 
 
-def _stochastic(problem: Problem) -> bool:
-    return bool(problem.options.get("stochastic"))
-
-
-def _average(problem: Problem) -> bool:
-    return problem.options.get("average") is not False
-
-
-def _best_iterate(problem: Problem) -> bool:
-    return not _stochastic(problem) and not _average(problem)
-
-
-LANDED = Axis(lambda problem: problem.features + 2, name="d+2").where(_stochastic)
+LANDED = Axis(lambda problem: problem.features + 2, name="d+2")
 
 
 @state
-class Homotopic(Hinge):
+class HomotopicState(Hinge):
     """v: the iterate for rows in units of `unit`; its mass is in `carried`, both the same mixture of the rows.
 
     kept: the sum of the iterates, or the best one, then with its pull. landed: where an outer iteration of stochastic
@@ -52,64 +57,80 @@ class Homotopic(Hinge):
     v: Shared[f8]
     kept: Shared[f8]
     carried: Shared[f8] = of(K, kernel.CARRIED)
-    kept_pull: Shared[f8] = of(K, W.where(_best_iterate))
-    kept_inside: Shared[f8] = of(K.where(_best_iterate))
+    kept_pull: Shared[f8] = of(K, 0)
+    kept_inside: Shared[f8] = of(0)
+    landed: Shared[f8] = of(K, 0)
+    shown: Shared[f8] = of(0)
+    shown_mass: Shared[f8] = of(0)
+
+
+@state
+class BestIterate(HomotopicState):
+    """With what is known of the best iterate."""
+
+    kept_pull: Shared[f8] = of(K, W)
+    kept_inside: Shared[f8] = of(K)
+
+
+@state
+class Stochastic(HomotopicState):
+    """With what is known of an outer iteration that ended within a pass."""
+
     landed: Shared[f8] = of(K, LANDED)
-    shown: Shared[f8] = of(K.where(_stochastic))
-    shown_mass: Shared[f8] = of(K.where(_stochastic))
+    shown: Shared[f8] = of(K)
+    shown_mass: Shared[f8] = of(K)
 
 
-class Method(HingePass[Homotopic]):
-    """Subgradient steps on a hinge whose penalty falls with each outer iteration.
+class Homotopic(HingePass[HomotopicState]):
+    """Subgradient steps on the hinge while its penalty falls; C = inf, l2; slow; stops by the margin gap.
 
-    Units. The largest row has the norm `radius` (30: of 1, 3, 10, 30, 100 the one whose margin interval is the
-    narrowest, or near it, after 600 passes over each of four sets; unit norm is the worst of them). With rows x / u the
-    constants of Theorem 3.1 are L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are, and
-    the bound is one of ||v - u w*||: relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2.
+    Outer iteration s = 0, 1, ... has t = (s + 10)^2 steps with the penalty lambda = t^-1/4 and the step eta_s:
+        v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1
+    and ends with the mean of its iterates, or with the best one (average=no), where the next begins.
+    stochastic: each step takes the rows of one group in place of all.
+    Rows are divided so that the largest has norm 30. Every pass certifies the weights that it starts from.
+    v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
 
-    Certificate. v = sum c_i a_i / u with c >= 0, so c over its sum, the mass, is a point of the simplex, and u v / mass
-    one of the hull of the rows. Of a whole pass, the mean of the rows inside the margin is another. Neither comes to 0
-    fast where no hyperplane separates the rows (like sqrt(lambda_s) to lambda_s, after k steps k^-1/12 to k^-1/6),
-    but the nearest point of the segments between them does (hull.py).
-
-    average: an outer iteration ends with the mean of its iterates (the default), or with the iterate of the least
-    F_lambda, its sums at hand from the pass that evaluated it, so that it needs no pass of its own. stochastic: a
-    step for each group of rows; F_lambda is then estimated on the group. Every pass certifies the weights that it
-    starts from: where an outer iteration has just ended, or the iterate; the best of them is reported.
+    Source: homotopic paper, Algorithm 1, Corollary 3.2, section 6.
     """
 
     name = "homotopic"
-    summary = "subgradient steps on the regularised hinge while the penalty falls"
-    options = ("average", "stochastic")
-    state_class = Homotopic
+    average: bool = entry(True, YesNo(), "end an outer iteration with the mean of its iterates; no: with the best one")
+    stochastic: bool = entry(False, YesNo(), "a step for each group of rows; no: a step for each pass", kw_only=True)
+    state_class = HomotopicState
     s0: ClassVar[float] = 10.0  # s0^2 steps in the first outer iteration
     radius: ClassVar[float] = 30.0
 
-    def unit(self, state: Homotopic) -> float:
+    def kind_of_state(self) -> type[HomotopicState]:
+        if self.stochastic:
+            return Stochastic
+        return HomotopicState if self.average else BestIterate
+
+    def unit(self, state: HomotopicState) -> float:
         """What the rows are divided by."""
         return self.largest_norm(state) / self.radius
 
-    def start(self, problem: Problem, labels: RowLabels) -> Homotopic:
+    def start(self, problem: Problem, labels: RowLabels) -> HomotopicState:
         state = super().start(problem, labels)
         state.carried[:, kernel.LEAST] = math.inf
         return state
 
-    def hull_rounding(self, state: Homotopic) -> float:
+    def hull_rounding(self, state: HomotopicState) -> float:
         return hull_rounding(state.hull)
 
-    def begin_pass(self, problem: Problem, state: Homotopic, number: int) -> None:
+    def begin_pass(self, problem: Problem, state: HomotopicState, number: int) -> None:
         super().begin_pass(problem, state, number)
-        if not _stochastic(problem):
+        if not self.stochastic:
             return
         fresh = state.carried[:, kernel.OUTER] > state.shown  # an outer iteration ended in the last pass
         state.shown = state.carried[:, kernel.OUTER].copy()
         state.shown_mass = np.where(fresh, state.landed[:, -1], state.carried[:, kernel.MASS])
         state.w = np.where(fresh[:, None], state.landed[:, :-1], state.v) / self.unit(state)
 
-    def run_block(self, problem: Problem, state: Homotopic, active: np.ndarray, block: Block, first: int) -> None:
+    def run_block(self, problem: Problem, state: HomotopicState, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
         numbers, labels, scale = numbered_from(first), labels_of(problem, state), 1.0 / self.unit(state)
-        sums, stochastic = state.sums, _stochastic(problem)
+        sums, stochastic = state.sums, self.stochastic
         kernel.subgradient_block(
             block, numbers, labels, chunk_rows(block), active[: 0 if stochastic else None], state.w, scale, sums.pull,
             sums.figures, sums.wrong,
@@ -120,12 +141,12 @@ class Method(HingePass[Homotopic]):
             group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
             order = permutation(-(-rows // group), problem.seed, state.number, first)
             kernel.stochastic_block(
-                block, numbers, labels, order, group, active, self.s0, _average(problem), scale, state.v, state.kept,
+                block, numbers, labels, order, group, active, self.s0, self.average, scale, state.v, state.kept,
                 state.landed, state.carried,
             )  # fmt: skip
 
-    def move(self, problem: Problem, state: Homotopic, active: np.ndarray) -> np.ndarray:
-        sums, unit, stochastic = state.sums, self.unit(state), _stochastic(problem)
+    def move(self, problem: Problem, state: HomotopicState, active: np.ndarray) -> np.ndarray:
+        sums, unit, stochastic = state.sums, self.unit(state), self.stochastic
         mass = state.shown_mass if stochastic else state.carried[:, kernel.MASS].copy()
         upper = np.full(problem.count, math.inf)
         for k in active:
@@ -140,12 +161,12 @@ class Method(HingePass[Homotopic]):
                 np.multiply(state.v[k], 1.0 / unit, out=state.w[k])
         return upper
 
-    def _step(self, problem: Problem, state: Homotopic, k: int) -> None:
+    def _step(self, problem: Problem, state: HomotopicState, k: int) -> None:
         """One step of the full method, the end of an outer iteration included."""
         c, v, kept, figures = state.carried[k], state.v[k], state.kept[k], state.sums.figures[k]
         rows = float(state.row_norms[norms.ROWS])
         pull, inside = state.sums.pull[k], figures[kernel.INSIDE]
-        average = _average(problem)
+        average = self.average
         penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)
         if not average and c[kernel.INNER] > 0.0:
             objective = 0.5 * penalty * float(v @ v) + figures[kernel.HINGE] / rows

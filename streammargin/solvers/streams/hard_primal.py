@@ -16,7 +16,7 @@ from streammargin.solvers.base import PassReport
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import EPS, mean_rounding
-from streammargin.solvers.roles import K, Shared, Sum, f8, of, state
+from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.streams.primal import Primal, Steps
 
@@ -39,11 +39,21 @@ class HardSteps(Steps):
     nearest: Shared[f8] = of(K, fill=math.inf)
 
 
+@state
+class AveragedHardSteps(HardSteps):
+    """With what makes the average."""
+
+    mean: Shared[f8] = of(K, W)
+
+
 class HardPrimal(Primal[HardSteps]):
     """Beside `Primal`: what steps go by, and what bounds the margin better."""
 
     default_C = math.inf
     state_class = HardSteps
+
+    def kind_of_state(self) -> type[HardSteps]:
+        return AveragedHardSteps if self.average else HardSteps
 
     def measure(self, problem: Problem, state: HardSteps, block: Block, first: int) -> None:
         """Take the rows of a block into the figures of the row norms, before anything is learned from them."""

@@ -16,14 +16,19 @@ from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.streams.hard_primal import HardPrimal, HardSteps
 
 
-class Method(HardPrimal):
-    """theta += gamma (1 - a_i.w)_+ a_i with gamma = (p-1) / R_q^2, R_q the largest ||a_i||_q.
+class Mirror(HardPrimal):
+    """Mirror descent on the squared hinge, also on streams; C = inf, l2 and lp; ends when every y x.w >= 1 - tol.
 
-    A prologue pass finds R_q; in a stream it is the largest norm so far, the current batch included.
+    With gamma = (p - 1) / R_q^2, for each row i, in random order (of a stream: as they come):
+        theta <- theta + gamma max(0, 1 - y_i x_i.w) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
+    R_q is the largest norm of a row: of all rows by a read before the first pass, of a stream of those so far.
+    The sum of the losses met is at most ||w*||^2 R_q^2 / (2 (p - 1)), whatever the order (Theorem 1).
+    average reports the mean of w after each row, of which Corollary 2 speaks.
+
+    Source: lp-norm perceptron paper, eq. (10), Theorem 1 and Corollary 2.
     """
 
     name = "mirror"
-    summary = "primal stochastic mirror descent"
     prologue = 1
 
     def prologue_block(self, problem: Problem, state: HardSteps, index: int, block: Block, first: int) -> None:

@@ -9,26 +9,33 @@ import numpy as np
 from streammargin.compiled import primal as kernel
 from streammargin.errors import UsageError
 from streammargin.penalties.mirror_maps import lp_norm
-from streammargin.rows.steps import Pegasos
+from streammargin.rows import steps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import mean_rounding, norm_rounding
-from streammargin.solvers.streams.primal import Primal, Steps
+from streammargin.solvers.streams.primal import AveragedSteps, Primal, Steps
 
 
-class Method(Primal[Steps]):
-    """w <- (1 - 1/t) w + (n/t) C s_i a_i where a_i.w < 1: the step 1/(lambda t), lambda = 1/(n C).
+class Pegasos(Primal[Steps]):
+    """Stochastic subgradients of the hinge, also on streams; finite C, l2; stops by the duality gap.
 
-    So w_t = (n/t) theta with theta += C s_i a_i: nothing is ever rescaled, and the step of a row carries its weights.
-    After E permutations of the rows w = A^T alpha for the feasible alpha_i = C s_i (visits with a_i.w < 1) / E,
-    so that the dual objective is known without a number per row.
+    With lambda = 1 / (n C), for the t-th row i that is visited, in random order (of a stream: as they come):
+        w <- (1 - 1/t) w,   and where y_i x_i.w < 1:   w <- w + y_i x_i / (lambda t)
+    So w_t = (n / t) theta, theta <- theta + C s_i y_i x_i: nothing is ever rescaled.
+    After E passes w = sum_i alpha_i y_i x_i, alpha_i = C s_i (visits with y_i x_i.w < 1) / E, which is feasible:
+    the dual objective is known without a number per row. What is reported is projected on the ball of the optimum.
+    average reports the mean of w after each row.
+
+    Source: Shalev-Shwartz, Singer and Srebro 2007; a baseline of the Pdprox paper.
     """
 
     name = "pegasos"
-    summary = "subgradients of the hinge"
     state_class = Steps
 
-    def rule(self, problem: Problem, state: Steps) -> Pegasos:
-        return Pegasos(float(problem.present))
+    def kind_of_state(self) -> type[Steps]:
+        return AveragedSteps if self.average else Steps
+
+    def rule(self, problem: Problem, state: Steps) -> steps.Pegasos:
+        return steps.Pegasos(float(problem.present))
 
     def check(self, problem: Problem) -> None:
         if problem.hard:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled import primal as kernel
+from streammargin.rows import steps
 from streammargin.rows.blocks import Block
-from streammargin.rows.steps import Perceptron
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.streams.hard_primal import PLAIN, HardPrimal, HardSteps
 
 
-class Method(HardPrimal):
-    """theta += a_i on a mistake, a_i.w <= 0. At most R_q^2 / ((p-1) g*^2) mistakes on rows of margin g*."""
+class Perceptron(HardPrimal):
+    """The lp-norm perceptron, also on streams; C = inf, l2 and lp; ends when no row is misclassified.
+
+    For each row i, in random order (of a stream: as they come):
+        if y_i x_i.w <= 0:   theta <- theta + y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
+    At most R_q^2 / ((p - 1) g^2) mistakes on rows of margin g whose norms are R_q at most.
+    The steps prove an upper bound of the margin: the length of the mean of the rows that they added.
+    average reports the mean of w after each row, which wavers less.
+
+    Source: Grove, Littlestone and Schuurmans 2001; the baseline of the lp-norm perceptron paper.
+    """
 
     name = "perceptron"
-    summary = "lp-norm perceptron"
 
-    def rule(self, problem: Problem, state: HardSteps) -> Perceptron:
-        return Perceptron(1.0)
+    def rule(self, problem: Problem, state: HardSteps) -> steps.Perceptron:
+        return steps.Perceptron(1.0)
 
     def run_block(self, problem: Problem, state: HardSteps, active: np.ndarray, block: Block, first: int) -> None:
         if state.number == 1:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.compiled import primal as kernel
 from streammargin.compiled.order import permutation
+from streammargin.kinds import YesNo
 from streammargin.penalties.mirror_maps import lp_norm, mirror
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
@@ -21,6 +22,7 @@ from streammargin.solvers.proof.rounding import mean_rounding
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
+from streammargin.words import entry
 
 
 @state
@@ -35,10 +37,17 @@ class Steps(Certified):
     powers: Shared[f8] = of(K, W.where(lambda problem: problem.p != 2.0))
     power_sum: Shared[f8] = of(K)
     unit: Shared[f8] = of(K, fill=1.0)
-    mean: Shared[f8] = of(K, W.where(lambda problem: bool(problem.options.get("average"))))
+    mean: Shared[f8] = of(K, 0)
     carried: Shared[f8] = of(K, kernel.CARRIED)
     figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.MIN_MARGIN,))
     base: float = 0.0
+
+
+@state
+class AveragedSteps(Steps):
+    """With what makes the average."""
+
+    mean: Shared[f8] = of(K, W)
 
 
 P = TypeVar("P", bound=Steps)
@@ -51,7 +60,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     w = mirror(theta) are those of the rows x / base.
     """
 
-    options = ("average",)
+    average: bool = entry(False, YesNo(), "report the mean of all iterates in place of the last one")
 
     def base(self, state: P) -> float:
         """The unit of the rows."""
@@ -114,7 +123,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
 
     def frozen(self, problem: Problem, state: P, k: int) -> np.ndarray:
         carried = state.carried[k]
-        if not problem.options.get("average"):
+        if not self.average:
             return self._current(problem, state, k) * (self.scale(problem, state, k) * self.length(state))
         steps = max(float(carried[kernel.STEPS]), 1.0)
         if problem.p == 2.0:
@@ -138,7 +147,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
 
     def rests(self, problem: Problem) -> bool:
         """Whether the weights stay as they are while there are no updates."""
-        return not problem.options.get("average")
+        return not self.average
 
     @abstractmethod
     def estimate(self, problem: Problem, state: P, k: int) -> float:

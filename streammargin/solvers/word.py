@@ -1,0 +1,27 @@
+"""What `solver` takes. Nothing here needs a compiler, so that options can be checked without one."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import ClassVar
+
+from streammargin.words import Thing
+
+
+class SolverWord(Thing, ABC):
+    """A word of `solver`: its fields choose between the ways of one solver.
+
+    The first line of its docstring is its help.
+    """
+
+
+class Auto(SolverWord):
+    """The solver that suits C, the penalty and the data; the run says which one it took, and why.
+
+    C = inf: active-set for l2, ascent:momentum=yes for lp, dual-momentum for one margin of all classes.
+    A finite C: newton where columns are few, else ascent for l2 and lp. For other penalties, a constant that is not
+    penalised, and numbers where rows outnumber columns: newton where columns are few, else pdprox.
+    Where the first choice does not fit into the memory, the next one is tried.
+    """
+
+    name: ClassVar[str] = "auto"

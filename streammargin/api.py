@@ -94,9 +94,16 @@ def train(
         passes=passes, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed, checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, valid=valid,
     )  # fmt: skip
-    history = History([*_checked(listeners), *watched(verbose, options.max_seconds)])
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")
+    return train_by(data, options, [*_checked(listeners), *watched(verbose, options.max_seconds)], should_stop)
+
+
+def train_by(
+    data: object, options: Options, listeners: Iterable[Listener], should_stop: Callable[[], str | None] | None
+) -> TrainResult:
+    """`train` with its options as one object."""
+    history = History(listeners)
     if is_stream(data):
         return train_stream(data, options, history, should_stop)
     result = train_rows(data, options, history, should_stop)

@@ -1,5 +1,6 @@
 """Things carry their numbers: words, objects, and what is said of those that are none."""
 
+import ast
 import inspect
 import re
 import subprocess
@@ -19,7 +20,7 @@ from streammargin.errors import UsageError
 from streammargin.kinds import Number, YesNo
 from streammargin.options.costs import FAMILY as PATHS
 from streammargin.options.others import INSTEAD
-from streammargin.options.table import TABLE
+from streammargin.options.table import TABLE, Options
 from streammargin.words import Family, Thing, entry, needed
 
 FAMILIES = (losses.FAMILY, penalties.FAMILY, PATHS, solvers.FAMILY)
@@ -271,3 +272,14 @@ def test_every_solver_says_its_algorithm_and_its_source():
         text = inspect.getdoc(cls).partition("\n\nParameters\n")[0]
         assert 3 <= len(text.splitlines()) <= 14 and len(text.splitlines()[0]) <= 110, word
         assert word == "auto" or "\nSource: " in text, word
+
+
+def test_options_are_typed_from_the_table_to_the_reader():
+    root = Path(sm.__file__).parent
+    files = [root / "options" / "table.py", root / "options" / "costs.py", root / "api.py", root / "cli" / "train.py"]
+    for path in [*files, *(root / "training").glob("*.py")]:
+        names = [node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)]
+        assert not {"Any", "locals"} & set(names), path
+    with pytest.raises(TypeError, match="there is no option cake"):
+        Options.of({"cake": 1})
+    assert Options.of({"solver": "sdca", "tol": 0.1}) == Options(solver=solvers.Ascent(momentum="no"), tol=0.1)

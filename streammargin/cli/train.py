@@ -11,7 +11,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, TypeAlias
 
 from streammargin.cli import entry
 from streammargin.cli.allocator import return_freed_arrays
@@ -22,6 +23,12 @@ from streammargin.errors import OutputError, StreamMarginError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.options.table import Options, Where, options_for, read_by
 
+if TYPE_CHECKING:
+    from streammargin.result import TrainResult
+    from streammargin.sinks.console import Console
+    from streammargin.sinks.jsonl import JsonLines
+
+Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
 REQUEUE = 75  # stopped early with a checkpoint: the same command goes on
 
 
@@ -60,7 +67,7 @@ class _Signals:
     def __init__(self) -> None:
         self.caught: int | None = None
         self._when = 0.0
-        self._before: dict[int, Any] = {}
+        self._before: dict[int, Handler] = {}
 
     def __enter__(self) -> _Signals:
         for number_ in entry.SIGNALS:
@@ -90,15 +97,15 @@ class _Sinks:
     The end of the run is published here, with the name of the model.
     """
 
-    def __init__(self, console: Any, log: Any) -> None:
+    def __init__(self, console: Console, log: JsonLines | None) -> None:
         self.log = log
-        self.sinks = [console] if log is None else [console, log]
+        self.sinks: list[Console | JsonLines] = [console] if log is None else [console, log]
 
-    def __call__(self, event: dict[str, Any]) -> None:
+    def __call__(self, event: dict[str, object]) -> None:
         if event["event"] != "run_end":
             self.publish(event)
 
-    def publish(self, event: dict[str, Any]) -> None:
+    def publish(self, event: dict[str, object]) -> None:
         """To the console and the log."""
         for sink in list(self.sinks):
             try:
@@ -106,14 +113,14 @@ class _Sinks:
             except (OSError, ValueError) as error:  # a full disk or a reader that left must not cost the training
                 self.sinks.remove(sink)
                 if sink is self.log:
-                    sink.abandon()
+                    self.log.abandon()
                     self.publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
 
-    def mark(self) -> Any:
+    def mark(self) -> dict[str, object] | None:
         """What a checkpoint keeps of the log."""
         return None if self.log is None else self.log.mark()
 
-    def go_on(self, mark: Any, events: list[dict[str, Any]]) -> None:
+    def go_on(self, mark: dict[str, object] | None, events: list[dict[str, object]]) -> None:
         """The training goes on from a checkpoint."""
         if self.log is not None:
             self.log.go_on(mark, events)
@@ -132,7 +139,7 @@ class _Sinks:
 class _Warnings(logging.Handler):
     """Warnings of the library become events."""
 
-    def __init__(self, publish: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, publish: Callable[[dict[str, object]], None]) -> None:
         super().__init__(logging.WARNING)
         self.publish = publish
 
@@ -149,7 +156,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sources.open import files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
-    Options(**asked)  # what cannot be is refused before anything is touched
+    problem = Options.of(asked)  # what cannot be is refused before anything is touched
     output = options.output or default_output(options.data[0])
     outputs = Outputs(options.checkpoint)
     written = outputs.wrote(output)
@@ -174,7 +181,7 @@ def run(options: argparse.Namespace) -> int:
     logging.getLogger("streammargin").addHandler(handler)
     try:
         save = functools.partial(_save, output=output, force=options.force, written=written, outputs=outputs)
-        return _train(options, asked, save, sinks)
+        return _train(options, problem, save, sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
@@ -187,17 +194,13 @@ def run(options: argparse.Namespace) -> int:
         sinks.close()
 
 
-def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[Any], str], sinks: _Sinks) -> int:
-    from streammargin.api import train
+def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainResult], str], sinks: _Sinks) -> int:
+    from streammargin.api import train_by
 
     return_freed_arrays()
     with _Signals() as signals:
-        result = train(
-            options.data[0] if len(options.data) == 1 else options.data,
-            **asked,
-            listeners=[sinks],
-            should_stop=signals.should_stop,
-        )
+        data = options.data[0] if len(options.data) == 1 else options.data
+        result = train_by(data, problem, [sinks], signals.should_stop)
         output = save(result)
         code = 0
         if signals.caught is not None and result.reason == "signal":
@@ -211,7 +214,7 @@ def _train(options: argparse.Namespace, asked: dict[str, Any], save: Callable[[A
     return code
 
 
-def _save(result: Any, output: str, force: bool, written: bool, outputs: Outputs) -> str:
+def _save(result: TrainResult, output: str, force: bool, written: bool, outputs: Outputs) -> str:
     """Write the model; beside `output` where a file has appeared there since the start. The name it got.
 
     written: whether what is there was written by the training with these checkpoints, which may be another one.

@@ -16,11 +16,10 @@ from streammargin.losses.base import has
 from streammargin.model.linear import LinearModel
 from streammargin.model.probability import METHOD
 from streammargin.options.table import Options, Where
-from streammargin.result import Certificate
 from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
-from streammargin.training.stream import stream_header
+from streammargin.training.stream import stream_certificate, stream_header
 
 # after streammargin.estimators.base, which says what to install
 from sklearn.base import ClassifierMixin  # isort: skip
@@ -139,7 +138,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self.classes_ = learner.target.classes
         self.n_iter_, self.t_ = learner.batches, learner.rows
         self._header = stream_header(learner, "passes", 0.0)
-        self.certificate_ = Certificate(**self._header["certificate"])
+        self.certificate_ = stream_certificate(learner)
         return self
 
     def _model(self) -> LinearModel:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Kind, Number, Whole, read_number
@@ -37,14 +36,15 @@ class Costs(Kind):
     def read(self, text: str) -> str | list[float]:
         return text if text[:4] == "path" else [read_number(part) for part in text.split(",")]
 
-    def check(self, what: str, value: Any) -> list[float] | Path:
+    def check(self, what: str, value: object) -> list[float] | Path:
         if isinstance(value, Path) or (isinstance(value, str) and value[:4] == "path"):
             path = FAMILY.of(value)
             if path.low is not None and path.high is not None and not path.low < path.high:
                 raise UsageError(f"a path over {what} goes up: give a low end below the high one, not {path}")
             return path
-        several = not isinstance(value, (str, bytes)) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
-        costs = [Number().check(what, cost) for cost in (value if several else [value])]
+        several = isinstance(value, Iterable) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
+        values = value if several and isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]
+        costs: list[float] = [Number().check(what, cost) for cost in values]
         if not costs or not all(cost > 0.0 for cost in costs):
             listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
             raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")

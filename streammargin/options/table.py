@@ -155,6 +155,17 @@ class Options:
         if (self.path is not None or len(self.costs or ()) > 1) and self.valid is None:
             raise UsageError(SEVERAL)
 
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Options:
+        """Values by name, whatever their types: they are checked here. Raises UsageError, TypeError for other names."""
+        if unknown := given.keys() - {line.name for line in TABLE}:
+            raise TypeError(f"there is no option {min(unknown)}")
+        made = object.__new__(cls)
+        for line in TABLE:
+            object.__setattr__(made, line.name, given.get(line.name, line.default))
+        made.__post_init__()
+        return made
+
     @property
     def path(self) -> Path | None:
         """The path over C, where one was asked for."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import check_input
@@ -97,7 +97,7 @@ def opened(data: Any, **names: Any) -> Iterator[Source]:
             source.close()
 
 
-def is_stream(data: Any) -> bool:
+def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
 
     A tuple is the pair (X, y), a list of paths are shards. Raises UsageError where it cannot be told.

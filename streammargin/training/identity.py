@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import llvmlite.binding as llvm
 import numba
@@ -22,13 +21,13 @@ MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
 
 def identity(
-    params: dict[str, Any],
+    params: dict[str, object],
     problem: Problem,
     labels: RowLabels,
     names: np.ndarray | None,
     validator: Validator | None,
     plan: Plan,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
 
     The rows are compared as they are read (sources/watched.py).

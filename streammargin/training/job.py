@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class Job:
     watched: list[WatchedSource]
     names: np.ndarray | None
 
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         """The options as they were meant: defaults and `auto` resolved."""
         costs = self.costs
         return {
@@ -78,7 +77,7 @@ class Job:
             "p": self.problem.p,
         }
 
-    def run_start(self) -> dict[str, Any]:
+    def run_start(self) -> dict[str, object]:
         """The event before the first pass."""
         source, plan = self.source, self.plan
         return {
@@ -94,7 +93,7 @@ class Job:
             "solver": self.why,
         }  # fmt: skip
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What must be the same for another process to go on."""
         return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
 
@@ -139,8 +138,8 @@ class Job:
         problem, target, costs = self.problem, self.target, self.costs
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
-        certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
-        converged = certificate["converged"] = bool(outcome.converged[chosen].all())
+        converged, C = bool(outcome.converged[chosen].all()), costs[trial] if outcome.C is None else outcome.C
+        certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
         center, factor = (None, None) if self.scaling is None else (self.scaling.center, self.scaling.factor)
@@ -148,7 +147,8 @@ class Job:
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
-            "positive": target.rest, "certificate": certificate, "problem": self._problem(outcome.midway is not None),
+            "positive": target.rest, "certificate": certificate.to_dict(),
+            "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
         model.problem = self._arrays(problem.caps[chosen][0] * (1.0 if outcome.C is None else outcome.C / costs[trial]))
@@ -163,11 +163,11 @@ class Job:
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
-            model, Certificate(**certificate), history.events, outcome.reason, converged, outcome.passes, seconds, end,
+            model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end,
             better=self.better, ranges=outcome.ranges,
         )  # fmt: skip
 
-    def _problem(self, midway: bool) -> dict[str, Any]:
+    def _problem(self, midway: bool) -> dict[str, object]:
         """What was minimised, as far as options do not say it, in plain values: `verify` sums it up again."""
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
@@ -189,14 +189,14 @@ class Job:
             arrays["groups"] = groups.of[: self.problem.features]
         return arrays
 
-    def _certificate(self, outcome: Outcome, trial: int) -> dict[str, Any]:
+    def _certificate(self, outcome: Outcome, trial: int) -> Certificate:
         """The exact figures of one value of C."""
         if outcome.figures is None:
-            return Certificate().to_dict()
+            return Certificate()
         error = None if outcome.valid_errors is None else float(outcome.valid_errors[trial])
-        return certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error)
+        return Certificate(**certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error))
 
-    def _trials(self, certificates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _trials(self, certificates: list[Certificate]) -> list[dict[str, object]]:
         """What several values of C are compared by."""
         names = ("gap", "margin_gap", "train_error", "valid_error")
         return [

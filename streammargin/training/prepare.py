@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -40,7 +39,7 @@ from streammargin.wording import Message
 LOG = logging.getLogger("streammargin")
 
 
-def prepare(stack: ExitStack, data: Any, options: Options, least_tol: float = math.inf) -> Job:
+def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf) -> Job:
     """Open the rows, read the labels and plan the reading; the stack closes what was opened.
 
     least_tol: of the training before it was resumed (see `Problem`).

@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 from streammargin.driver.checkpoint import Checkpoint, OtherTraining
 from streammargin.driver.events import History
@@ -21,7 +20,7 @@ from streammargin.training.prepare import prepare
 
 
 def train_rows(
-    data: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None
+    data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None
 ) -> TrainResult:
     """Train on a path, a list of paths, (X, y), X or a Source."""
     with ExitStack() as stack:
@@ -40,7 +39,7 @@ def train_rows(
 
 
 def _train(
-    stack: ExitStack, data: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None,
+    stack: ExitStack, data: object, options: Options, history: History, should_stop: Callable[[], str | None] | None,
     checkpoint: Checkpoint | None,
 ) -> TrainResult:  # fmt: skip
     job = prepare(stack, data, options, math.inf if checkpoint is None else checkpoint.least_tol())

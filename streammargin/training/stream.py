@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
@@ -15,12 +14,12 @@ from streammargin.version import __version__
 
 
 def train_stream(
-    batches: Any, options: Options, history: History, should_stop: Callable[[], str | None] | None
+    batches: Iterable[object], options: Options, history: History, should_stop: Callable[[], str | None] | None
 ) -> TrainResult:
     """Learn each row of an iterator of batches (X, y) or (X, y, sample_weight) once, in order."""
     learner = Learner(options)
 
-    def announce() -> dict[str, Any]:
+    def announce() -> dict[str, object]:
         assert learner.target is not None and learner.problem is not None
         return {
             "schema": SCHEMA, "event": "run_start", "version": __version__,
@@ -35,7 +34,7 @@ def train_stream(
         }  # fmt: skip
 
     reason, seconds = learn_stream(
-        batches, learner, options.max_rows, options.max_seconds, history, announce, should_stop
+        iter(batches), learner, options.max_rows, options.max_seconds, history, announce, should_stop
     )
     assert learner.target is not None
     header = stream_header(learner, reason, seconds)
@@ -45,18 +44,22 @@ def train_stream(
     }  # fmt: skip
     history.publish(end)
     model = model_of(learner.point(), learner.target.classes, header, learner.names)
-    return TrainResult(model, Certificate(**header["certificate"]), history.events, reason, False, 1, seconds, end)
+    return TrainResult(model, stream_certificate(learner), history.events, reason, False, 1, seconds, end)
 
 
-def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
+def stream_certificate(learner: Learner) -> Certificate:
+    """What is known of a model that learned from a stream."""
+    return Certificate(margin_upper=learner.margin_upper())
+
+
+def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, object]:
     """Header of a model that learned from a stream: options, how it ended, and what is known of it."""
     assert learner.problem is not None and learner.target is not None
     options = learner.options
     loss = learner.solver.default_loss if options.loss is None else options.loss
-    certificate = Certificate(margin_upper=learner.margin_upper()).to_dict()
     return {
         **options.plain(), "loss": str(make_loss(loss)), "C": learner.C, "bias": learner.column,
         "p": learner.problem.p, "rows": learner.rows, "features": learner.features, "reason": reason,
         "converged": False, "passes_done": 1, "seconds": seconds, "positive": learner.target.rest,
-        "certificate": certificate, "problem": None,
+        "certificate": stream_certificate(learner).to_dict(), "problem": None,
     }  # fmt: skip

@@ -31,7 +31,7 @@ def train(count=5, **options):
     {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "squared_error"},
     {"rows": (X[30:], NUMBERS[30:]), "valid": (X[:30], NUMBERS[:30]), "loss": "absolute_error", "high": 10.0},
 ])  # fmt: skip
-@pytest.mark.parametrize("solver", ["pdprox", "prox-newton"])
+@pytest.mark.parametrize("solver", ["pdprox", "newton"])
 def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
     options = dict(options)
     result = train(solver=solver, **options)

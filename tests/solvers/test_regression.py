@@ -138,7 +138,7 @@ def test_auto_takes_the_one_that_suits():
     }
     for solver, cases in taken.items():
         for rows, y, options in cases:
-            assert sm.train((rows, y), loss="absolute_error", **options).model.header["solver"] == solver
+            assert sm.train((rows, y), loss="absolute_error", **options).model.header["solver"].startswith(solver)
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])

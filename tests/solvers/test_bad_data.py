@@ -13,7 +13,7 @@ from reference.training import NO_SEPARATOR, binary
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.errors import DataError, UsageError
-from streammargin.solvers.registry import names
+from streammargin.solvers.registry import make_solver, names
 
 HARD = sorted(set(names()) - {"ascent", "newton", "pdprox", "pegasos", "prox-newton"})  # which need a finite C
 ANY_NORM = ("sdca", "asdca", "mirror", "perceptron")
@@ -155,7 +155,7 @@ def test_what_is_refused_before_anything_is_learned(solver):
         sm.train((X, np.ones(80, int)), solver=solver, C=C)
     if solver not in ("dual-momentum", "gd", "normalized-gd"):  # their loss is one of exponential tail
         for loss in ("logistic", "exponential"):
-            own = ["asdca"] if solver == "auto" else [solver]  # what auto takes last
+            own = [make_solver("asdca" if solver == "auto" else solver).called]  # what auto takes last
             if solver in ("ascent", "newton", "pdprox", "prox-newton") and loss == "logistic":
                 continue  # they serve it
             with pytest.raises(UsageError) as raised:

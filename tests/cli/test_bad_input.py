@@ -259,12 +259,12 @@ def test_a_log_is_replaced_only_by_force(trains_not, blobs_file, tmp_path):
 @pytest.mark.parametrize("when", ["during the run", "while it is written"])
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, monkeypatch, capsys, when, checkpoint):
-    where, name = ("streammargin.api", "train") if when == "during the run" else ("streammargin.files", "_rename")
+    where, name = ("streammargin.api", "train_by") if when == "during the run" else ("streammargin.files", "_rename")
     module = importlib.import_module(where)
     proceed = getattr(module, name)
 
     def beside_another(*given, **options):
-        if name == "train" or str(given[1]).endswith("m.npz"):
+        if name == "train_by" or str(given[1]).endswith("m.npz"):
             (tmp_path / "m.npz").write_text("precious")
         return proceed(*given, **options)
 

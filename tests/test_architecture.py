@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 import streammargin
+from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
+TESTS = Path(__file__).parent
 BASE = {"errors", "files", "json_values", "kinds", "sizes", "version", "wording", "words"}  # leaves
 NAMED = {"losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
@@ -184,3 +186,14 @@ def test_no_switch_over_names_of_losses():
                 if isinstance(node, ast.Compare):
                     constants = {getattr(c, "value", None) for c in ast.walk(node) if isinstance(c, ast.Constant)}
                     assert not constants & names, f"{path}:{node.lineno}"
+
+
+def test_folders_of_tests_are_those_of_the_package():
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    of_others = {Path(), Path("data_tools"), Path("examples")}
+    assert not {folder for folder in folders - of_others if not (ROOT / folder).is_dir()}
+
+
+@pytest.mark.parametrize("name", registry.SOLVERS)
+def test_tests_of_a_method_are_found_by_its_name(name):
+    assert list((TESTS / "solvers").glob(f"*/test_*{name.replace('-', '_')}*.py"))

@@ -56,6 +56,17 @@ def test_the_api_shows_every_loss_and_penalty():
     assert named == {cls.__name__ for cls in [*LOSSES.values(), *PENALTIES.values()]}
 
 
+def test_a_docstring_is_set_as_plain_text(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    from docstrings import set_as_rst
+
+    told = "A *b* |c| d_ of `x_i`s.\n\nParameters\n----------\nwide : float, default 1\n    how wide\n\n    u = v_"
+    lines = [line for line in set_as_rst(told.splitlines()) if line.strip()]
+    assert lines[0] == r"A \*b\* \|c\| d\_ of ``x_i``\ s."
+    assert lines[1:4] == [".. rubric:: Parameters", "``wide``", "    *float, default 1*"]
+    assert lines[4:] == ["    how wide", "::", "        u = v_"]
+
+
 def test_pictures_are_there_and_each_is_shown():
     shown = {name for path in [*DOCS.glob("*.md"), pages.ROOT / "README.md"]
              for name in re.findall(r"pictures/(\w+\.svg)", path.read_text())}  # fmt: skip

@@ -12,13 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from docstrings import process  # beside this file
 
 project = "streammargin"
-author = "the streammargin developers"
 release = version = streammargin.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 nitpicky = True
 
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 highlight_language = "none"
 

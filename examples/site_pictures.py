@@ -1,6 +1,6 @@
 """The pictures of the site, from runs that are made here and from the tables of docs/benchmarks.md.
 
-    python -m examples.site_pictures [--only NAME,...]
+    python -m examples.site_pictures [--only NAME,...] [--out FOLDER]
 
 bounds   both bounds of the objective, pass by pass, of a small training;
 margin   a hard margin in two dimensions, with the interval that is proven for it;
@@ -10,13 +10,14 @@ gaps     certified gaps against reads of the file, of three solvers;
 memory   peak memory against the budget, from the table "Memory";
 times    seconds beside LIBLINEAR's, from the table "In memory".
 
-Needs the extra `examples`. The pictures go to docs/pictures; the build of the site draws none.
+Needs the extra `examples`. The pictures go to docs/pictures, or to FOLDER; the build of the site draws none.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import re
 import tempfile
 import warnings
@@ -36,7 +37,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # after its backend
 
 ROOT = Path(__file__).parents[1]
-PICTURES, TABLES = ROOT / "docs" / "pictures", ROOT / "docs" / "benchmarks.md"
+TABLES = ROOT / "docs" / "benchmarks.md"
 STYLE = {
     "figure.figsize": (6.4, 3.4), "figure.constrained_layout.use": True, "font.size": 9, "axes.grid": True,
     "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "streammargin",
@@ -47,7 +48,7 @@ BLUE, ORANGE, GREEN, GREY = "#1f5fa8", "#d9701f", "#2a8a5a", "#888888"
 
 def save(name: str) -> None:
     """Write the figure as an SVG without a date, so that the same run makes the same file."""
-    plt.savefig(PICTURES / f"{name}.svg", metadata={"Date": None})
+    plt.savefig(f"{name}.svg", metadata={"Date": None})
     plt.close()
 
 
@@ -241,12 +242,13 @@ PICTURE: dict[str, Callable[[], None]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAME,...", help="some of the pictures: " + ", ".join(PICTURE))
-    asked = parser.parse_args().only
-    PICTURES.mkdir(exist_ok=True)
+    parser.add_argument("--out", metavar="FOLDER", default=ROOT / "docs" / "pictures", help="(%(default)s)")
+    options = parser.parse_args()
+    os.chdir(options.out)
     plt.rcParams.update(STYLE)
-    for name in asked.split(",") if asked else PICTURE:
+    for name in options.only.split(",") if options.only else PICTURE:
         PICTURE[name]()
-        print(PICTURES / f"{name}.svg", flush=True)
+        print(f"{name}.svg", flush=True)
 
 
 if __name__ == "__main__":

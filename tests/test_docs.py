@@ -67,6 +67,13 @@ def test_named_files_are_there(path):
             assert list(ROOT.glob(name.rstrip("/."))), name
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_lines_are_no_longer_than_those_of_the_code(path):
+    longest = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["line-length"]
+    lines = enumerate(path.read_text().splitlines(), 1)
+    assert not [number for number, line in lines if len(line) > longest and not line.startswith("|")]
+
+
 def commands(path):
     """Our commands in a page, as lists of words."""
     for piece in code(path.read_text()):

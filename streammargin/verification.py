@@ -57,6 +57,17 @@ def norm(w: np.ndarray, p: float) -> float:
     return top * float(np.sum((np.abs(w) / top) ** p)) ** (1.0 / p) if 0.0 < top < math.inf else top
 
 
+def lifted(loss: str, number: Any, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """phi (n, K) of u (n, K) once a multiplier e (K,) is taken off what the duals gain: phi(u + e) of classes.
+
+    Of numbers u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
+    """
+    if loss in NUMBERS:
+        slope = {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)
+        return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / slope, 0.0), number)
+    return LOSSES[loss](u + e, number)
+
+
 def spelled(word: str) -> tuple[str, Any, float | None]:
     """The name of a word as it is saved, with all its fields; the last number among them; and beside that, `top`."""
     found = {bool(top): float(number) for top, number in re.findall(r"[:,](?:(top=)|\w+=)?([\d.e+-]+)(?=,|$)", word)}
@@ -248,16 +259,17 @@ class Sums:
         return min(max(known, self.wrong), self.wrong + self.unsure)
 
     def loss(self) -> np.ndarray:
-        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + sum_i cap_i phi(u_i + e)."""
+        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + what `lifted` leaves of it."""
         if not self.kept:
             return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
         saved, most = self.saved, self.saved.header["C"] * self.saved.top
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
 
         def total(e: np.ndarray) -> np.ndarray:
-            return most * e + np.sum(caps * LOSSES[saved.loss](u + e, saved.number), axis=0)
+            return most * e + np.sum(caps * lifted(saved.loss, saved.number, u, e), axis=0)
 
-        low, high = np.zeros(self.K), np.maximum(0.0, 50.0 - u.min(axis=0))
+        far = np.abs(u).max(axis=0) * max(1.0, saved.number or 0.0) if saved.numeric else 50.0 - u.min(axis=0)
+        low, high = np.zeros(self.K), np.maximum(0.0, far)
         for _ in range(120):  # by convexity a third of the stretch is without the least
             third = (high - low) / 3.0
             left = total(low + third) <= total(high - third)

@@ -58,6 +58,8 @@ MODELS = {
     "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
     "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),
     "budget": (X, y, {}, {"solver": "pdprox", "loss": "hinge:top=9.0"}),
+    "budget of numbers": (X, NUMBERS, {}, {"loss": "huber:0.5,top=9.5", "penalty": "l1"}),
+    "budget of sides": (X, NUMBERS, WEIGHTS, {"loss": "quantile:0.2,top=9.5", "bias": 1.0}),
     "quantile": (sp.csr_matrix(X), NUMBERS, WEIGHTS, {"loss": "quantile:0.2", "penalty": "l1"}),
     "numbers to meet": (X[:6] + 0.1, NUMBERS[:6], {}, {"loss": "interpolate:0.1", "penalty": "lp:1.5"}),
     "hard": (*separable(), {}, {"C": math.inf, "penalty": "lp:1.5"}),

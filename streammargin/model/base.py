@@ -214,7 +214,7 @@ class Model:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
         if self.numeric:
-            return OfNumbers(loss)
+            return OfNumbers(loss, top)
         length = self.answer.length(float(self.header.get("p", 2.0)))
         return OfClasses(self.classes_, self.header.get("positive"), loss, top, length)
 

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.losses import is_numeric
+from streammargin.losses.base import lifted, raised
 from streammargin.points.base import answered
 from streammargin.sources.base import Source
 from streammargin.sources.labels import class_values, label_key, number_values, shifted
@@ -28,16 +30,17 @@ class Tally(Protocol):
 def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
     """The sum of the `top` largest losses of each column of margins (n, K): the least of top e + sum phi(u + e).
 
-    e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)).
+    e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)); of residuals it lifts the loss.
     """
     from streammargin.compiled.predict import total_loss
 
     def at(column: np.ndarray, e: float) -> float:
-        return top * e + float(total_loss(loss, column + e))
+        return top * e + float(total_loss(lifted(loss, e), column + raised(loss, e)))
 
     total = 0.0
     for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):
-        low, high = 0.0, max(0.0, _FLAT - float(column.min()))
+        far = max(loss.reach()) * float(np.abs(column).max()) if is_numeric(loss) else _FLAT - float(column.min())
+        low, high = 0.0, max(0.0, far)
         for _ in range(_THIRDS):  # by convexity a third of the stretch is without the least
             third = (high - low) / 3.0
             left = at(column, low + third) <= at(column, high - third)
@@ -118,10 +121,11 @@ class OfClasses:
 
 
 class OfNumbers:
-    """Errors of predicted numbers; loss: terms, or None."""
+    """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all."""
 
-    def __init__(self, loss: Any) -> None:
-        self.loss = loss
+    def __init__(self, loss: Any, top: float | None) -> None:
+        self.loss, self.top = loss, top
+        self.kept: list[np.ndarray] = []  # residuals, where only the largest losses count
         self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
         self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
 
@@ -137,7 +141,10 @@ class OfNumbers:
             self.squares += float(errors @ errors)
             self.sizes += float(errors.sum())
             self.largest = float(np.maximum(self.largest, errors.max()))  # NaN stays
-            self.total += 0.0 if self.loss is None else float(total_loss(self.loss, residuals))
+            if self.top is not None:
+                self.kept.append(residuals)
+            elif self.loss is not None:
+                self.total += float(total_loss(self.loss, residuals))
             m, here = len(raw), float(raw.mean(dtype=np.float64))
             apart = (here - self.mean) ** 2 * self.seen * m / (self.seen + m)
             self.spread += float(((raw - here) ** 2).sum()) + apart
@@ -145,6 +152,8 @@ class OfNumbers:
 
     def figures(self, rows: int) -> dict[str, Any]:
         """See `Tally`."""
+        if self.top is not None:
+            self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
         known = 0.0 < self.spread < math.inf and self.squares < math.inf
         return {
             "rows": rows,

@@ -115,7 +115,8 @@ class Method(ABC):
                 )
         for name in problem.options:
             if name not in self.options:
-                raise UsageError(f"{self.name} has no use for {asked_as(name)}; leave it out")
+                other = ", or use `solver=pdprox`" if name == "dual_budget" else ""
+                raise UsageError(f"{self.name} has no use for {asked_as(name)}; leave it out{other}")
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""

@@ -332,7 +332,7 @@ def test_the_formulas_of_the_losses(loss):
         assert falling(new) <= min(far.fun, falling(0.0)) + 1e-9 * (1 + abs(alpha * u) + L * alpha**2)
         linear = made.step(alpha, u, 0.0, cap)  # what is best where the row does not move the weights
         assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
-        bounds = (made.low * cap, made.high * cap, *([0.0] if made.epsilon else []))
+        bounds = (made.low * cap, made.high * cap, *([0.0] if made.over else []))
         assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
 
 

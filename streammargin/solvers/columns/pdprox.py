@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import UsageError
+from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import Method as AnyMethod
 from streammargin.solvers.base import PassReport, Stage
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
+from streammargin.solvers.columns.constant import bound_by_side
 from streammargin.solvers.columns.dual_pass import restarts
 from streammargin.solvers.columns.primal_dual import PaperSteps, Restarted, RestartedSteps
 from streammargin.solvers.problem import Problem
@@ -29,6 +31,7 @@ class Method(AnyMethod):
 
     dual_budget = M: sum_i alpha_i <= C M (the paper's eq. (19)). Its multiplier eta >= 0 costs C M eta, and lifts every
     margin: it is the weight of one more column, so that no duals are projected and one read an iteration stays enough.
+    Of numbers eta widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     """
 
     name = "pdprox"
@@ -42,6 +45,11 @@ class Method(AnyMethod):
         super().check(problem)
         if not problem.objective.penalty.proximal:
             raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
+        if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
+            raise UsageError(
+                f"the field top needs the methods reach and lifted of a loss of numbers, which {called(problem.loss)} "
+                "has not; leave it out"
+            )
         if problem.hard:
             raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
         schedule = problem.options.get("schedule")

@@ -239,6 +239,10 @@ def test_the_readme_has_the_commands_of_the_house():
     assert len(text.splitlines()) <= 110  # one page
 
 
+def test_the_changelog_is_what_a_first_user_needs():
+    assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 40  # nothing is released: no history of the history
+
+
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys, blobs):
     from conftest import write_h5
 

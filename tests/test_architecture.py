@@ -197,3 +197,10 @@ def test_folders_of_tests_are_those_of_the_package():
 @pytest.mark.parametrize("name", registry.SOLVERS)
 def test_tests_of_a_method_are_found_by_its_name(name):
     assert list((TESTS / "solvers").glob(f"*/test_*{name.replace('-', '_')}*.py"))
+
+
+def test_no_test_needs_what_stands_in_another_folder_of_tests():
+    """Else it runs only where that folder was collected before; what several share is in reference/."""
+    for path in TESTS.rglob("test_*.py"):
+        for module in (name.split(".")[0] for name in imports(path)):
+            assert not module.startswith("test_") or (path.parent / f"{module}.py").is_file(), f"{path}: {module}"

@@ -88,6 +88,11 @@ def lifted(loss, lift):
     return loss.lifted(lift) if has(loss, "lifted") else loss
 
 
+def share_of(plain, loss, alpha, cap, share):
+    """The dual of `plain` at alpha, where `share` is that of the same loss as `lifted` has it."""
+    return plain.dual(alpha, cap) if has(loss, "lifted") else share
+
+
 def raised(loss, lift):
     """What that adds to the margins of classes instead; 0 for numbers."""
     return 0.0 if has(loss, "lifted") else lift

@@ -31,7 +31,7 @@ class Setting:
         X = noisy(rows, columns, seed=2)[0].astype(dtype)
         X[rng.random(X.shape) < zeros] = 0.0
         self.loss = terms(loss) if isinstance(loss, str) else loss
-        numbers = loss in ("quantile", "squared_error", "epsilon_insensitive")
+        numbers = is_numeric(self.loss)
         codes = rng.integers(0, CLASSES, rows).astype(np.int16) * (not numbers)
         codes[[4, 17]] = -1
         weights = rng.choice([0.01, 1.0, 3.0], rows)
@@ -84,7 +84,7 @@ class Setting:
 
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic", "quantile", "squared_error"])
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic", "quantile", "huber", "squared_error"])
 def test_all_sums_of_every_rule(loss, rule, sides):
     for form, dtype in (("dense", np.float32), ("csr", np.float64)):
         s = Setting(loss, form, dtype)

@@ -31,9 +31,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 import streammargin as sm
+from streammargin.formulas import LOSSES, lifted, norm
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.sources.open import open_source
-from streammargin.verification import BLUR, LOSSES, Saved, lifted, norm, verify
+from streammargin.verification import BLUR, Saved, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")

@@ -1,7 +1,7 @@
 """Figures of a saved model, recomputed from its file and from the rows as they are stored, by NumPy and SciPy alone.
 
-Whoever doubts the engine reads this file: it calls nothing that trains, reads or compiles. What was minimised stands in
-the model: a JSON header, and the arrays coef (K, d), intercept (K,), classes, caps, center, factor and groups.
+Whoever doubts the engine reads this file and `formulas.py`: they call nothing that trains, reads or compiles. The model
+says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
 
 The weights are those of the scaled columns, w = coef / factor, and of the constant column of value v:
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i) with u = y (x.w + b) for classes
@@ -24,37 +24,11 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading, unpacked_bytes
+from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
 
 EXACT = 1e-9  # how far two figures may be apart, as a part of them
 BLUR = 1e-12  # a score that is a smaller part of |w|.|x| has no sign to rely on
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
-NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
-# fmt: off
-LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
-    "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
-    "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
-    "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
-    "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
-    "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
-    "squared_error": lambda u, _: u**2 / 2.0, "absolute_error": lambda u, _: np.abs(u),
-    "huber": lambda u, delta: np.where(np.abs(u) < delta, u**2 / 2.0, delta * (np.abs(u) - delta / 2.0)),
-    "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
-    **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
-}
-PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
-    **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
-    "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
-    "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
-    "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
-    "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
-}
-# fmt: on
-
-
-def norm(w: np.ndarray, p: float) -> float:
-    """||w||_p."""
-    top = float(np.abs(w).max(initial=0.0))
-    return top * float(np.sum((np.abs(w) / top) ** p)) ** (1.0 / p) if 0.0 < top < math.inf else top
 
 
 def spelled(word: str) -> tuple[str, Any, float | None]:
@@ -248,16 +222,17 @@ class Sums:
         return min(max(known, self.wrong), self.wrong + self.unsure)
 
     def loss(self) -> np.ndarray:
-        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + sum_i cap_i phi(u_i + e)."""
+        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + what `lifted` leaves of it."""
         if not self.kept:
             return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
         saved, most = self.saved, self.saved.header["C"] * self.saved.top
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
 
         def total(e: np.ndarray) -> np.ndarray:
-            return most * e + np.sum(caps * LOSSES[saved.loss](u + e, saved.number), axis=0)
+            return most * e + np.sum(caps * lifted(saved.loss, saved.number, u, e), axis=0)
 
-        low, high = np.zeros(self.K), np.maximum(0.0, 50.0 - u.min(axis=0))
+        far = np.abs(u).max(axis=0) * max(1.0, saved.number or 0.0) if saved.numeric else 50.0 - u.min(axis=0)
+        low, high = np.zeros(self.K), np.maximum(0.0, far)
         for _ in range(120):  # by convexity a third of the stretch is without the least
             third = (high - low) / 3.0
             left = total(low + third) <= total(high - third)

@@ -33,8 +33,8 @@ QUICK = [  # of the folder of tests: the files that `-m quick` takes, but for th
     "sources/test_sources_labels.py", "sources/test_sources_names.py", "sources/test_write_hdf5.py",
     "data_tools/test_convert.py", "data_tools/test_csv_columns.py",
     "compiled/test_kernel_rows.py", "compiled/test_kernel_sdca.py", "compiled/test_kernel_newton.py",
-    "solvers/test_contract.py", "solvers/test_ascent.py", "solvers/test_auto.py", "solvers/test_roles.py",
-    "driver/test_stopping_and_events.py", "driver/test_stream_training.py", "driver/test_plan_and_reading.py",
+    "solvers/test_contract.py", "solvers/coordinate/test_ascent.py", "solvers/test_auto.py", "solvers/test_roles.py",
+    "driver/test_stopping_and_events.py", "training/test_stream_training.py", "driver/test_plan_and_reading.py",
     "estimators/test_names.py", "cli/test_console.py", "cli/test_names_of_columns.py",
 ]  # fmt: skip
 TESTS = Path(__file__).parent

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 import streammargin
+from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
+TESTS = Path(__file__).parent
 BASE = {"errors", "files", "json_values", "kinds", "sizes", "version", "wording", "words"}  # leaves
 NAMED = {"losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
@@ -20,7 +22,8 @@ ALLOWED = {  # by folder, and by single file
     "kinds": {"errors", "files", "sizes", "wording"},
     "result": {"model", "wording"},
     "sizes": {"errors", "wording"},
-    "verification": {"errors", "files"},
+    "formulas": set(),
+    "verification": {"errors", "files", "formulas"},
     "wording": set(),
     "version": set(),
     "words": {"errors", "kinds", "wording"},
@@ -143,12 +146,14 @@ def test_the_package_never_imports_the_tools():
 
 
 def test_what_verifies_can_be_read_and_compiles_nothing():
-    path = ROOT / "verification.py"
-    assert len(path.read_text().splitlines()) <= 350
-    assert {name.split(".")[0] for name in imports(path)} <= {
+    paths = [ROOT / "verification.py", ROOT / "formulas.py"]
+    assert len(paths[0].read_text().splitlines()) <= 350
+    assert len(paths[1].read_text().splitlines()) <= 100
+    assert {name.split(".")[0] for path in paths for name in imports(path)} <= {
         "__future__", "collections", "contextlib", "h5py", "hdf5plugin", "json", "math", "numpy", "os", "re", "scipy",
         "streammargin", "typing",
     }  # fmt: skip
+    assert not any(name.startswith("streammargin") for name in imports(paths[1]))
 
 
 def test_losses_penalties_and_rows_are_plain_python():
@@ -184,3 +189,21 @@ def test_no_switch_over_names_of_losses():
                 if isinstance(node, ast.Compare):
                     constants = {getattr(c, "value", None) for c in ast.walk(node) if isinstance(c, ast.Constant)}
                     assert not constants & names, f"{path}:{node.lineno}"
+
+
+def test_folders_of_tests_are_those_of_the_package():
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    of_others = {Path(), Path("data_tools"), Path("examples")}
+    assert not {folder for folder in folders - of_others if not (ROOT / folder).is_dir()}
+
+
+@pytest.mark.parametrize("name", registry.names()[1:])
+def test_tests_of_a_method_are_found_by_its_name(name):
+    assert list((TESTS / "solvers").glob(f"*/test_*{name.replace('-', '_')}*.py"))
+
+
+def test_no_test_needs_what_stands_in_another_folder_of_tests():
+    """Else it runs only where that folder was collected before; what several share is in reference/."""
+    for path in TESTS.rglob("test_*.py"):
+        for module in (name.split(".")[0] for name in imports(path)):
+            assert not module.startswith("test_") or (path.parent / f"{module}.py").is_file(), f"{path}: {module}"

@@ -76,11 +76,12 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (0, "quantile:2",
         "the field quantile of quantile must be a number between 0 and 1, not 2.0; quantile has quantile"),
     (0, "quantile:0.5,quantile=0.6",
-        r"given twice; quantile has quantile \(default 0.5\), as in loss=\"quantile:0.5\""),
+        r"given twice; quantile has quantile \(default 0.5\), top \(default none\), as in loss=\"quantile:0.5\""),
     (0, "quantile:0.9,0.8", "'0.9,0.8' is not a number"), (0, "quantile:", "'' is not a number"),
     (0, "quantile:rate=3", "'rate=3' is not a number; quantile has quantile"),
     (0, "hinge:3", r"hinge has no field '3'; hinge has top \(default none\), as in loss=\"hinge:top=ROWS\""),
-    (0, "huber:top=3", "'top=3' is not a number; huber has delta"),
+    (0, "interpolate:top=3", "'top=3' is not a number; interpolate has epsilon"),
+    (0, "squared_error:top=3", "squared_error has no field 'top=3'; squared_error has no fields"),
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
@@ -137,7 +138,7 @@ def test_the_same_in_the_shell_and_in_python(tmp_path, blobs_file):
 def test_things_are_neither_changed_nor_shared_by_a_training():
     loss = losses.Quantile(1 / 2)
     sm.train(*noisy(), loss=losses.SmoothHinge(width=1), passes=2)
-    assert loss.get_params() == {"quantile": 0.5}
+    assert loss.get_params() == {"quantile": 0.5, "top": None}
 
 
 @pytest.mark.parametrize("name", sorted({*INSTEAD} - {"l1", "l2", "lambda"}))

@@ -16,7 +16,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
-from streammargin.losses.base import attained, derivative, has, largest_bend
+from streammargin.losses.base import attained, derivative, has, largest_bend, lifted, raised, share_of
 from streammargin.rows.blocks import TOGETHER, Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -36,7 +36,8 @@ CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, CO
 class Point(NamedTuple):
     """Weights w (V, K, d+1): the duals see the first ones, the others are only looked at.
 
-    lift (V, K): what is added to their margins, for the losses; blur (V, K): eps times their norms.
+    lift (V, K): what is added to their margins, for the losses, or what the loss of numbers is lifted by (`lifted`);
+    blur (V, K): eps times their norms.
     """
 
     w: np.ndarray
@@ -149,14 +150,15 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
             for v in range(V - 1, -1, -1):  # the columns of the first weights are those that stay
                 for g in range(G):
                     size, mistakes = gather(
-                        block, numbers, labels, k + g, g, scores[v, k + g, :m], lift[v, k + g], blur[v, k + g], centres,
-                        lengths, apart[g], places,
+                        block, numbers, labels, k + g, g, scores[v, k + g, :m], raised(loss, lift[v, k + g]),
+                        blur[v, k + g], centres, lengths, apart[g], places,
                     )  # fmt: skip
                     losses[v, k + g, MISTAKES] += mistakes
                 primal, slipped, gap = 0.0, 0.0, 0.0
                 if loss is not None:
+                    above = lifted(loss, lift[v, k])
                     primal, slipped, gap = single_steps(
-                        loss, curvatures[k], softness[k], twice, v == 0, apart[0], size, slopes
+                        loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, slopes
                     )
                 if coupled is not None:
                     primal, slipped, gap = coupled_steps(coupled, curvatures[k], softness[k], columns, size)
@@ -267,8 +269,11 @@ def loss_there(loss, bend, u, off, cap):
 
 
 @kernel(wide_sums=True)
-def single_steps(loss, curvature, softness, twice, wanted, columns, size, slopes):
-    """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None."""
+def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size, slopes):
+    """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None.
+
+    loss: what counts of margins and makes the steps; plain: the same without a lift, as it counts in the dual.
+    """
     caps, margins, centres, off = columns[CAP], columns[MARGIN], columns[CENTRE], columns[OFF]
     a, kept, shares = columns[A], columns[KEPT], columns[SHARE]
     bend, primal, slipped, gap = largest_bend(loss), 0.0, 0.0, 0.0
@@ -280,7 +285,8 @@ def single_steps(loss, curvature, softness, twice, wanted, columns, size, slopes
         return primal, slipped, gap
     if slopes is not None and softness == 0.0 and curvature == 0.0 and bend < np.inf:
         for r in range(size):
-            a[r], value, shares[r], slopes[r] = attained(loss, margins[r], caps[r])
+            a[r], value, share, slopes[r] = attained(loss, margins[r], caps[r])
+            shares[r] = share_of(plain, loss, a[r], caps[r], share)
             kept[r] = a[r]
             primal += value
             slipped += off[r] * (abs(a[r]) + 0.5 * bend * caps[r] * off[r])
@@ -293,7 +299,7 @@ def single_steps(loss, curvature, softness, twice, wanted, columns, size, slopes
         kept[r] = new
         if twice:
             new = loss.step(new, u, L, cap)
-        a[r], shares[r] = new, loss.dual(new, cap)
+        a[r], shares[r] = new, plain.dual(new, cap)
         value, slip = loss_there(loss, bend, u, off[r], cap)
         primal += value
         slipped += slip

@@ -135,6 +135,25 @@ def _overload_largest_bend(loss):
     return (lambda loss: loss.curvature_bound()) if known else (lambda loss: np.inf)
 
 
+@overload(base.lifted, jit_options=ALONG)
+def _overload_lifted(loss, lift):
+    within = base.has(getattr(loss, "instance_class", None), "lifted")
+    return (lambda loss, lift: loss.lifted(lift)) if within else (lambda loss, lift: loss)
+
+
+@overload(base.share_of, jit_options=ALONG)
+def _overload_share_of(plain, loss, alpha, cap, share):
+    if base.has(loss.instance_class, "lifted"):
+        return lambda plain, loss, alpha, cap, share: plain.dual(alpha, cap)
+    return lambda plain, loss, alpha, cap, share: share
+
+
+@overload(base.raised, jit_options=ALONG)
+def _overload_raised(loss, lift):
+    within = base.has(getattr(loss, "instance_class", None), "lifted")
+    return (lambda loss, lift: 0.0) if within else (lambda loss, lift: lift)
+
+
 _exposed: set[str] = set()
 _known: set[type] = set()
 

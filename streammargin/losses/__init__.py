@@ -23,6 +23,8 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
     log_likelihood(scores)   the logarithm of the probability of the class that scores speak for (an array, by NumPy
                              alone), where the loss is minus that; may be left out
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
+    reach()                  of numbers, for the field `top`: the largest |alpha| / cap, for alpha > 0 and for alpha < 0
+    lifted(lift)             the loss once lift |alpha| / reach is taken off its dual; with `reach`, for numbers alone
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
 They may lack the dual (all but `primal` and `has_hard_margin`). Whole-pass methods ask of it, for scores

@@ -31,7 +31,9 @@ class Loss(Thing, ABC):
 class Largest(Loss):
     """A loss of which only the largest may count.
 
-    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)).
+    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)). Of numbers each |alpha_i| counts
+    as a part of the largest that its side allows, `reach` of the terms: what is linear beyond its kink then counts for
+    the M largest losses and no others.
     """
 
     top: float | None = entry(
@@ -79,6 +81,21 @@ def attained_one_by_one(loss, u, cap):
 def derivative(loss, u, cap):
     """-cap phi'(u) of a smooth loss, and `primal` there."""
     return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)
+
+
+def lifted(loss, lift):
+    """The loss once each dual costs `lift`, the multiplier of the bound on their sum; of classes it stays as it is."""
+    return loss.lifted(lift) if has(loss, "lifted") else loss
+
+
+def share_of(plain, loss, alpha, cap, share):
+    """The dual of `plain` at alpha, where `share` is that of the same loss as `lifted` has it."""
+    return plain.dual(alpha, cap) if has(loss, "lifted") else share
+
+
+def raised(loss, lift):
+    """What that adds to the margins of classes instead; 0 for numbers."""
+    return 0.0 if has(loss, "lifted") else lift
 
 
 def derivative_by_step(loss, u, cap):

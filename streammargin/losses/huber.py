@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from streammargin.losses.base import POSITIVE, Loss
+from streammargin.losses.base import POSITIVE, Largest
 from streammargin.losses.residuals import ResidualTerms
 from streammargin.words import entry
 
 
-class Huber(Loss):
+class Huber(Largest):
     """u^2 / 2 for |u| <= delta, delta (|u| - delta/2) beyond, u = x.w - y: the mean, but far numbers pull no harder.
 
-    Kernels get (low, high, epsilon, g) = (-delta, delta, 0, 1). Source: Huber 1964.
+    Kernels get (low, high, over, under, g) = (-delta, delta, 0, 0, 1). Source: Huber 1964.
     """
 
     delta: float = entry(1.0, POSITIVE, "the error from which on it is linear, in units of y")
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-self.delta, self.delta, 0.0, 1.0)
+        return ResidualTerms(-self.delta, self.delta, 0.0, 0.0, 1.0)
 
 
 LOSSES = (Huber,)

@@ -1,9 +1,10 @@
-"""Losses of numbers, of the residual u = x.w - y: one family of four numbers (low, high, epsilon, g).
+"""Losses of numbers, of the residual u = x.w - y: one family of five numbers (low, high, over, under, g).
 
-phi is the conjugate of epsilon |alpha| + g alpha^2 / 2 on [low, high] (unit scale), so that (-inf, inf, 0, 1),
-(-1, 1, 0, 0), (-1, 1, epsilon, 0) and (tau - 1, tau, 0, 0) give half the squared error, the absolute error, that
-beyond epsilon (Vapnik 1995), and the quantile tau (Koenker and Bassett 1978). At C = inf only |u| <= epsilon counts:
-the feasibility sets of the lp-norm perceptron paper, section 2.3 and appendix B.1, where the least w is to be found.
+phi is the conjugate of under alpha + g alpha^2 / 2 for alpha >= 0, over |alpha| + g alpha^2 / 2 below, on [low, high]
+(unit scale), so that (-inf, inf, 0, 0, 1), (-1, 1, 0, 0, 0), (-1, 1, epsilon, epsilon, 0) and (tau - 1, tau, 0, 0, 0)
+give half the squared error, the absolute error, that beyond epsilon (Vapnik 1995), and the quantile tau (Koenker and
+Bassett 1978). At C = inf only |u| <= epsilon counts: the feasibility sets of the lp-norm perceptron paper, section 2.3
+and appendix B.1, where the least w is to be found.
 
 The duals are signed. The share alpha y of the dual objective belongs to the target, which is not known here.
 """
@@ -14,16 +15,20 @@ import math
 from typing import NamedTuple
 
 from streammargin.kinds import Number
-from streammargin.losses.base import NOT_NEGATIVE, Loss
+from streammargin.losses.base import NOT_NEGATIVE, Largest, Loss
 from streammargin.words import entry
 
 
 class ResidualTerms(NamedTuple):
-    """phi(u) = max over low <= alpha <= high of -alpha u - epsilon |alpha| - g alpha^2 / 2."""
+    """phi(u) = max over low <= alpha <= high of -alpha u - (under or over) |alpha| - g alpha^2 / 2.
+
+    A score may lie by `over` above its number at no cost, or by `under` below it, where alpha would be positive.
+    """
 
     low: float
     high: float
-    epsilon: float
+    over: float
+    under: float
     g: float
 
     def of_numbers(self):
@@ -35,6 +40,14 @@ class ResidualTerms(NamedTuple):
     def most(self):
         return self.high / self.g if self.g > 0.0 else math.inf
 
+    def reach(self):
+        return self.high, -self.low
+
+    def lifted(self, lift):
+        return ResidualTerms(
+            self.low, self.high, self.over - lift / self.low, self.under + lift / self.high, self.g
+        )  # fmt: skip
+
     def has_hard_margin(self):
         return True
 
@@ -42,25 +55,25 @@ class ResidualTerms(NamedTuple):
         return min(max(alpha, self.low * cap), self.high * cap)
 
     def slack(self, u):
-        return -max(abs(u) - self.epsilon, 0.0)
+        return -max(u - self.over, -u - self.under, 0.0)
 
     def missed(self, u):
-        return abs(u) > self.epsilon
+        return u > self.over or -u > self.under
 
     def step(self, alpha, u, L, cap):
         curvature = L + self.g / cap
         if curvature <= 0.0:  # its dual is linear; at C = inf a row of norm 0 is met or is not, whatever its dual
             if not cap < math.inf:
                 return alpha
-            if abs(u) <= self.epsilon:
+            if not self.missed(u):
                 return 0.0
             return self.high * cap if u < 0.0 else self.low * cap
         moved = alpha - (u + self.g * alpha / cap) / curvature
-        shrunk = max(abs(moved) - self.epsilon / curvature, 0.0)
+        shrunk = max(abs(moved) - (self.under if moved > 0.0 else self.over) / curvature, 0.0)
         return min(shrunk, self.high * cap) if moved > 0.0 else max(-shrunk, self.low * cap)
 
     def slope(self, alpha, L, cap):
-        if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.epsilon > 0.0):
+        if alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0):
             return 0.0
         return 1.0 / (L + self.g / cap)
 
@@ -68,7 +81,7 @@ class ResidualTerms(NamedTuple):
         return 1.0 / self.g if self.g > 0.0 else math.inf
 
     def primal(self, u, cap):
-        beyond = abs(u) - self.epsilon
+        beyond = abs(u) - (self.under if u < 0.0 else self.over)
         if beyond <= 0.0:
             return 0.0
         best = self.high if u < 0.0 else -self.low
@@ -77,39 +90,42 @@ class ResidualTerms(NamedTuple):
         return cap * (best * (beyond - 0.5 * self.g * best))
 
     def dual(self, alpha, cap):
-        return -self.epsilon * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
+        return -(self.under if alpha > 0.0 else self.over) * abs(alpha) - 0.5 * self.g * alpha * (alpha / cap)
 
     def settled(self, alpha, cap):
-        return alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.epsilon > 0.0)
+        return alpha <= self.low * cap or alpha >= self.high * cap or (alpha == 0.0 and self.over + self.under > 0.0)
 
     def gap(self, alpha, u, cap):
         return self.primal(u, cap) - self.dual(alpha, cap) + alpha * u
 
 
 class SquaredError(Loss):
-    """u^2 / 2, u = x.w - y: least squares, which predicts the mean."""
+    """u^2 / 2, u = x.w - y: least squares, which predicts the mean.
+
+    It has no field `top`: its duals have no bound of their own that ROWS of them could be measured by.
+    """
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-math.inf, math.inf, 0.0, 1.0)
+        return ResidualTerms(-math.inf, math.inf, 0.0, 0.0, 1.0)
 
 
-class AbsoluteError(Loss):
+class AbsoluteError(Largest):
     """|u|, u = x.w - y: predicts the median, and far numbers weigh no more than others."""
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-1.0, 1.0, 0.0, 0.0)
+        return ResidualTerms(-1.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(Largest):
     """max(0, |u| - epsilon), u = x.w - y: support vector regression (Vapnik 1995)."""
 
     epsilon: float = entry(0.0, NOT_NEGATIVE, "how far from its number a score may be at no cost, in units of y")
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-1.0, 1.0, self.epsilon, 0.0)
+        return ResidualTerms(-1.0, 1.0, self.epsilon, self.epsilon, 0.0)
 
 
-class Quantile(Loss):
+class Quantile(Largest):
     """quantile (y - x.w) where the number is larger, (1 - quantile) (x.w - y) else (Koenker and Bassett 1978)."""
 
     quantile: float = entry(
@@ -118,7 +134,7 @@ class Quantile(Loss):
     )  # fmt: skip
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(self.quantile - 1.0, self.quantile, 0.0, 0.0)
+        return ResidualTerms(self.quantile - 1.0, self.quantile, 0.0, 0.0, 0.0)
 
 
 class Interpolate(Loss):
@@ -131,7 +147,7 @@ class Interpolate(Loss):
     epsilon: float = entry(0.0, NOT_NEGATIVE, "how far from its number a score may be, in units of y")
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-1.0, 1.0, self.epsilon, 0.0)
+        return ResidualTerms(-1.0, 1.0, self.epsilon, self.epsilon, 0.0)
 
 
 LOSSES = (SquaredError, AbsoluteError, EpsilonInsensitive, Quantile, Interpolate)

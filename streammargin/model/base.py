@@ -17,42 +17,21 @@ from streammargin.files import as_path
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, has
 from streammargin.model.columns import ERROR, checked, match, room
+from streammargin.model.evaluation import OfClasses, OfNumbers, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, able, probabilities
 from streammargin.points.base import Answer, answered
 from streammargin.points.table import kind_of
 from streammargin.sizes import parse_size
 from streammargin.sources.base import Source
-from streammargin.sources.labels import LabelCursor, class_values, label_key, number_values, shifted
+from streammargin.sources.labels import LabelCursor
 from streammargin.sources.names import equal, held_bytes, packed
 from streammargin.sources.open import opened
 from streammargin.wording import shown
 
 LOG = logging.getLogger("streammargin")
-_FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 _BUDGET = 96 << 20  # for blocks of rows, where none is given
 _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory may be all rows
-
-
-def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
-    """The sum of the `top` largest losses of each column of margins (n, K): the least of top e + sum phi(u + e).
-
-    e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)).
-    """
-    from streammargin.compiled.predict import total_loss
-
-    def at(column: np.ndarray, e: float) -> float:
-        return top * e + float(total_loss(loss, column + e))
-
-    total = 0.0
-    for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):
-        low, high = 0.0, max(0.0, _FLAT - float(column.min()))
-        for _ in range(_THIRDS):  # by convexity a third of the stretch is without the least
-            third = (high - low) / 3.0
-            left = at(column, low + third) <= at(column, high - third)
-            low, high = (low, high - third) if left else (low + third, high)
-        total += min(at(column, low), at(column, 0.0))
-    return total
 
 
 class Model:
@@ -215,103 +194,29 @@ class Model:
         Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
         variance that is explained (None where the numbers are all the same).
         """
-        from streammargin.compiled.overloads import expose
-        from streammargin.compiled.predict import total_loss
-
         word = self._loss() if loss is None else make_loss(loss)
-        loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))
         memory = None if memory is None else parse_size(memory)
+        tally = self._tally(word)
+        with opened(data, x=x, y=y) as source:
+            labels = LabelCursor(source.labels())
+            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
+                tally.add(source, start, labels.take(stop - start), scores)
+            return tally.figures(source.rows)
+
+    def _tally(self, word: Loss | None) -> Tally:
+        """What adds up the figures, the mean of this loss among them. Raises UsageError for one of another kind."""
+        from streammargin.compiled.overloads import expose
+
+        loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))
         if loss is not None and not has(loss, "primal"):
             raise UsageError(f"the loss {called(loss)} has no method primal, whose mean is to be taken")
         if loss is not None and is_numeric(loss) != self.numeric:
             raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
         expose(type(loss))
         if self.numeric:
-            return self._errors(data, x, y, memory, loss, missing_columns)
-        rest = self.header.get("positive")
-        known = {label_key(label): k for k, label in enumerate(self.classes_.tolist())}
-        mistakes, total, smallest = 0, 0.0, np.inf
-        counts = np.zeros(len(self.classes_), np.int64)
-        correct, guessed = np.zeros((2, len(self.classes_)), np.int64)
-        kept: list[np.ndarray] = []  # margins, where only the largest losses count
-        with opened(data, x=x, y=y) as source:
-            labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
-                raw = class_values(labels.take(stop - start), source.name, shifted(source.label_place, start))
-                values, inverse = np.unique(raw, return_inverse=True)
-                if rest is not None:
-                    numbers = np.array([label_key(value) == label_key(rest) for value in values.tolist()], np.intp)
-                else:
-                    numbers = np.array([known.get(label_key(value), -1) for value in values.tolist()], np.intp)
-                codes = numbers[inverse]
-                if np.any(codes < 0):
-                    bad = int(np.flatnonzero(codes < 0)[0])
-                    where, row = source.label_place(start + bad)
-                    raise DataError(
-                        f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
-                        f"its labels are {', '.join(list(known)[:20])}"
-                    )
-                guess = answered(scores)
-                if scores.shape[1] == 1:
-                    margins = np.where(codes == 1, 1.0, -1.0) * scores[:, 0]
-                    smallest = min(smallest, float(margins.min()))
-                    margins = margins[:, None]
-                else:
-                    margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
-                mistakes += int(np.count_nonzero(guess != codes))
-                total += 0.0 if loss is None or top is not None else float(total_loss(loss, margins))
-                kept += [] if top is None else [margins]
-                counts += np.bincount(codes, minlength=len(counts))
-                guessed += np.bincount(guess, minlength=len(counts))
-                correct += np.bincount(codes[guess == codes], minlength=len(counts))
-            rows = source.rows
-        if top is not None:
-            total = largest_losses(loss, np.concatenate(kept), top)
-        answer = self.answer
-        size, binary = answer.length(float(self.header.get("p", 2.0))), answer.outputs == 1
-        return {
-            "rows": rows,
-            "mistakes": mistakes,
-            "accuracy": 1.0 - mistakes / rows,
-            "error": mistakes / rows,
-            "loss": None if loss is None else total / rows,
-            "margin": smallest / size if binary and size > 0.0 else None,
-            "per_class": [
-                {"label": str(label), "rows": int(n), "correct": int(c), "predicted": int(g)}
-                for label, n, c, g in zip(self.classes_.tolist(), counts, correct, guessed, strict=True)
-            ],
-        }
-
-    def _errors(
-        self, data: Any, x: str | None, y: Any, memory: int | None, loss: Any, missing_columns: str
-    ) -> dict[str, Any]:  # fmt: skip
-        from streammargin.compiled.predict import total_loss
-
-        squares, sizes, largest, total = 0.0, 0.0, 0.0, 0.0
-        mean, spread, seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
-        with opened(data, x=x, y=y) as source, np.errstate(over="ignore", invalid="ignore"):
-            labels = LabelCursor(source.labels())
-            for start, stop, scores in self.score_blocks(source, memory, missing_columns):
-                why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
-                raw = number_values(labels.take(stop - start), why, shifted(source.label_place, start))
-                residuals = scores[:, :1] - raw[:, None]
-                errors = np.abs(residuals[:, 0])
-                squares += float(errors @ errors)
-                sizes += float(errors.sum())
-                largest = float(np.maximum(largest, errors.max()))  # NaN stays
-                total += 0.0 if loss is None else float(total_loss(loss, residuals))
-                m, here = len(raw), float(raw.mean(dtype=np.float64))
-                spread += float(((raw - here) ** 2).sum()) + (here - mean) ** 2 * seen * m / (seen + m)
-                mean, seen = mean + (here - mean) * m / (seen + m), seen + m
-            rows = source.rows
-        return {
-            "rows": rows,
-            "loss": None if loss is None else total / rows,
-            "mean_squared_error": squares / rows,
-            "mean_absolute_error": sizes / rows,
-            "largest_error": largest,
-            "r2": 1.0 - squares / spread if 0.0 < spread < math.inf and squares < math.inf else None,
-        }
+            return OfNumbers(loss, top)
+        length = self.answer.length(float(self.header.get("p", 2.0)))
+        return OfClasses(self.classes_, self.header.get("positive"), loss, top, length)
 
     def _loss(self) -> Loss | None:
         """What the model was trained with; None of an object of the user's."""

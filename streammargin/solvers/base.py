@@ -123,7 +123,8 @@ class Method(SolverWord):
                 )
         for extra in extras(problem):
             if extra not in self.takes:
-                raise UsageError(f"{self.called} has no use for {extra}; leave it out")
+                other = ", or use `solver=pdprox`" if extra == TOP else ""
+                raise UsageError(f"{self.called} has no use for {extra}; leave it out{other}")
 
     @property
     def called(self) -> str:

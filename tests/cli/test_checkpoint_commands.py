@@ -114,7 +114,7 @@ def test_a_path_that_is_killed_again_and_again_goes_on_to_the_same_bits(tmp_path
     numbers = set()
     while True:
         process = struck(arguments, folder, signal.SIGKILL, slot=passes // 4)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=HANGS)
         if process.returncode == 0:
             break
         assert process.returncode == -9, told

@@ -9,7 +9,7 @@ from reference.datasets import as_form, noisy
 
 from streammargin.compiled import look as kernel
 from streammargin.compiled import overloads
-from streammargin.losses import terms
+from streammargin.losses import is_numeric, terms
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
@@ -31,7 +31,7 @@ class Setting:
         X = noisy(rows, columns, seed=2)[0].astype(dtype)
         X[rng.random(X.shape) < zeros] = 0.0
         self.loss = terms(loss) if isinstance(loss, str) else loss
-        numbers = loss in ("quantile", "squared_error", "epsilon_insensitive")
+        numbers = is_numeric(self.loss)
         codes = rng.integers(0, CLASSES, rows).astype(np.int16) * (not numbers)
         codes[[4, 17]] = -1
         weights = rng.choice([0.01, 1.0, 3.0], rows)
@@ -69,6 +69,12 @@ class Setting:
                 kernel.Point(self.w, self.lift, self.blur), prox, self.found, H,
             )  # fmt: skip
 
+    def seen(self, v, k):
+        """The loss and u (n,) as a lift has them: of classes it is in the margins, of numbers in the loss."""
+        numbers, lift = is_numeric(self.loss), self.lift[v, k]
+        u = twin.margins(self.rows, self.w[v, k], k, self.signs, self.targets, 0.0 if numbers else lift)
+        return self.loss.lifted(lift) if numbers else self.loss, u
+
     def off(self, v, k):
         """How far rounding may move the margins, for a blur that can be seen."""
         stored = COLUMNS if not hasattr(self.X, "indptr") else np.diff(self.X.indptr)
@@ -78,7 +84,7 @@ class Setting:
 
 @pytest.mark.parametrize("sides", [1, 2])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic", "quantile", "squared_error"])
+@pytest.mark.parametrize("loss", ["hinge", "smooth_hinge", "logistic", "quantile", "huber", "squared_error"])
 def test_all_sums_of_every_rule(loss, rule, sides):
     for form, dtype in (("dense", np.float32), ("csr", np.float64)):
         s = Setting(loss, form, dtype)
@@ -90,17 +96,17 @@ def test_all_sums_of_every_rule(loss, rule, sides):
                 best = np.argmax(s.rows @ s.w[v].T, axis=1)
                 assert s.found.confused[v, 0] == np.sum(best[there] != s.codes[there])
             for k in s.active:
-                u = twin.margins(s.rows, s.w[v, k], k, s.signs, s.targets, s.lift[v, k])
-                value, slipped = twin.losses(s.loss, s.caps, u, s.off(v, k))
+                loss_there, u = s.seen(v, k)
+                value, slipped = twin.losses(loss_there, s.caps, u, s.off(v, k))
                 found = s.found.losses[v, k]
                 assert found[kernel.LOSSES] == pytest.approx(value, rel=1e-12)
                 assert slipped * (1 - 1e-9) <= found[kernel.ROUNDING] <= 1.2 * slipped
-                margins = u - s.lift[v, k]
+                margins = twin.margins(s.rows, s.w[v, k], k, s.signs, s.targets)
                 assert found[kernel.MISTAKES] == np.sum((margins < 0)[there])
         for k in s.active:
             curvature, softness, twice = RULES[rule]
-            u = twin.margins(s.rows, s.w[0, k], k, s.signs, s.targets, s.lift[0, k])
-            alpha, a, slopes, gap, L = twin.steps(s.loss, s.caps, u, s.centres[k], curvature, softness, twice)
+            loss_there, u = s.seen(0, k)
+            alpha, a, slopes, gap, L = twin.steps(loss_there, s.caps, u, s.centres[k], curvature, softness, twice)
             np.testing.assert_allclose(s.alpha[k][there], alpha[there], rtol=1e-11, atol=1e-13)
             np.testing.assert_allclose(total[k], 1.0 + a, rtol=1e-12)
             assert s.found.losses[0, k, kernel.GAP] == pytest.approx(gap, rel=1e-9, abs=1e-10)

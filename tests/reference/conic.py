@@ -54,15 +54,25 @@ class Program:
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
 
 
-def _numbers(program, loss, caps, score, y, width):
-    """The same of residuals score - y, which are above - below + inside."""
+def _numbers(program, loss, caps, score, y, width, eta):
+    """The same of residuals score - y, which are above - below + inside + what eta (a variable, or none) makes free.
+
+    Of the sum of all |alpha_i| each is a part of the largest on its side, so that eta frees as much over that.
+    """
     n, one = len(caps), np.eye(len(caps))
     sides = {"squared_error": (0.0, 0.0), "quantile": (caps * (1 - width), caps * width)}
     up, down = {**sides, "huber": (caps * width, caps * width)}.get(loss, (caps, caps))
     square = caps if loss == "squared_error" else 0.0
     above, below = program.variables(n, up, square), program.variables(n, down, square)
     inside = program.variables(n, 0.0, caps if loss == "huber" else 0.0)
-    program.inside("zero", -y, [*score, (above, -one), (below, one), (inside, -one)])
+    freed = []
+    if eta is not None:
+        free = program.variables(n)
+        freed = [(free, -one)]
+        reach = {"quantile": (1 - width, width), "huber": (width, width)}.get(loss, (1.0, 1.0))
+        for sign, most in zip((-1, 1), reach, strict=True):
+            program.inside("nonnegative", np.zeros(n), [(free, sign * one), (eta, np.full((n, 1), 1.0 / most))])
+    program.inside("zero", -y, [*score, (above, -one), (below, one), (inside, -one), *freed])
     for part in (above, below):
         program.inside("nonnegative", np.zeros(n), [(part, one)])
     for sign in () if loss == "huber" else (1, -1):
@@ -141,7 +151,7 @@ def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
     width: of the smoothed hinge, the slope of the generalised one; of numbers y epsilon, or the quantile.
-    budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta.
+    budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta, or residuals freed.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """
     d = X.shape[1]
@@ -157,12 +167,13 @@ def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.
     if free and constant:
         b = program.variables(1)
         u.append((b, constant * sign[:, None]))
+    eta = None
     if budget is not None:
         eta = program.variables(1, budget)
         program.inside("nonnegative", [0.0], [(eta, np.eye(1))])
-        u.append((eta, np.ones((len(y), 1))))
+        u += [(eta, np.ones((len(y), 1)))] if loss not in NUMBERS else []
     if loss in NUMBERS:
-        _numbers(program, loss, caps, u, y, width)
+        _numbers(program, loss, caps, u, y, width, eta)
     else:
         _losses(program, loss, caps, u, width)
     _penalty(program, penalty, w, r, groups)

@@ -18,6 +18,14 @@ def hard_problem(X, seed=0):
     )  # fmt: skip
 
 
+def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
+    """The problem of the hinge loss, of K classes each against the rest."""
+    return Problem(
+        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), norm=make_norm(p), p=p,
+        positive=np.ones(K, np.int64), caps=np.full((K, 2), C), trials=K, tol=tol, seed=0, present=len(X),
+    )  # fmt: skip
+
+
 def labels_of(y):
     """Of labels -1 and 1."""
     return of_codes(y > 0)

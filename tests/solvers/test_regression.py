@@ -13,6 +13,9 @@ from scipy.optimize import brentq
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
+from streammargin.losses import losses_with
+from streammargin.solvers.registry import make_solver
+from streammargin.solvers.registry import names as solvers
 
 GROUPS = np.array([0, 0, 1, 2, 1, 2])
 PENALTIES = {
@@ -112,6 +115,33 @@ def test_every_pair_is_solved_to_what_the_interior_point_method_finds(solver, pe
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
     assert {pair[2:4] for pair in PAIRS} == set(product(CONSTANTS, (False, True)))
     assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
+
+
+def methods():
+    """(solver, loss) where the solver says that it serves the loss, at a finite C."""
+    found = {name: make_solver(name) for name in solvers() if name != "auto"}
+    served = {name: one for name, one in found.items() if one.numeric and one.default_C < math.inf}
+    return [(name, loss) for name, one in served.items() for loss in losses_with(one.required(), of_numbers=True)]
+
+
+@pytest.mark.parametrize("solver, loss", methods())
+def test_every_solver_solves_each_loss_that_it_says_it_serves(solver, loss):
+    best, w, b = optimum("l2", loss, "penalised", WEIGHTS, 0.3)
+    result = sm.train(
+        (X, Y), solver=solver, loss=made_loss(loss), C=0.3, tol=1e-6, passes=20000, sample_weight=WEIGHTS,
+        **CONSTANTS["penalised"],
+    )  # fmt: skip
+    assert result.converged and result.model.header["solver"] == solver
+    assert result.certificate["primal"] == pytest.approx(best, rel=2e-6)
+    value = objective(result.model, "l2", loss, "penalised", WEIGHTS, 0.3)
+    assert result.certificate["primal"] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose([*result.model.coef_[0], result.model.intercept_[0]], [*w, b], atol=5e-3)
+
+
+def test_no_loss_of_numbers_is_left_out():
+    assert set(LOSSES) == set(losses_with([], of_numbers=True))
+    assert {loss for _, loss in methods()} == set(LOSSES)
+    assert {"ascent", "sdca", "asdca", "newton", "prox-newton", "pdprox"} <= {solver for solver, _ in methods()}
 
 
 @pytest.mark.parametrize("penalty", ["l2", slow("elasticnet"), "group and square"])
@@ -332,7 +362,7 @@ def test_the_formulas_of_the_losses(loss):
         assert falling(new) <= min(far.fun, falling(0.0)) + 1e-9 * (1 + abs(alpha * u) + L * alpha**2)
         linear = made.step(alpha, u, 0.0, cap)  # what is best where the row does not move the weights
         assert made.dual(linear, cap) - linear * u == pytest.approx(made.primal(u, cap), abs=1e-9 * cap)
-        bounds = (made.low * cap, made.high * cap, *([0.0] if made.epsilon else []))
+        bounds = (made.low * cap, made.high * cap, *([0.0] if made.over else []))
         assert made.settled(alpha, cap) == any(alpha == pytest.approx(bound, rel=1e-12) for bound in bounds)
 
 

@@ -98,9 +98,9 @@ class RowCache:
 def threshold(scores: np.ndarray, sizes: np.ndarray, room: float) -> float:
     """The score of the first row that there is no room for, inf if there is room for all; lower ones stay.
 
-    scores, sizes (m,): of rows, and their bytes.
+    scores, sizes (m,): of rows, and their bytes. Rows of one score may come in any order: the score found is the same.
     """
-    order = np.argsort(scores, kind="stable")
+    order = np.argsort(scores)
     last = int(np.searchsorted(np.cumsum(sizes[order]), max(room, 0.0), side="right"))
     return float(scores[order[last]]) if last < order.size else math.inf
 

@@ -19,7 +19,7 @@ from streammargin.solvers.columns.primal_dual import (
     RestartedSteps,
     first_step,
     proximal_step,
-    pulled,
+    pulled_now,
 )  # fmt: skip
 from streammargin.solvers.columns.working_set import Gathered, Position, Split
 from streammargin.solvers.problem import Problem
@@ -167,7 +167,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         """
         if plan.penalty is None:
             return False
-        self._wait(state, k, pulled(state, k))
+        self._wait(state, k, pulled_now(problem, state, k))
         sigma, last = float(state.sigma[k]), state.w[LAST, k]
         if not plan.stored:
             state.sigma[k] = state.next_sigma[k]

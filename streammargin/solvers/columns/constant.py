@@ -10,9 +10,20 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis
 
-# duals that pull such a constant down have sums of their own, as the part of them that fits the others counts
-SIDES = Axis(lambda problem: 2 if problem.objective.free else 1, name="sides")
+# duals that pull such a constant down have sums of their own, as the part of them that fits the others counts; those of
+# numbers whose sum is bound as well, as each side counts by a `reach` of its own
+SIDES = Axis(lambda problem: 2 if problem.objective.free or bound_by_side(problem) else 1, name="sides")
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
+
+
+def bound_by_side(problem: Problem) -> bool:
+    """Whether duals of both signs are bound in all."""
+    return problem.numeric and problem.top < math.inf
+
+
+def reach(problem: Problem) -> tuple[float, float]:
+    """What a dual counts for in the bound on their sum is a part of this: of those that pull up, and down."""
+    return problem.loss.reach() if bound_by_side(problem) else (1.0, 1.0)
 
 
 def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:

@@ -18,7 +18,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share, Solver, multiplications
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES
+from streammargin.solvers.columns.constant import SIDES, reach
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
@@ -50,7 +50,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares mu
 
 
 def budgets(problem: Problem) -> np.ndarray:
-    """What the duals of each problem may sum up to (K,)."""
+    """What the duals of each problem may sum up to (K,), each in units of `reach`."""
     return np.full(problem.count, problem.top) * problem.costs
 
 
@@ -132,10 +132,16 @@ class Pair(State):
 
 
 class Pulled(NamedTuple):
-    """A^T alpha (d+1,) and sum |alpha| of some duals."""
+    """A^T alpha (d+1,) of some duals, and their sum as the bound counts it."""
 
     image: np.ndarray
     mass: float
+
+
+def pulled(problem: Problem, image: np.ndarray, duals: np.ndarray, passes: int = 1) -> Pulled:
+    """Of duals by their pull (S, d+1) and sums (S, DUAL_SUMS), those of so many passes."""
+    counted = zip(duals[:, kernel.ALPHA].tolist(), reach(problem), strict=False)
+    return Pulled(image.sum(axis=0) / passes, sum(mass / most for mass, most in counted) / passes)
 
 
 P = TypeVar("P", bound=Pair)
@@ -320,6 +326,7 @@ def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
     return bounds(
         problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
         problem.present, passes, float(budgets(problem)[k]), float(state.budget_multiplier[which, k]),
+        reach(problem),
     )  # fmt: skip
 
 

@@ -8,9 +8,11 @@ import numpy as np
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Word, YesNo
+from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.solvers.base import PATH, TOP, Method, PassReport, Stage
 from streammargin.solvers.columns.column_steps import ColumnSteps, OnColumns
+from streammargin.solvers.columns.constant import bound_by_side
 from streammargin.solvers.columns.primal_dual import PaperSteps, Restarted, RestartedSteps
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import take
@@ -28,6 +30,7 @@ class Pdprox(Method):
     The mean of both since the last restart is certified too, and is what a restart goes on from.
     For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
+    Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
 
     Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19); restarts: Applegate et al. 2021 (PDLP).
     """
@@ -49,6 +52,11 @@ class Pdprox(Method):
         super().check(problem)
         if not problem.objective.penalty.proximal:
             raise UsageError(f"pdprox knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
+        if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
+            raise UsageError(
+                f"the field top needs the methods reach and lifted of a loss of numbers, which {called(problem.loss)} "
+                "has not; leave it out"
+            )
         if problem.hard:
             raise UsageError("pdprox needs a finite C; for the hard margin, C = inf, use `solver=auto`")
 

@@ -10,8 +10,8 @@ import numpy as np
 from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.kinds import YesNo
-from streammargin.solvers.columns.constant import constant_alone
-from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, Totals, budgets
+from streammargin.solvers.columns.constant import constant_alone, reach
+from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, Totals, budgets, pulled
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, W, f4, f8, of, state
 from streammargin.words import entry
@@ -29,10 +29,9 @@ def _dot(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.einsum("i,i", x, y))
 
 
-def pulled(state: Pair, k: int) -> Pulled:
+def pulled_now(problem: Problem, state: Pair, k: int) -> Pulled:
     """Of the duals of this read."""
-    read = state.read
-    return Pulled(read.dual_image[k].sum(axis=0), float(read.duals[k, :, kernel.ALPHA].sum()))
+    return pulled(problem, state.read.dual_image[k], state.read.duals[k])
 
 
 def pulled_before(state: Pair, k: int) -> Pulled:
@@ -95,7 +94,7 @@ class PaperSteps(DualPass[PaperPair]):
         return self.dual and state.number > 1
 
     def advance(self, problem: Problem, state: PaperPair, k: int, gaps: list[float]) -> None:
-        now, before = pulled(state, k), pulled_before(state, k)
+        now, before = pulled_now(problem, state, k), pulled_before(state, k)
         if self.dual:
             before = now  # its duals extrapolate by their second step
             if state.number == 1:
@@ -142,7 +141,7 @@ class RestartedSteps(DualPass[R]):
         least = float(sizes.min(initial=math.inf, where=there))
         tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
         pace.tempo[:] = problem.objective.even(tempo)
-        pace.budget_tempo = 1.0 / math.sqrt(mass)  # the tempo of a column of 1
+        pace.budget_tempo = min(reach(problem)) / math.sqrt(mass)  # that of a column of what each dual counts for
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
 
     def first_weights(self, problem: Problem, state: R, k: int) -> None:
@@ -157,7 +156,7 @@ class RestartedSteps(DualPass[R]):
             state.anchor.place(k, state.w[LAST, k], math.inf)
 
     def advance(self, problem: Problem, state: R, k: int, gaps: list[float]) -> None:
-        now, before = pulled(state, k), pulled_before(state, k)
+        now, before = pulled_now(problem, state, k), pulled_before(state, k)
         if state.pace.step[k] == 0.0:
             before = now
             first_step(problem, state, k, gaps)
@@ -170,7 +169,7 @@ class RestartedSteps(DualPass[R]):
 
 def first_step(problem: Problem, state: Restarted, k: int, gaps: list[float]) -> None:
     """||A|| is at least what A^T does to the first duals, and these and the columns say what a step should be."""
-    pace, (image, mass) = state.pace, pulled(state, k)
+    pace, (image, mass) = state.pace, pulled_now(problem, state, k)
     size = math.sqrt(float(state.read.duals[k, :, kernel.MOVED].sum()))
     square = _dot(image, pace.tempo * image)
     if budgets(problem)[k] < math.inf:
@@ -208,8 +207,7 @@ def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list
     alpha, last, count = state.alpha[k], state.w[LAST, k], int(totals.passes[k])
     if gaps[MEAN] < gaps[LAST]:
         last[:], lift[LAST, k] = state.w[MEAN, k], lift[MEAN, k]
-        mass = float(totals.duals[k, :, kernel.ALPHA].sum()) / count
-        now = Pulled(totals.dual_image[k].sum(axis=0) / count, mass)
+        now = pulled(problem, totals.dual_image[k], totals.duals[k], count)
         np.divide(totals.alpha[k], count, out=alpha)
     square = 0.0
     for start in range(0, problem.rows, PIECE):

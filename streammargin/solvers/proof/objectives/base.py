@@ -22,7 +22,7 @@ class Sums(NamedTuple):
     smallest of the rows (a margin, or minus a violation); mistakes: rows missed. What rounding is judged by: summed,
     the size of what `duals` is made of; pulled: sum of |alpha_i| ||a_i||_2; surely: `slack` at the worst u_i that
     rounding leaves open; longest: the largest ||a_i||_2; rounding: how far `losses` may grow at the worst u_i; rows:
-    their number.
+    their number. mass: of the duals, as a bound on their sum counts each.
     """
 
     losses: float
@@ -36,11 +36,12 @@ class Sums(NamedTuple):
     longest: float = 0.0
     rounding: float = 0.0
     rows: int = 0
+    mass: float = 0.0
 
     def part(self, factor: float) -> Sums:
         """At least what the sums are of `factor` times the duals, 0 <= factor <= 1."""
-        duals, alpha, summed, pulled = (factor * x for x in (self.duals, self.alpha, self.summed, self.pulled))
-        return self._replace(duals=duals, alpha=alpha, summed=summed, pulled=pulled)
+        names = ("duals", "alpha", "mass", "summed", "pulled")
+        return self._replace(**{name: factor * getattr(self, name) for name in names})
 
     @property
     def blur(self) -> float:
@@ -129,19 +130,21 @@ class Objective(ABC):
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums) of the largest part of alpha that fits a constant that is not penalised.
 
-        sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. The
-        heavier side is scaled down; `alpha` of the sums is that of |alpha_i|.
+        sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. Where
+        it is not penalised the heavier side is scaled down; `alpha` of the sums is that of |alpha_i|.
         """
         if len(sums) == 1:
             return sides[0], sums[0]
-        least = min(side.alpha for side in sums)
-        factors = [least / side.alpha if side.alpha > 0.0 else 0.0 for side in sums]
+        factors = [1.0, 1.0]
+        if self.free:
+            least = min(side.alpha for side in sums)
+            factors = [least / side.alpha if side.alpha > 0.0 else 0.0 for side in sums]
         theta = factors[0] * sides[0] + factors[1] * sides[1]
-        theta[-1] = 0.0
+        theta[-1] *= not self.free
         up, down = (side.part(factor) for factor, side in zip(factors, sums, strict=True))
         total = up._replace(
-            duals=up.duals + down.duals, alpha=up.alpha + down.alpha, summed=up.summed + down.summed,
-            pulled=up.pulled + down.pulled,
+            duals=up.duals + down.duals, alpha=up.alpha + down.alpha, mass=up.mass + down.mass,
+            summed=up.summed + down.summed, pulled=up.pulled + down.pulled,
         )  # fmt: skip
         return theta, total
 

@@ -9,12 +9,11 @@ import pytest
 from conftest import slow
 from reference import adaptive as naive
 from reference.datasets import as_form, noisy, separable
-from reference.drive import labels_of, of_codes
+from reference.drive import labels_of, of_codes, problem_of
 from reference.losses import make
 from reference.optimum import solve
 from reference.sources import CountingSource
 from reference.training import NO_SEPARATOR, Binary, binary
-from test_sdca_protocol import problem_of
 
 import streammargin as sm
 from streammargin.compiled import adaptive as kernel

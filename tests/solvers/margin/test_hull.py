@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from reference.drive import problem_of
 from reference.norms import conjugate, length
 from reference.optimum import solve
 from reference.training import binary
-from test_sdca_protocol import problem_of
 
 from streammargin.solvers.margin.hull import Hull, hull_bound
 from streammargin.solvers.roles import new

@@ -5,25 +5,15 @@ import math
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
-from reference.drive import labels_of
+from reference.drive import labels_of, problem_of
 from reference.norms import length
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.coordinate.plain import Plain
-from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import relative_gap, relative_margin_gap
 from streammargin.solvers.registry import make_solver, names
-
-
-def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3, C=1.0):
-    return Problem(
-        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), norm=make_norm(p), p=p,
-        positive=np.ones(K, np.int64), caps=np.full((K, 2), C), trials=K, tol=tol, seed=0, present=len(X),
-    )  # fmt: skip
 
 
 def test_the_estimate_of_a_settled_pass_is_its_gap():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import losses
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
-from reference.drive import labels_of
+from reference.drive import labels_of, problem_of
 from reference.norms import length
 from reference.optimum import solve
 from reference.sources import CountingSource
@@ -16,11 +16,8 @@ from reference.words import loss_word
 import streammargin as sm
 from streammargin.compiled import asdca as kernel
 from streammargin.errors import DataError, UsageError
-from streammargin.losses import terms
-from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.coordinate.momentum import Momentum
-from streammargin.solvers.problem import Problem
 
 TOL = 1e-5
 WIDTH = 0.5
@@ -209,13 +206,6 @@ def test_p_near_1(solver):
 def test_the_logistic_loss_has_no_hard_margin():
     with pytest.raises(UsageError, match="the loss Logistic has not"):
         train(*noisy(), loss="logistic", C=math.inf)
-
-
-def problem_of(X, dtype=np.float64, p=2.0, K=1, tol=1e-3):
-    return Problem(
-        rows=len(X), features=X.shape[1], dtype=np.dtype(dtype), loss=terms("hinge"), norm=make_norm(p), p=p,
-        positive=np.ones(K, np.int64), caps=np.ones((K, 2)), trials=K, tol=tol, seed=0, present=len(X),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("p", [2.0, 1.5])

@@ -1,7 +1,9 @@
 """What a training returns and says."""
 
 import dataclasses
+import itertools
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from conftest import write_h5
 from reference.datasets import separable
 
 import streammargin as sm
+from streammargin.driver import clock
 
 
 def noisy(classes=2, rows=80):
@@ -196,7 +199,10 @@ def test_rows_out_of_core_are_read_until_each_class_was_predicted(tmp_path, monk
     assert alone.history[0]["plan"]["blocks"] > 1
     never = sorted(set(y) - set(alone.model.predict(np.tile(X, 20))))
     assert never and alone.run_end["never_predicted"] == never
-    hurried = sm.train(path, **{**options, "passes": 1000}, tol=1e-12, max_seconds=0.5)
+    looks = itertools.count()  # each of them takes a hundredth of a second, by this clock
+    with monkeypatch.context() as patched:
+        patched.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: 0.01 * next(looks)))
+        hurried = sm.train(path, **{**options, "passes": 1000}, tol=1e-12, max_seconds=0.5)
     assert hurried.reason == "seconds" and hurried.run_end["never_predicted"] is None
     held = sm.train(path, **options, valid=(np.tile(X[:300], 20), y[:300]))
     assert held.run_end["never_predicted"] == sorted(set(y) - set(held.model.predict(np.tile(X[:300], 20))))

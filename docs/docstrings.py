@@ -1,0 +1,65 @@
+"""Docstrings of the package, which are plain text, as reStructuredText: headings, lists of names, and paragraphs.
+
+No character of a docstring is markup but a pair of backticks, so that none can break the build.
+"""
+
+from __future__ import annotations
+
+import re
+
+NAME = re.compile(r"^([\w*.]+(?:, [\w*.]+)*) : (.*)$")
+TYPE = re.compile(r"^(.*, default .*|must be given)$")  # of an option: what follows on other lines is its help
+
+
+def escaped(text: str) -> str:
+    """Plain text, but for code in backticks."""
+    parts = re.split(r"`+([^`]+)`+", text)
+    plain = [re.sub(r"([\\*|_<>\[\]])", r"\\\1", part) for part in parts[::2]]
+    code = [f"``{part.strip()}``" for part in parts[1::2]]
+    text = plain[0]
+    for inside, after in zip(code, plain[1:], strict=True):
+        text += ("\\ " if re.search(r"\w$", text) else "") + inside + ("\\ " if re.match(r"\w", after) else "") + after
+    return text
+
+
+def item(lines: list[str]) -> list[str]:
+    """A name and what it is, with the indented lines that follow it."""
+    found = NAME.match(lines[0])
+    assert found is not None
+    first, rest = found[2].strip(), " ".join(line.strip() for line in lines[1:])
+    body = [f"*{escaped(first)}*", "", escaped(rest)] if TYPE.match(first) else [escaped(f"{first} {rest}")]
+    return [f"``{found[1]}``", *(f"    {line}" for line in body), ""]
+
+
+def set_as_rst(lines: list[str]) -> list[str]:
+    """The lines of a docstring, as reStructuredText."""
+    out: list[str] = []
+    number = 0
+    while number < len(lines):
+        line, start = lines[number], number
+        number += 1
+        if not line.strip():
+            continue
+        if number < len(lines) and re.match(r"^-{3,}$", lines[number].strip()):
+            out += [f".. rubric:: {line.strip()}", ""]
+            number += 1
+            continue
+        named, indented = NAME.match(line), line.startswith(" ")
+        while number < len(lines) and lines[number].strip():
+            if not indented and NAME.match(lines[number]):
+                break
+            if named and not lines[number].startswith(" "):
+                break
+            number += 1
+        block = lines[start:number]
+        if named:
+            out += item(block)
+        elif indented:
+            out += ["::", "", *(f"    {line}" for line in block), ""]
+        else:
+            out += [escaped(" ".join(line.strip() for line in block)), ""]
+    return out
+
+
+def process(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    lines[:] = set_as_rst(lines)

@@ -1,0 +1,47 @@
+"""Losses and penalties as formulas, by NumPy alone: what `verification.py` sums up, apart from all that trains."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
+# fmt: off
+LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
+    "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
+    "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
+    "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
+    "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
+    "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
+    "squared_error": lambda u, _: u**2 / 2.0, "absolute_error": lambda u, _: np.abs(u),
+    "huber": lambda u, delta: np.where(np.abs(u) < delta, u**2 / 2.0, delta * (np.abs(u) - delta / 2.0)),
+    "quantile": lambda u, level: np.where(u < 0.0, -level * u, (1.0 - level) * u),
+    **dict.fromkeys(["epsilon_insensitive", "interpolate"], lambda u, epsilon: np.maximum(0.0, np.abs(u) - epsilon)),
+}
+PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of columns
+    **dict.fromkeys(["lp", "l2"], lambda w, r, p, of: norm(w, p) ** 2 / 2.0),
+    "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
+    "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
+    "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
+    "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
+}
+# fmt: on
+
+
+def norm(w: np.ndarray, p: float) -> float:
+    """||w||_p."""
+    top = float(np.abs(w).max(initial=0.0))
+    return top * float(np.sum((np.abs(w) / top) ** p)) ** (1.0 / p) if 0.0 < top < math.inf else top
+
+
+def lifted(loss: str, number: Any, u: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """phi (n, K) of u (n, K) once a multiplier e (K,) is taken off what the duals gain: phi(u + e) of classes.
+
+    Of numbers u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
+    """
+    if loss in NUMBERS:
+        slope = {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)
+        return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / slope, 0.0), number)
+    return LOSSES[loss](u + e, number)

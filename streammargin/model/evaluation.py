@@ -1,0 +1,165 @@
+"""Figures of scores on labelled rows, added up block by block: of classes, and of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.losses import is_numeric
+from streammargin.losses.base import lifted, raised
+from streammargin.points.base import answered
+from streammargin.sources.base import Source
+from streammargin.sources.labels import class_values, label_key, number_values, shifted
+
+_FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
+
+
+class Tally(Protocol):
+    """Takes the blocks of a source, and tells the figures of all its rows."""
+
+    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+        """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        """What `Model.evaluate` returns, of so many rows."""
+
+
+def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
+    """The sum of the `top` largest losses of each column of margins (n, K): the least of top e + sum phi(u + e).
+
+    e >= 0 is the multiplier of the bound on the duals (Pdprox paper, eq. (19)); of residuals it lifts the loss.
+    """
+    from streammargin.compiled.predict import total_loss
+
+    def at(column: np.ndarray, e: float) -> float:
+        return top * e + float(total_loss(lifted(loss, e), column + raised(loss, e)))
+
+    total = 0.0
+    for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):
+        far = max(loss.reach()) * float(np.abs(column).max()) if is_numeric(loss) else _FLAT - float(column.min())
+        low, high = 0.0, max(0.0, far)
+        for _ in range(_THIRDS):  # by convexity a third of the stretch is without the least
+            third = (high - low) / 3.0
+            left = at(column, low + third) <= at(column, high - third)
+            low, high = (low, high - third) if left else (low + third, high)
+        total += min(at(column, low), at(column, 0.0))
+    return total
+
+
+class OfClasses:
+    """Mistakes, losses and the smallest margin of labels.
+
+    classes: (k,) labels; rest: the label that was told from all others, or None; loss: terms, or None; top: how many
+    of the largest losses count, None for all; length: of the weights of two classes, in the norm of the penalty.
+    """
+
+    def __init__(self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float) -> None:
+        self.classes, self.rest, self.loss, self.top, self.length = classes, rest, loss, top, length
+        self.known = {label_key(label): k for k, label in enumerate(classes.tolist())}
+        self.total, self.smallest = 0.0, math.inf
+        self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
+        self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
+
+    def codes_of(self, source: Source, start: int, given: np.ndarray) -> np.ndarray:
+        """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
+        raw = class_values(given, source.name, shifted(source.label_place, start))
+        values, inverse = np.unique(raw, return_inverse=True)
+        keys = [label_key(value) for value in values.tolist()]
+        if self.rest is not None:
+            numbers = [int(key == label_key(self.rest)) for key in keys]
+        else:
+            numbers = [self.known.get(key, -1) for key in keys]
+        codes = np.array(numbers, np.intp)[inverse]
+        if np.any(codes < 0):
+            bad = int(np.flatnonzero(codes < 0)[0])
+            where, row = source.label_place(start + bad)
+            raise DataError(
+                f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
+                f"its labels are {', '.join(list(self.known)[:20])}"
+            )
+        return codes
+
+    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+        """See `Tally`."""
+        from streammargin.compiled.predict import total_loss
+
+        codes, guess = self.codes_of(source, start, given), answered(scores)
+        if scores.shape[1] == 1:
+            margins = (np.where(codes == 1, 1.0, -1.0) * scores[:, 0])[:, None]
+            self.smallest = min(self.smallest, float(margins.min()))
+        else:
+            margins = np.where(np.arange(scores.shape[1]) == codes[:, None], scores, -scores)
+        if self.top is not None:
+            self.kept.append(margins)
+        elif self.loss is not None:
+            self.total += float(total_loss(self.loss, margins))
+        size = len(self.counts)
+        self.counts += np.bincount(codes, minlength=size)
+        self.guessed += np.bincount(guess, minlength=size)
+        self.correct += np.bincount(codes[guess == codes], minlength=size)
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        """See `Tally`."""
+        if self.top is not None:
+            self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
+        mistakes = rows - int(self.correct.sum())
+        return {
+            "rows": rows,
+            "mistakes": mistakes,
+            "accuracy": 1.0 - mistakes / rows,
+            "error": mistakes / rows,
+            "loss": None if self.loss is None else self.total / rows,
+            "margin": self.smallest / self.length if self.smallest < math.inf and self.length > 0.0 else None,
+            "per_class": [
+                {"label": str(label), "rows": int(n), "correct": int(c), "predicted": int(g)}
+                for label, n, c, g in zip(self.classes.tolist(), self.counts, self.correct, self.guessed, strict=True)
+            ],
+        }
+
+
+class OfNumbers:
+    """Errors of predicted numbers; loss: terms, or None; top: how many of the largest losses count, None for all."""
+
+    def __init__(self, loss: Any, top: float | None) -> None:
+        self.loss, self.top = loss, top
+        self.kept: list[np.ndarray] = []  # residuals, where only the largest losses count
+        self.squares, self.sizes, self.largest, self.total = 0.0, 0.0, 0.0, 0.0
+        self.mean, self.spread, self.seen = 0.0, 0.0, 0  # of the numbers; spread: sum of squares about the mean
+
+    def add(self, source: Source, start: int, given: np.ndarray, scores: np.ndarray) -> None:
+        """See `Tally`."""
+        from streammargin.compiled.predict import total_loss
+
+        why = f"{source.name}: the labels are no numbers, but the model predicts numbers"
+        raw = number_values(given, why, shifted(source.label_place, start))
+        with np.errstate(over="ignore", invalid="ignore"):
+            residuals = scores[:, :1] - raw[:, None]
+            errors = np.abs(residuals[:, 0])
+            self.squares += float(errors @ errors)
+            self.sizes += float(errors.sum())
+            self.largest = float(np.maximum(self.largest, errors.max()))  # NaN stays
+            if self.top is not None:
+                self.kept.append(residuals)
+            elif self.loss is not None:
+                self.total += float(total_loss(self.loss, residuals))
+            m, here = len(raw), float(raw.mean(dtype=np.float64))
+            apart = (here - self.mean) ** 2 * self.seen * m / (self.seen + m)
+            self.spread += float(((raw - here) ** 2).sum()) + apart
+        self.mean, self.seen = self.mean + (here - self.mean) * m / (self.seen + m), self.seen + m
+
+    def figures(self, rows: int) -> dict[str, Any]:
+        """See `Tally`."""
+        if self.top is not None:
+            self.total = largest_losses(self.loss, np.concatenate(self.kept), self.top)
+        known = 0.0 < self.spread < math.inf and self.squares < math.inf
+        return {
+            "rows": rows,
+            "loss": None if self.loss is None else self.total / rows,
+            "mean_squared_error": self.squares / rows,
+            "mean_absolute_error": self.sizes / rows,
+            "largest_error": self.largest,
+            "r2": 1.0 - self.squares / self.spread if known else None,
+        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +40,18 @@ def same_label(one: Any, other: Any) -> bool:
     return label_key(one) == label_key(other)
 
 
-def find_label(value: Any, classes: np.ndarray, name: str) -> int:
-    """Position of a label given by the user (perhaps as text) among the classes. UsageError if absent."""
+def find_labels(values: Iterable[Any], classes: np.ndarray, name: str) -> list[int]:
+    """Positions of labels given by the user (perhaps as text) among the classes. UsageError if one is absent."""
+    known: dict[str, int] = {}
     for position, label in enumerate(classes.tolist()):
-        if same_label(label, value):
-            return position
-    listed = ", ".join(map(str, classes[:20].tolist()))
-    raise UsageError(f"there is no label {shown(value)} in {name}; its labels are {listed}")
+        known.setdefault(label_key(label), position)
+    found = []
+    for value in values:
+        if label_key(value) not in known:
+            listed = ", ".join(map(str, classes[:20].tolist()))
+            raise UsageError(f"there is no label {shown(value)} in {name}; its labels are {listed}")
+        found.append(known[label_key(value)])
+    return found
 
 
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
@@ -57,7 +62,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     """
     classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
     if only is not None:
-        kept = sorted({find_label(value, classes, source.name) for value in only})
+        kept = sorted(set(find_labels(only, classes, source.name)))
         if len(kept) < 2:
             raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[kept[0]]}")
         new_code = np.full(len(classes), -1, np.int16)
@@ -70,7 +75,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
             "interpolate; if classes they are, list them in `classes` or write them as text"
         )
     if positive is not None:
-        chosen = find_label(positive, classes, source.name)
+        [chosen] = find_labels([positive], classes, source.name)
         label = classes[chosen].item()
         np.putmask(codes, codes >= 0, (codes == chosen).astype(np.int16))
         if not np.any(codes == 0):
@@ -213,9 +218,8 @@ def class_factors(
     if isinstance(class_weight, str):
         mass = class_mass(target.codes, weights, size)
         return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
-    for label, factor in class_weight.items():
-        if target.rest is not None:  # the others share one weight, under the name "not LABEL"
-            factors[1 if same_label(label, target.rest) else find_label(label, target.classes, name)] = factor
-        else:
-            factors[find_label(label, target.classes, name)] = factor
+    labels = list(class_weight)
+    if target.rest is not None:  # the others share one weight, under the name "not LABEL"
+        labels = [target.classes[1] if same_label(label, target.rest) else label for label in labels]
+    factors[find_labels(labels, target.classes, name)] = list(class_weight.values())
     return factors

@@ -13,6 +13,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from numba.core import event
 
+from streammargin.cli.main import main
+
 HANGS = 900  # seconds for what takes a few, however busy the machine is: who takes longer does not come back
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -73,6 +75,20 @@ def call(*arguments, module="streammargin", **options):
     """Run a command in a process of its own; the completed process, with text output."""
     options = {"capture_output": True, "text": True, "timeout": HANGS, **options}
     return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], **options)
+
+
+@pytest.fixture
+def here(capsys, monkeypatch):
+    """As `call`, but in this process: for what a command answers, where nothing is said of processes and streams."""
+
+    def run(*arguments, cwd="."):
+        capsys.readouterr()
+        with monkeypatch.context() as patched:
+            patched.chdir(cwd)
+            code = main([*map(str, arguments)])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture

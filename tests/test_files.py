@@ -126,7 +126,7 @@ def test_what_a_killed_process_left_goes_with_the_next_run_on_the_same_output(tm
         assert not set(left) & set(os.listdir(tmp_path))
 
 
-def test_no_file_that_is_read_is_written(tmp_path, blobs):
+def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     """Each option that reads, by the table: a new one is here, or the first line fails."""
     X, y = blobs
     reading = {line.name: line.kind for line in TABLE if isinstance(line.kind, Read)}
@@ -171,7 +171,7 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs):
     ]
     for words, name in asked:
         for output in (["-o", name], ["-o", "m.npz", "--log-json", name]):
-            done = call("train", "a.h5", *words, *output, "--force", cwd=tmp_path)
+            done = here("train", "a.h5", *words, *output, "--force", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (name, output, done.stderr)
     for verb in (["convert", "a.h5"], ["shuffle", "a.h5"], ["split", "a.h5", "b.h5"]):
         for name in ("rows.h5", "labels.h5", "far.h5"):
@@ -179,8 +179,8 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs):
             done = call(*verb, *words, module="data_tools", cwd=tmp_path)
             assert done.returncode == 2 and "is an input as well" in done.stderr, (verb, done.stderr)
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == before
-    done = call("train", "a.h5", *everything, "-o", "m.npz", "-q", cwd=tmp_path)  # and all of it can be trained on
+    done = here("train", "a.h5", *everything, "-o", "m.npz", "-q", cwd=tmp_path)  # and all of it can be trained on
     assert done.returncode == 0, done.stderr
     for name in ("m.npz", "rows.h5"):
-        done = call("predict", "m.npz", "a.h5", "--x", "rows", "-o", name, "--force", cwd=tmp_path)
+        done = here("predict", "m.npz", "a.h5", "--x", "rows", "-o", name, "--force", cwd=tmp_path)
         assert done.returncode == 2 and "is an input as well" in done.stderr, (name, done.stderr)

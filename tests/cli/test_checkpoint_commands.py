@@ -266,21 +266,21 @@ def test_what_others_wrote_is_not_replaced(work):
 
 
 @pytest.mark.parametrize("name", ["slot-a", "slot-b", "slot.part", "lock", "outputs.json", "."])
-def test_no_output_is_a_file_of_the_checkpoint(name, blobs_file, tmp_path):
+def test_no_output_is_a_file_of_the_checkpoint(name, blobs_file, tmp_path, here):
     folder = tmp_path / "points"
     if name != ".":  # else it is not there yet
         folder.mkdir()
     train = ["train", blobs_file, "--checkpoint", folder, "--force", "-q"]
     for words in (["-o", folder / name], ["-o", tmp_path / "m.npz", "--log-json", folder / name]):
-        done = call(*train, *words)
+        done = here(*train, *words)
         assert done.returncode == 2 and "are the same file" in done.stderr, done.stderr
         assert not folder.exists() or os.listdir(folder) == []
 
 
 @pytest.mark.parametrize("text", ['{"precious": 1}', "[]", "years of work", '{"a": [1, 2]}'])
-def test_a_list_of_another_kind_is_not_replaced_by_that_of_outputs(text, blobs_file, tmp_path):
+def test_a_list_of_another_kind_is_not_replaced_by_that_of_outputs(text, blobs_file, tmp_path, here):
     (tmp_path / "outputs.json").write_text(text)
-    done = call("train", blobs_file, "--checkpoint", tmp_path, "-o", tmp_path / "m.npz", "-q")
+    done = here("train", blobs_file, "--checkpoint", tmp_path, "-o", tmp_path / "m.npz", "-q")
     assert done.returncode == 73 and "is no list of outputs of a training" in done.stderr, done.stderr
     assert (tmp_path / "outputs.json").read_text() == text and not (tmp_path / "m.npz").exists()
 

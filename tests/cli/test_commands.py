@@ -58,37 +58,37 @@ def test_the_events(trained, tmp_path):
     assert end["passes"] == len(passes) and end["model"] == "m.npz"
 
 
-def test_log_on_stdout_and_infinity(blobs_file, tmp_path):
-    done = call("train", blobs_file, "-c", "inf", "-o", "m.npz", "--log-json", "-", "-q", cwd=tmp_path)
+def test_log_on_stdout_and_infinity(blobs_file, tmp_path, here):
+    done = here("train", blobs_file, "-c", "inf", "-o", "m.npz", "--log-json", "-", "-q", cwd=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[0]["params"]["C"] == "inf" and lines[-1]["reason"] == "not_separable" and not lines[-1]["converged"]
 
 
-def test_default_output_and_force(blobs_file, tmp_path):
-    assert call("train", blobs_file, "-q", cwd=tmp_path).stderr == ""
+def test_default_output_and_force(blobs_file, tmp_path, here):
+    assert here("train", blobs_file, "-q", cwd=tmp_path).stderr == ""
     assert (tmp_path / "blobs.model.npz").exists()
-    assert call("train", blobs_file, "-q", cwd=tmp_path).returncode == 73
-    assert call("train", blobs_file, "-q", "--force", cwd=tmp_path).returncode == 0
+    assert here("train", blobs_file, "-q", cwd=tmp_path).returncode == 73
+    assert here("train", blobs_file, "-q", "--force", cwd=tmp_path).returncode == 0
 
 
-def test_predict_to_everything(trained, blobs, tmp_path):
+def test_predict_to_everything(trained, blobs, tmp_path, here):
     data, model, _ = trained
     X, _ = blobs
     reference = sm.load_model(model)
     labels, scores = reference.predict(X), reference.decision_function(X)
-    printed = call("predict", model, data)
+    printed = here("predict", model, data)
     assert [int(line) for line in printed.stdout.split()] == labels.tolist() and printed.stderr == ""
-    printed = call("predict", model, data, "--decision")
+    printed = here("predict", model, data, "--decision")
     head, *lines = printed.stdout.split()
     assert head == "1" and np.array(lines, float) == pytest.approx(scores, rel=1e-14)
     for name, decision in (("p.txt", []), ("p.npy", []), ("p.h5", []), ("s.npy", ["--decision"])):
-        assert call("predict", model, data, "-o", tmp_path / name, *decision).returncode == 0
+        assert here("predict", model, data, "-o", tmp_path / name, *decision).returncode == 0
     assert [int(line) for line in (tmp_path / "p.txt").read_text().split()] == labels.tolist()
     assert np.array_equal(np.load(tmp_path / "p.npy"), labels)
     assert np.allclose(np.load(tmp_path / "s.npy"), scores)
     with h5py.File(tmp_path / "p.h5") as file:
         assert np.array_equal(file["labels"][:], labels)
-    again = call("predict", model, data, "-o", tmp_path / "p.npy")
+    again = here("predict", model, data, "-o", tmp_path / "p.npy")
     assert again.returncode == 73 and "--force" in again.stderr
 
 
@@ -100,39 +100,39 @@ def test_text_labels_come_back(tmp_path, blobs):
     assert set(call("predict", "m.npz", "a.h5", cwd=tmp_path).stdout.split()) == {"spam", "ham"}
 
 
-def test_evaluate(trained, blobs):
+def test_evaluate(trained, blobs, here):
     data, model, _ = trained
     X, y = blobs
     reference = sm.load_model(model)
-    found = json.loads(call("evaluate", model, data, "--json").stdout)
+    found = json.loads(here("evaluate", model, data, "--json").stdout)
     wrong = int(np.sum(reference.predict(X) != y))
     u = y * reference.decision_function(X)
     assert found["mistakes"] == wrong and found["accuracy"] == 1 - wrong / 200
     assert found["loss"] == pytest.approx(np.maximum(0, 1 - u).mean())
     assert found["margin"] == pytest.approx(u.min() / np.linalg.norm(reference.coef_))
-    assert f"{1 - wrong / 200:.4f}"[:5] in call("evaluate", model, data).stdout
+    assert f"{1 - wrong / 200:.4f}"[:5] in here("evaluate", model, data).stdout
 
 
-def test_info_on_data_and_model(trained):
+def test_info_on_data_and_model(trained, here):
     data, model, _ = trained
-    found = json.loads(call("info", data, "--json").stdout)
+    found = json.loads(here("info", data, "--json").stdout)
     assert found["rows"] == 200 and found["features"] == 10 and sum(found["labels"].values()) == 200
     assert found["reading_plan"]["blocks"] == 1 and found["dtype"] == "float32"
-    found = json.loads(call("info", model, "--json").stdout)
+    found = json.loads(here("info", model, "--json").stdout)
     assert found["kind"] == "model" and found["classes"] == ["-1", "1"] and found["converged"] is True
-    assert "rows" in call("info", data).stdout
+    assert "rows" in here("info", data).stdout
 
 
-def test_positive_classes_scale_bias_weights_and_valid(tmp_path):
+def test_positive_classes_scale_bias_weights_and_valid(tmp_path, here):
     generate(str(tmp_path / "a.h5"), rows=600, features=8, classes=4, seed=1)
     generate(str(tmp_path / "v.h5"), rows=300, features=8, classes=4, seed=1)
     options = ["--scale", "std", "-B", "1", "--class-weight", "balanced", "--valid", "v.h5", "-q"]
-    assert call("train", "a.h5", "-o", "p.npz", "--positive", "2", *options, cwd=tmp_path).returncode == 0
+    assert here("train", "a.h5", "-o", "p.npz", "--positive", "2", *options, cwd=tmp_path).returncode == 0
     model = sm.load_model(tmp_path / "p.npz")
     assert model.classes_.tolist() == ["not 2", "2"] and model.intercept_[0] != 0.0
-    assert call("train", "a.h5", "-o", "c.npz", "--classes", "1,3", *options, cwd=tmp_path).returncode == 0
+    assert here("train", "a.h5", "-o", "c.npz", "--classes", "1,3", *options, cwd=tmp_path).returncode == 0
     assert sm.load_model(tmp_path / "c.npz").classes_.tolist() == [1, 3]
-    done = call("train", "a.h5", "-o", "m.npz", *options, "-c", "0.01,0.1,1", "--log-json", "-", cwd=tmp_path)
+    done = here("train", "a.h5", "-o", "m.npz", *options, "-c", "0.01,0.1,1", "--log-json", "-", cwd=tmp_path)
     log = [json.loads(line) for line in done.stdout.splitlines()]
     last = {}
     for event in log:
@@ -188,22 +188,22 @@ def test_rows_that_are_only_separated_did_not_converge(solver, tmp_path, capsys)
         assert "not converged (separated)" in said and "--solver auto finds it" in said and "--passes" not in said
 
 
-def test_require_convergence_and_limits(endless, tmp_path):
+def test_require_convergence_and_limits(endless, tmp_path, here):
     file = write_h5(tmp_path / "endless.h5", *endless)
-    done = call("train", file, "-c", "100", "--tol", "1e-9", "--passes", "1", "--require-convergence", cwd=tmp_path)
+    done = here("train", file, "-c", "100", "--tol", "1e-9", "--passes", "1", "--require-convergence", cwd=tmp_path)
     assert done.returncode == 3 and "stopped by passes" in done.stderr
     assert "far from the tolerance 1e-09; take a smaller --C, raise --passes or --tol" in done.stderr
     assert "--scale" not in done.stderr  # the columns have one range
-    done = call("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
+    done = here("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
                 "--log-json", "-", cwd=tmp_path)  # fmt: skip
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "seconds"
     assert done.returncode == 0 and "warning" in done.stderr
 
 
-def test_a_hard_margin_that_is_slow_names_the_solver_for_it(tmp_path):
+def test_a_hard_margin_that_is_slow_names_the_solver_for_it(tmp_path, here):
     file = write_h5(tmp_path / "apart.h5", np.array([[1.0, 0.1], [1.0, -0.1]]), np.array([1, 0]))
     for solver, named in (("sdca", True), ("active-set", False)):
-        done = call(
+        done = here(
             "train", file, "-c", "inf", "--passes", "1", "--solver", solver, "--force", "-e", "1e-9", cwd=tmp_path
         )
         assert done.returncode == 0 and "raise --passes" in done.stderr

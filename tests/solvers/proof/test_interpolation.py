@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import call, write_h5
+from conftest import write_h5
 from reference.datasets import as_form
 from reference.norms import conjugate, exponent, length, mirror
 from scipy.optimize import LinearConstraint, minimize
@@ -238,24 +238,24 @@ def test_the_step_is_the_maximum_along_the_row():
     assert loss.gap(0.5, 0.4, 2.0) == pytest.approx(2.0 * 0.1 + 0.3 * 0.5 + 0.5 * 0.4)
 
 
-def test_from_the_shell(tmp_path):
+def test_from_the_shell(tmp_path, here):
     X, y = numbers()
     data = write_h5(tmp_path / "a.h5", X, y)
-    done = call("train", data, "--loss", "interpolate:0.1", "--tol", "1e-6", "-o", "m.npz", "-v", cwd=tmp_path)
+    done = here("train", data, "--loss", "interpolate:0.1", "--tol", "1e-6", "-o", "m.npz", "-v", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "residual" in done.stderr and "mistakes" not in done.stderr
-    scores = np.array(call("predict", "m.npz", data, cwd=tmp_path).stdout.split(), float)
+    scores = np.array(here("predict", "m.npz", data, cwd=tmp_path).stdout.split(), float)
     np.testing.assert_allclose(scores, sm.load_model(tmp_path / "m.npz").predict(X))
     assert np.max(np.abs(scores - y)) <= 0.1 + 1e-5
-    seen = json.loads(call("evaluate", "m.npz", data, "--json", cwd=tmp_path).stdout)
+    seen = json.loads(here("evaluate", "m.npz", data, "--json", cwd=tmp_path).stdout)
     assert seen["rows"] == 12
     assert seen["mean_squared_error"] == pytest.approx(np.mean((scores - y) ** 2), rel=1e-9)
     assert seen["largest_error"] == pytest.approx(np.max(np.abs(scores - y)), rel=1e-9)
-    assert "largest error" in call("evaluate", "m.npz", data, cwd=tmp_path).stdout
+    assert "largest error" in here("evaluate", "m.npz", data, cwd=tmp_path).stdout
     contradicting = write_h5(tmp_path / "b.h5", np.ones((2, 3)), np.array([0.0, 1.0]))
-    done = call("train", contradicting, "--loss", "interpolate", "--passes", "9", "-o", "n.npz", cwd=tmp_path)
+    done = here("train", contradicting, "--loss", "interpolate", "--passes", "9", "-o", "n.npz", cwd=tmp_path)
     assert done.returncode == 0 and "contradict" in done.stderr
-    wrong = call("train", data, "--loss", "interpolate", "-c", "1", "-o", "o.npz", cwd=tmp_path)
+    wrong = here("train", data, "--loss", "interpolate", "-c", "1", "-o", "o.npz", cwd=tmp_path)
     assert wrong.returncode == 2 and "C" in wrong.stderr
 
 

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import look as twin
 from reference.datasets import as_form, noisy
 
@@ -161,7 +162,7 @@ def test_chunks_hold_few_values():
     np.testing.assert_allclose(s.found.pull[0, 0], s.rows.T @ (s.signs[0] * s.alpha[0]), rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_a_loss_may_couple_lines_of_weights(form):
     overloads.expose(twin.Softmax)
     s = Setting(twin.Softmax(), form)

@@ -142,10 +142,13 @@ def test_every_peer_that_is_here_solves_the_same_problem(loss):
 
 
 PENALISED = """
-import json, sys, warnings
+import itertools, json, sys, types, warnings
 import numpy as np, scipy.sparse as sp
 from examples.benchmarks import judge, sides
+from streammargin.driver import clock
 warnings.simplefilter("ignore")
+looks = itertools.count()  # ours and Algorithm 1 are cut off by this clock: each look takes a tenth of a millisecond
+clock.time = types.SimpleNamespace(perf_counter=lambda: 1e-4 * next(looks))
 random = np.random.default_rng(4)
 y = np.where(random.random(200) < 0.5, -1, 1)
 X = sp.csr_matrix((random.standard_normal((200, 6)) + 0.5 * y[:, None]).astype(np.float32))

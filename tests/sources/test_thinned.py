@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import slow
 from source_checks import as_array
 
 import streammargin as sm
@@ -55,7 +56,9 @@ def test_a_copy_is_in_the_plan():
         make_plan(slim, slim.held_bytes() + 99, 100)
 
 
-@pytest.mark.parametrize("options", [{}, {"C": 100.0}, {"solver": "sdca", "bias": 0}, {"C": np.inf}, {"penalty": "l1"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"C": 100.0}, {"solver": "sdca", "bias": 0}, {"C": np.inf}, slow({"penalty": "l1"})]
+)
 def test_trained_on_as_sparse_rows(options):
     X, y = mostly_zero(0.1, seed=3)
     results = [sm.train((rows, y), **options) for rows in (X, sp.csr_matrix(X))]

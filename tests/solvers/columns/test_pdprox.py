@@ -30,7 +30,15 @@ CLASS_WEIGHT = {1: 2.0, -1: 0.5}
 _ways = cycle([(c, w, f) for w in (False, True) for c in CONSTANTS for f in ("dense", "csr")][:11])  # 11: every pairing
 PAIRS = [(p, loss, *next(_ways)) for p in PENALTIES for loss in LOSSES]
 WHOLE = ("l2norm", "linf", "exclusive")  # penalties that second-order steps do not serve
-SOLVED = [("pdprox", *pair) for pair in PAIRS] + [("prox-newton", *pair) for pair in PAIRS if pair[0] not in WHOLE]
+AS_CSR = ("hinge", "logistic")  # a form for each loss, as both take kernels of their own; the slow tests take the rest
+USUAL = [(*pair[:4], "csr" if pair[1] in AS_CSR else "dense") for pair in PAIRS]
+SOLVED = [
+    way
+    for solver, left_out in (("pdprox", ()), ("prox-newton", WHOLE))
+    for pair, usual in zip(PAIRS, USUAL, strict=True)
+    if pair[0] not in left_out
+    for way in [(solver, *usual)] + [slow(solver, *pair)] * (pair != usual)
+]
 
 
 def rows():
@@ -88,8 +96,9 @@ def test_second_order_steps_refuse_what_does_not_fall_into_blocks(penalty):
 
 
 def test_the_pairs_go_with_every_kind_of_constant_weights_and_rows():
-    assert {pair[2:4] for pair in PAIRS} == set(product(CONSTANTS, (False, True)))
-    assert {pair[0::4] for pair in PAIRS} == set(product(PENALTIES, ("dense", "csr")))
+    for pairs in (PAIRS, USUAL):
+        assert {pair[2:4] for pair in pairs} == set(product(CONSTANTS, (False, True)))
+        assert {pair[0::4] for pair in pairs} == set(product(PENALTIES, ("dense", "csr")))
 
 
 @pytest.mark.parametrize("slope", [1.2, 6.0])
@@ -211,7 +220,7 @@ def test_duals_that_are_pulled_in_prove_weights_before_their_own_do(loss, consta
 
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", slow("logistic")])
 @pytest.mark.parametrize(
     "penalty", [sm.penalties.ElasticNet(0.8), sm.penalties.Group(GROUPS, 0.8)], ids=["net", "group"]
 )

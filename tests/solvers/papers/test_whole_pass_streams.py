@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form, noisy, separable
 from reference.drive import labels_of
 from reference.sources import CountingSource
@@ -26,7 +27,7 @@ def three_classes(rows=60):
 
 
 @pytest.mark.parametrize("solver", METHODS)
-@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["dense", slow("csr")])
 def test_forms_and_precisions_agree(form, solver):
     X, y = separable()
     X = X.astype(np.float32).astype(float)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import streammargin
+from streammargin.solvers.registry import names
 
 PACKAGE = Path(streammargin.__file__).parent
 PAGE = Path(__file__).parents[1] / "docs" / "adding.md"
@@ -50,6 +51,60 @@ def test_what_was_added_trains(extended, tmp_path, number):
     command = [sys.executable, "-W", "error", "-c", EXAMPLES[number]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+MEET = """
+import sys
+import numpy as np
+import streammargin as sm
+from streammargin.solvers.registry import names
+from ridge import Ridge
+
+X = np.random.default_rng(0).standard_normal((40, 3))
+noisy = np.sign(X[:, 0] + 0.5 * np.random.default_rng(1).standard_normal(40))
+clear = np.sign(X[:, 0])
+X[:, 0] += clear
+np.save("rows.npy", np.column_stack([clear, X]))
+ways = {
+    "loss": ({"loss": "wide_hinge:2"}, {"loss": "hinge"}, 0.5, 2.0),
+    "any": ({"penalty": "downward:1"}, {"penalty": "l1"}, 1.0, 1.0),
+    "strongly convex": ({"penalty": Ridge(2)}, {}, 0.5, 1.0),
+}
+for solver in names():
+    if sys.argv[1] == "source":
+        model, same = (sm.train(data, solver=solver, passes=50).model for data in ("rows.npy", (X, clear)))
+        assert np.array_equal(model.coef_, same.coef_)
+        print(solver)
+        continue
+    own, known, share, factor = ways[sys.argv[1]]
+    try:
+        found = sm.train((X, noisy), solver=solver, C=1.0, bias=0, tol=1e-7, passes=9000, **own)
+    except sm.UsageError as error:
+        print(error, file=sys.stderr)
+        continue
+    same = sm.train((X, noisy), C=share, bias=0, tol=1e-7, passes=9000, **known).model
+    assert found.converged and np.allclose(found.model.coef_, factor * same.coef_, atol=5e-3), solver
+    print(solver)
+"""
+COORDINATE, NEWTON = {"ascent", "sdca"}, {"newton", "prox-newton"}
+
+
+@pytest.mark.parametrize("what, served", [
+    ("loss", {"auto", "asdca", "pdprox", *COORDINATE, *NEWTON}), ("any", {"auto", "pdprox"}),
+    ("strongly convex", {"auto", "pdprox", *COORDINATE, *NEWTON}),
+    pytest.param("source", None, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_what_was_added_meets_every_solver_that_serves_it(what, served, extended, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(extended), "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", MEET, what], env=environment, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == (served or {*names(), "all-rows"}), done.stderr
+    if what == "any":
+        assert (
+            "does not serve" in done.stderr and "pieces" in done.stderr and "momentum is for l2 and lp" in done.stderr
+        )
 
 
 @pytest.mark.parametrize("word, name", [

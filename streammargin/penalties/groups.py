@@ -91,6 +91,7 @@ class Grouped(Penalty):
 class GroupLasso(Grouped, Norm):
     """R(w) = sum over groups of sqrt(d_g) ||w_g||_2."""
 
+    name = "group"
     groups: Groups
 
     def value(self, w: np.ndarray) -> float:
@@ -109,6 +110,7 @@ class GroupLasso(Grouped, Norm):
 class GroupNet(Grouped, Square):
     """R(w) = r sum over groups of sqrt(d_g) ||w_g||_2 + (1 - r)/2 ||w||_2^2, 0 <= r < 1."""
 
+    name = "group"
     groups: Groups
     r: float
 
@@ -148,6 +150,7 @@ class GroupNet(Grouped, Square):
 class ExclusiveLasso(Grouped, Square):
     """R(w) = 1/2 sum over groups of ||w_g||_1^2, R*(theta) = 1/2 sum of ||theta_g||_inf^2."""
 
+    name = "exclusive"
     groups: Groups
 
     def value(self, w: np.ndarray) -> float:

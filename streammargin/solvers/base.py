@@ -139,6 +139,10 @@ class Method(SolverWord):
         """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""
         return isinstance(penalty, LpSquare) and not free
 
+    def needs(self, penalty: Penalty) -> str:
+        """Why it does not serve this penalty; "" where its name says it."""
+        return ""
+
     def _check_penalty(self, problem: Problem) -> None:
         penalty = problem.penalty
         if penalty is None:
@@ -154,7 +158,10 @@ class Method(SolverWord):
                 f"{self.called} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
                 "`solver=pdprox` takes it as it is"
             )
-        raise UsageError(f"{self.called} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
+        why = self.needs(penalty)
+        raise UsageError(
+            f"{self.called} does not serve `penalty={penalty.name}`; `solver=pdprox` does{why and f' ({why})'}"
+        )
 
     watch: ClassVar[type | None] = None  # the state of what decides over several stages
 

@@ -47,7 +47,7 @@ WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
     ("pdprox:dual", "noisy", {"loss": "hinge:top=20.0"}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
-    ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}),
+    *[(name, "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}) for name in ("sdca", "ascent")],
     ("prox-newton", "noisy", {"penalty": "l1", "C": 0.3}),
     ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
 ]

@@ -8,6 +8,7 @@ from streammargin.errors import UsageError
 from streammargin.kinds import Word
 from streammargin.losses.base import called
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PassReport, Stage, stay
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum
@@ -38,7 +39,7 @@ class Ascent(Succession):
     The duality gap of w and alpha is summed up in a read with both frozen.
     With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
     momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
-    Out of core, rows that still move stay in memory between two reads.
+    Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
 
     Source: Shalev-Shwartz and Zhang 2013; lp-norm perceptron paper, Algorithm 1 and appendix C; momentum: Fercoq and
     Richtarik 2015.
@@ -69,7 +70,12 @@ class Ascent(Succession):
             check_hard_margin(problem, self.default_loss)
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return super().serves(penalty, free) or (self.momentum == "no" and penalty.norm is not None and not free)
+        return super().serves(penalty, free) or (self.momentum != "yes" and penalty.norm is not None and not free)
+
+    def needs(self, penalty: Penalty) -> str:
+        if self.momentum == "yes":
+            return "momentum is for l2 and lp alone"
+        return f"it needs the `norm` of a strongly convex penalty, and {penalty.name} has none"
 
     def stages(self) -> dict[str, Stage]:
         accelerated = Momentum(precise=False)
@@ -99,6 +105,8 @@ def check_hard_margin(problem: Problem, able: str) -> None:
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
     """Momentum, where more than MANY passes are predicted; predicted at pass LOOK, and at twice as many each time."""
     number = state.number
+    if not isinstance(problem.objective.penalty, LpSquare):
+        return ""
     if not problem.resident or number < LOOK // 2 or number & (number - 1) != 0:
         return ""
     estimate = float(report.estimate[active].max(initial=0.0))

@@ -107,6 +107,9 @@ class Newton(Succession):
     def serves(self, penalty: Penalty, free: bool) -> bool:
         return PROXIMAL.serves(penalty, free)
 
+    def needs(self, penalty: Penalty) -> str:
+        return PROXIMAL.needs(penalty)
+
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.p != 2.0:

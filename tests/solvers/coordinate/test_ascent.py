@@ -63,3 +63,16 @@ def test_passes_left():
     assert passes_left(1e-1, 1e-2, 8, 1e-3) == pytest.approx(8)
     assert passes_left(1e-2, 1e-3, 8, 1e-3) == 0.0
     assert passes_left(0.5, 0.6, 8, 1e-3) == passes_left(0.6, 0.5, 8, 0.0) == np.inf
+
+
+@pytest.mark.parametrize("penalty", ["elasticnet:0.3", sm.penalties.Group(np.arange(12) // 3, 0.5)], ids=str)
+def test_it_serves_a_strongly_convex_penalty_and_stays_without_momentum(penalty):
+    """Momentum is for l2 and lp alone: many passes change over to it there, and to nothing here."""
+    X, y = noisy(90, 12)
+    options = {"penalty": penalty, "C": 30.0, "bias": 1.0, "tol": 1e-6, "passes": 20000}
+    ascent, sdca, other = (sm.train((X, y), solver=name, **options) for name in ("ascent", "sdca", "pdprox"))
+    assert ascent.converged and ascent.passes > 64
+    assert np.array_equal(ascent.model.coef_, sdca.model.coef_)
+    assert ascent.certificate["primal"] == pytest.approx(other.certificate["primal"], rel=2e-6)
+    with pytest.raises(sm.UsageError, match=r"asdca .*=\"(elasticnet|group)\".* \(momentum is for l2 and lp alone"):
+        sm.train((X, y), solver="asdca", **options)

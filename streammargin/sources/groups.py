@@ -12,7 +12,7 @@ from streammargin.errors import DataError, InputMissingError, StreamMarginError,
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
 
-NOUN = ("groups of columns", "groups")
+NOUN = ("groups of columns", "penalty=group:")
 
 
 def column_groups(groups: Any, source: Source) -> np.ndarray:
@@ -54,13 +54,17 @@ def _read_text(name: str, source: Source) -> np.ndarray:
     return values
 
 
+def _missing(name: str) -> InputMissingError:
+    return InputMissingError(f"there is no file {name} of groups; name one, as in `penalty=group:FILE`")
+
+
 def _read(groups: Any, source: Source) -> np.ndarray:
     name = os.fspath(groups)
     if os.path.isfile(name) and not name.endswith(".npy"):
         return _read_text(name, source)
     files = source.files()
     if not files and not name.endswith(".npy"):
-        raise InputMissingError(f"there is no file {name} of groups; name one, as in `penalty=group:FILE`")
+        raise _missing(name)
     import h5py
 
     from streammargin.sources.hdf5.labels import open_column
@@ -68,6 +72,9 @@ def _read(groups: Any, source: Source) -> np.ndarray:
     home = h5py.File(files[0], "r") if files else None
     other = None
     try:
+        ending = os.path.splitext(name)[1]
+        if ending not in ("", ".npy") and ":" not in name and home is not None and name not in home:
+            raise _missing(name)
         column, other = open_column(name, home or {}, files[0] if files else source.name, NOUN)
         _check_shape((column.length,), source)  # before anything as long as it says is read
         return np.concatenate([*column.chunks(1 << 16), np.empty(0, np.int64)])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import numbers
+from typing import Any
 
 import llvmlite.binding as llvm
 import numba
@@ -12,6 +15,7 @@ from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
+from streammargin.penalties.base import Penalty
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
@@ -32,13 +36,12 @@ def identity(
 
     The rows are compared as they are read (sources/watched.py).
     """
-    penalty = problem.objective.penalty
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
         "features": problem.features,
-        "penalty": repr(penalty) if hasattr(penalty, "groups") else params["penalty"],
+        "penalty": _held(problem.objective.penalty, params["penalty"]),
         "labels": _digest(labels.codes, labels.weights, labels.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),
@@ -48,6 +51,16 @@ def identity(
         "numba": numba.__version__,
         "processor": f"{llvm.get_host_cpu_name()} {hashlib.blake2b(features.encode(), digest_size=4).hexdigest()}",
     }
+
+
+def _held(penalty: Penalty, word: str) -> str:
+    """The word of a penalty, or what its fields hold where that is more than a word shows: arrays, and groups."""
+    fields = {field.name: getattr(penalty, field.name) for field in dataclasses.fields(penalty)}
+    if all(value is None or isinstance(value, (str, numbers.Real)) for value in fields.values()):
+        return word
+    arrays = (np.ndarray, list, tuple)
+    told = [f"{name}={_digest(np.asarray(v)) if isinstance(v, arrays) else repr(v)}" for name, v in fields.items()]
+    return f"{penalty.name}({', '.join(told)})"
 
 
 def _digest(*arrays: np.ndarray) -> str:

@@ -214,7 +214,8 @@ def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
 def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
     """The column called NAME in the file of the rows, or FILE:NAME, or FILE.npy; and what to close after it.
 
-    what: LABELS or WEIGHTS, for messages. Raises InputMissingError for a missing file, DataError for a missing dataset.
+    what: LABELS or WEIGHTS, for messages: what it is called, and the option, or OPTION=WORD: of a field. Raises
+    InputMissingError for a missing file, DataError for a missing dataset.
     """
     column = _within(home, name, path)
     if column is not None:
@@ -244,7 +245,8 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
         except BaseException:
             other.close()
             raise
+    begin = option if "=" in option else f"{option}="
     raise DataError(
         f"{path} has no dataset {name} of {noun}; {_choice(home, noun, path)}; "
-        f"name one with `{option}=NAME` or `{option}=FILE:NAME`"
+        f"name one with `{begin}NAME` or `{begin}FILE:NAME`"
     )

@@ -111,7 +111,7 @@ class ProximalNewton(Solver[ProxNewton]):
         return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # of lp the norm is looked at by itself
 
     def needs(self, penalty: Penalty) -> str:
-        return f"it needs the `pieces` of a penalty, and {penalty.name} has none"
+        return f"it needs the method pieces of a penalty, and {penalty.name} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1  # the matrix of a step, and another of the columns that are not 0

@@ -220,7 +220,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     column = _within(home, name, path)
     if column is not None:
         return column, None
-    noun, option = what
+    noun, (option, _, word) = what[0], what[1].partition("=")
     if name.endswith(".npy"):
         check_input(name)
         return Column(NpyArray(name, noun), name, [name]), None
@@ -245,8 +245,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
         except BaseException:
             other.close()
             raise
-    begin = option if "=" in option else f"{option}="
     raise DataError(
         f"{path} has no dataset {name} of {noun}; {_choice(home, noun, path)}; "
-        f"name one with `{begin}NAME` or `{begin}FILE:NAME`"
+        f"name one with `{option}={word}NAME` or `{option}={word}FILE:NAME`"
     )

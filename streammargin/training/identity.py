@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import numbers
-from typing import Any
 
 import llvmlite.binding as llvm
 import numba
@@ -41,7 +40,7 @@ def identity(
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
         "features": problem.features,
-        "penalty": _held(problem.objective.penalty, params["penalty"]),
+        "penalty": _held(problem.objective.penalty, str(params["penalty"])),
         "labels": _digest(labels.codes, labels.weights, labels.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),

@@ -7,9 +7,10 @@ The toy set with w* = (1/2, 1/2): L2 error, angle gap and margin gap of the ends
 the averaged against the best iterate. 16 rows, as only then the solution stays w* up to lambda' = 1/2 (8/n), as the
 paper says of its data. Rows as they are, not in the units that the shipped solver prefers.
 
-All the paper says of these figures is confirmed after 30,000 steps. Measured beside it: the advantage of s0 = 10 needs
-about 10,000 steps (at 3000, s0 = 5 is as good), and the number of rows matters most: with 84 rows lambda' is 0.095,
-lambda_s = (s0 + s)^(-1/2) is above it for some 400,000 steps, and after 100,000 all s0 are still 0.14 away from w*.
+What the paper says of these figures is confirmed after 30,000 steps, but for two things. s0 = 10 is ahead of s0 = 5 by
+3% alone, on one data set. With the y-coordinates times 20 the L2 error is 8 to 9 times as large, which is not slight.
+Measured beside it: the number of rows matters most. With 84 rows lambda' is 0.095, lambda_s = (s0 + s)^(-1/2) is above
+it for some 400,000 steps, and after 100,000 all s0 are still 0.14 away from w*.
 The averaged iterates stay near an L2 error of 1e-3, in length and not in direction. The first step of the baseline on
 the tall data, whose rows are long, goes to 17 ||w*||, where the logistic loss has hardly any slope left.
 """
@@ -29,6 +30,7 @@ from streammargin.solvers import Homotopic
 STARTS = (3, 5, 10, 20)
 BASELINE = "logistic GD"
 ERROR, GAPS = "L2 error", ("angle gap", "relative margin gap")
+CLEAR, SLIGHT = 0.1, 2.0  # an advantage that is no accident of one data set, and a factor that may be called slight
 # what the methods are raced to: in Figures 3 and 4 (an angle gap is of second order), and in Figure 5
 CLOSE, TIGHT = {"angle gap": 1e-6, "relative margin gap": 1e-3}, 1e-6
 
@@ -134,10 +136,12 @@ def judge(square, tall, passes):
     """The verdicts on the four figures; square: the toy set, tall: with its y-coordinates times 20."""
     own = [f"s0 = {start}" for start in STARTS]
     errors, baseline = {name: last(square, ERROR)[name] for name in own}, [BASELINE]
+    others = min(error for name, error in errors.items() if name != "s0 = 10")
     steps = square["s0 = 10"][0]
     best = [min(own, key=lambda name: before(square[name], t)) == "s0 = 10" for t in steps]
     verdict(
-        min(errors, key=errors.get) == "s0 = 10", "Figure 2, s0 = 10 has a smaller L2 error than s0 = 3, 5, 20",
+        errors["s0 = 10"] < (1.0 - CLEAR) * others,
+        f"Figure 2, s0 = 10 has a smaller L2 error than s0 = 3, 5, 20, by more than {CLEAR:.0%}",
         f"after {passes} steps " + listed(errors) + f"; the best at {sum(best)} of its {len(best)} outer iterations",
     )  # fmt: skip
     for figure, runs in ((3, square), (4, tall)):
@@ -152,8 +156,8 @@ def judge(square, tall, passes):
             )  # fmt: skip
     slower = {name: last(tall, ERROR)[name] / errors[name] for name in own}
     verdict(
-        min(slower.values()) > 1.0 and max(slower.values()) < 10.0,
-        "Figure 4, y times 20: the L2 error falls slightly more slowly (it is up to 10 times as large)",
+        min(slower.values()) > 1.0 and max(slower.values()) < SLIGHT,
+        f"Figure 4, y times 20: the L2 error falls slightly more slowly (it is less than {SLIGHT:g} times as large)",
         f"after {passes} steps it is larger by the factors " + listed(slower, ".3g"),
     )
     for gap in GAPS:

@@ -9,6 +9,9 @@ Not as in the paper, and why (measured):
 - (b) is not confirmed for p = 2. Between data sets test mistakes differ twofold (from 45 to 100 of 1000 in the
   end), between methods on the same data by a few rows, and from epoch 20 on asdca is not the one with the fewest. The
   paper shows one data set.
+- (c) is not confirmed for p = 2. A straight line through the logarithm of the training mistakes on one data set has an
+  R^2 of 0.89 for asdca and 0.78 for sdca, medians of five; with `sparse` 0.97 and 0.94. The mean over the data sets is
+  no measure: its R^2, 0.96 and 0.90 for p = 2, hides how each of them falls.
 - With p = 2 the perceptron is ahead of sdca in the last epochs, since it rests once it makes no mistake, while sdca
   still moves towards margins of 1. The order of the visits is not the reason: with rows drawn with replacement, as in
   the paper, instead of a permutation an epoch, all methods make 13 to 26 % more training mistakes, in a mean over the
@@ -79,10 +82,11 @@ def judge(figure, found, compared):
         + ", ".join(f"{name} is ahead of sdca at {count}" for name, count in ahead.items())
         + f" of {len(curves['sdca'])} epochs",
     )  # fmt: skip
-    fits = {name: linearity(curves[name]) for name in ("asdca", "sdca")}
+    fits = {name: float(np.median([linearity(one) for one in found[name][:, 0]])) for name in ("asdca", "sdca")}
     verdict(
         min(fits.values()) > 0.9, f"Figure {figure}, (c) training mistakes of the dual methods fall exponentially",
-        "R^2 of a straight line through their logarithm: " + " ".join(f"{n} {value:.3f}" for n, value in fits.items()),
+        "R^2 of a straight line through their logarithm, a median over the data sets: "
+        + " ".join(f"{n} {value:.3f}" for n, value in fits.items()),
     )  # fmt: skip
 
 

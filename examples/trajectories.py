@@ -34,12 +34,14 @@ def states(solver, X, y, passes, **problem):
     method = make_solver(solver) if isinstance(solver, str) else solver
     told = problem_of(X, **{"loss": method.default_loss, **problem})
     method.check(told)
+    method = method.stages()[method.first(told)].solver
     state, active, block = method.start(told, labels_of(y)), np.arange(1), DenseBlock(np.ascontiguousarray(X), 0.0)
     for index in range(method.prologue):
         method.prologue_block(told, state, index, block, 0)
     for number in range(1, passes + 1):
         method.begin_pass(told, state, number)
-        method.run_block(told, state, active, block, 0)
+        while method.run_block(told, state, active, block, 0) is not None:
+            pass  # a part of the rows
         yield method, told, state, method.end_pass(told, state, active)
 
 

@@ -193,7 +193,7 @@ def test_no_switch_over_names_of_losses():
 
 def test_folders_of_tests_are_those_of_the_package():
     folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
-    of_others = {Path(), Path("data_tools"), Path("examples")}
+    of_others = {Path(), Path("data_tools"), Path("examples"), Path("theorems")}
     assert not {folder for folder in folders - of_others if not (ROOT / folder).is_dir()}
 
 

@@ -78,6 +78,10 @@ def test_mistakes_that_contradict_the_paper_are_not_confirmed(example, capsys):
     rising = falling[..., ::-1] ** 3
     judge(1, {name: rising * speed + 1e9 * (np.arange(20) % 2) for name, speed in speeds.items()}, list(speeds))
     assert said(capsys)[-1] is False
+    even = np.where(np.arange(20) % 2, 1.9, 0.1)  # the mean of two data sets falls evenly, and neither of them does
+    uneven = falling[:2] * np.stack([even, 2.0 - even])[:, None]
+    judge(1, {name: uneven * speed for name, speed in speeds.items()}, list(speeds))
+    assert said(capsys)[-1] is False
 
 
 def test_distances_that_contradict_the_paper_are_not_confirmed(example, capsys):
@@ -92,6 +96,31 @@ def test_distances_that_contradict_the_paper_are_not_confirmed(example, capsys):
         [],
     )
     assert said(capsys) == [False] * 4
+
+
+def test_errors_that_contradict_the_paper_are_not_confirmed(example, capsys):
+    figure = example("figure_homotopic")
+    steps = np.array([100.0, 1000.0, 30_000.0])
+
+    def runs(*errors, tall=1.0, baseline=1e-7):
+        found = {}
+        for name, error in zip([f"s0 = {start}" for start in figure.STARTS], errors, strict=True):
+            found[name] = steps, {figure.ERROR: tall * error / steps, **dict.fromkeys(figure.GAPS, np.zeros(3))}
+        late = {gap: np.array([1.0, 1.0, 0.0]) for gap in figure.GAPS}
+        found["best iterate"] = (
+            steps,
+            {figure.ERROR: 0.1 / steps, figure.GAPS[0]: np.zeros(3), figure.GAPS[1]: late[figure.GAPS[1]] * [1, 0, 0]},
+        )
+        found[figure.BASELINE] = (
+            steps,
+            {figure.ERROR: 9.0 / steps, **{gap: value + baseline for gap, value in late.items()}},
+        )
+        return found
+
+    figure.judge(runs(2.0, 1.5, 1.0, 2.0), runs(2.0, 1.5, 1.0, 2.0, tall=1.5, baseline=1.0), 30_000)
+    assert said(capsys) == [True] * 11
+    figure.judge(runs(2.0, 1.03, 1.0, 2.0), runs(2.0, 1.03, 1.0, 2.0, tall=8.0, baseline=1.0), 30_000)
+    assert said(capsys) == [False] + [True] * 4 + [False] + [True] * 5
 
 
 @pytest.mark.parametrize("solver", ["sdca", "dual-momentum"])
@@ -183,6 +212,10 @@ def test_courses_that_contradict_the_paper_are_not_confirmed(example, capsys):
     figure.judge_pegasos({-0.5: (good, 1.0), -1.0: (slow, 1.0)})
     figure.judge_pegasos({-0.5: (good, 1.0), -1.0: (good, 1.0)})
     assert said(capsys) == [True, True, False, False, True, True, False]
+    lucky = runs(2.0, 1.0, 1.01, 3.0)
+    lucky[figure.PEGASOS][0][-1] = 1.0  # it is at the optimum after the last pass, as it swings
+    figure.judge_pegasos({-0.5: (good, 1.0), -1.0: (lucky, 1.0)})
+    assert said(capsys) == [True]
 
 
 def test_the_largest_correlation_is_that_of_the_best_threshold(example):

@@ -7,10 +7,13 @@ which begin with 0; lambda_t falls from 1/||u*|| on. ||w*||^2 is sum |u*|, so th
 from itertools import combinations
 
 import numpy as np
-from reference.diagonal import descend
+from reference.diagonal import descend, unsigned
+from reference.drive import hard_problem, one_pass, started
 from reference.optimum import solve
 from reference.theorems import EXACT, SEEDS, problem, rows
 from reference.training import binary
+
+from streammargin.solvers.papers import diagonal
 
 INERTIA = 3.0
 
@@ -108,3 +111,26 @@ def test_theorem_5_1_the_plain_form_converges_linearly():
         printed = -np.sum(exact.w**2) + exact.alpha.sum()
         assert abs(printed) <= EXACT * M * 10 and far[0] > 0.01 * np.sqrt(M)
     assert worst <= 1
+
+
+def test_the_rate_of_theorem_5_1_is_not_proven_for_the_shipped_step():
+    """Its proof, (A.44), needs ||(I - gamma A A^T) d|| <= ||d|| for the step d; the shipped gamma, which only asks for
+    1/gamma >= ||A^T d||^2 / ||d||^2, breaks that. Largest measured/needed: 13 on these rows, 4.95 of diag(100, 1).
+    """
+    gram, d = np.diag([100.0, 1.0]), np.array([0.1, 1.0])
+    gamma = d @ d / (d @ gram @ d)
+    assert np.linalg.norm(d - gamma * gram @ d) > 4.9 * np.linalg.norm(d)
+    worst = 0.0
+    for seed in SEEDS:
+        A = rows(seed) / np.linalg.norm(rows(seed), axis=1).max()
+        X, y = unsigned(A)
+        solver, told = diagonal.Method(), hard_problem(X)
+        state, before = started(solver, told, X, y), np.zeros(len(A))
+        for t in range(1, 101):
+            known = state.curvature[0]
+            one_pass(solver, told, state, X, t)
+            d, before = state.beta[0] - before, state.beta[0].copy()
+            # it descends as it should, and is no rounding
+            if known * (d @ d) >= np.sum((A.T @ d) ** 2) and d @ d > 1e-12 * (before @ before):
+                worst = np.maximum(worst, np.linalg.norm(d - A @ (A.T @ d) / known) / np.linalg.norm(d))
+    assert worst > 1

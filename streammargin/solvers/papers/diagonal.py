@@ -1,12 +1,15 @@
 """Diagonal descent on the dual of the hinge (diagonal descent paper, Algorithms 1 and 2, eq. (4.1)-(4.7)).
 
-Step size. The paper asks for 1/gamma >= ||A A^T||, but its proofs (Lemmas 5.1 to 5.3, Propositions 5.1, 5.2) use of
-it only the descent inequality of the step d = beta_new - z that is taken, and as the dual is quadratic that one says
-1/gamma >= ||A^T d||^2 / ||d||^2. This quotient is known after every pass for nothing. A larger one raises 1/gamma to
-`safety` times the quotient; otherwise 1/gamma falls by the share `fall`, as the curvature among the few rows that
-matter in the end is far below ||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall
-slower by `hindsight`, so that by pass T there are no more than O(log T) of them; after each, all goes on from finite
-duals, which is a start that the paper allows.
+Step size. The paper asks for 1/gamma >= ||A A^T||. Its Lemma 5.3 uses only the descent inequality of the step
+d = beta_new - z that is taken: 1/gamma >= ||A^T d||^2 / ||d||^2, as the dual is quadratic. The paper's rates are not
+proven for such steps. The linear one (Proposition 5.1, Theorem 5.1) needs that I - gamma A A^T contracts. With
+A A^T = diag(100, 1) and d = (0.1, 1) the inequality allows gamma = 0.505, which makes d 4.95 times as long. The rate
+with inertia (Proposition 5.2) needs a gamma that does not grow.
+
+The quotient is known after every pass for nothing. A larger one raises 1/gamma to `safety` times the quotient.
+Otherwise 1/gamma falls by the share `fall`: the curvature among the few rows that matter in the end is far below
+||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall slower by `hindsight`, so that by
+pass T there are no more than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
 
 Penalty. lambda0 is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of C = 1/lambda_t.
 Without it lambda_0 = R^2. The default decay, 2^t, is the soonest of the paper's or equal to it on every data set tried

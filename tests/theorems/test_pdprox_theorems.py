@@ -54,7 +54,7 @@ def test_theorem_6_of_algorithm_2(ratio):
     """Theorem 6: L(w^) - D(alpha^) <= (||w~||^2 + ||alpha~||^2) / (sqrt(2/c) T), w~ and alpha~ being best against
     alpha^ and w^. R = r ||w||_1 + (1 - r)/2 ||w||^2, as w~ must exist.
 
-    Largest measured/bound: 0.81 for r = 0, 0.83 for r = 0.5. What `pdprox` certifies with `schedule="primal"` after
+    Largest measured/bound: 0.81 for r = 0, 0.83 for r = 0.5. What `pdprox` certifies with `pdprox:primal` after
     16 and 64 passes, of the better pair, is within the bound too: 0.02 and 0.02 (weak).
     """
     worst = certified = 0.0
@@ -69,7 +69,7 @@ def test_theorem_6_of_algorithm_2(ratio):
             worst = np.maximum(worst, (p.objective(w) - p.dual(alpha)) / bound)
             if T > 4:
                 result = sm.train(
-                    (X, y), penalty=f"elasticnet:{ratio}", C=C, bias=0, solver="pdprox", schedule="primal", passes=T,
+                    (X, y), penalty=f"elasticnet:{ratio}", C=C, bias=0, solver="pdprox:primal", passes=T,
                     tol=0.0,
                 ).certificate  # fmt: skip
                 certified = np.maximum(certified, (result["primal"] - result["dual"]) * p.lam / bound)

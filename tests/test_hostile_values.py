@@ -121,7 +121,7 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
 def test_what_is_no_array_is_refused(data, sentence, model):
     with pytest.raises(sm.DataError, match=f"^{sentence}"):
         sm.train(data)
-    with pytest.raises(sm.DataError, match=f"^{sentence}|comes without labels"):
+    with pytest.raises(sm.DataError, match=f"^{sentence}|has no labels"):
         model.evaluate(data)
 
 

@@ -285,7 +285,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
         (1e60 * Y, {"loss": "squared_error"}, "labels, .*e.61, is too far from 1 to compute"),
         (1e-60 * Y, {"loss": "quantile"}, "too far from 1 to compute with; multiply all of them by a const"),
-        (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "the labels are no numbers, which this loss is"),
+        (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "this loss needs numbers as labels"),
         (np.append(Y[1:], 9.0) / 7, {"classes": [1.0, 2.0]}, "there is no label 1.0"),
     ],
 )  # fmt: skip
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_one_sentence(y, options, message):
 
 def test_fractions_are_no_classes_and_the_losses_for_them_are_named():
     y = np.random.default_rng(0).standard_normal(200)
-    message = 'its labels are 200 different real numbers, hardly classes; .* loss="squared_error", absolute_error, '
+    message = 'its labels are 200 different real numbers, which look like .* loss="squared_error", absolute_error, '
     with pytest.raises(DataError, match=message):
         sm.train((np.ones((200, 1)), y))
 

@@ -156,5 +156,5 @@ def test_what_another_process_knew_is_compared_in_its_own_cut(watched):
 def test_what_no_source_keeps_is_refused(watched, change):
     source = watched[0]
     source.cut(np.array([0, 200, 400]))
-    with pytest.raises(ValueError, match="what it knows"):
+    with pytest.raises(ValueError, match="its hashes"):
         source.restore([], source.arrays() | change)

@@ -45,7 +45,7 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
     if is_stream(data):
         raise UsageError(
-            "a stream of batches can be read once only, which `train` can use; here give a path, (X, y) or a Source"
+            "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
     from streammargin.sources.arrays import ArraySource, check_pair
 

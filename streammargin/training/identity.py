@@ -1,4 +1,4 @@
-"""What must be the same for a training to go on where another process left it."""
+"""The identity of a training: what must be the same for another process to resume it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def identity(
     validator: Validator | None,
     plan: Plan,
 ) -> dict[str, Any]:
-    """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
+    """Name -> plain value: the options that affect the bits, digests of the labels, versions and processor.
 
-    The rows are compared as they are read (sources/watched.py).
+    The rows are compared when they are read (sources/watched.py).
     """
     penalty = problem.objective.penalty
-    features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
+    features = ",".join(sorted(name for name, present in llvm.get_host_cpu_features().items() if present))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,

@@ -1,4 +1,4 @@
-"""A training that is ready to run: its run, and what becomes of that."""
+"""A prepared training: builds the run, and turns its outcome into a result."""
 
 from __future__ import annotations
 
@@ -39,14 +39,15 @@ LOG = logging.getLogger("streammargin")
 
 @dataclass(frozen=True)
 class Job:
-    """A training that is ready to run.
+    """A prepared training.
 
-    costs: the values of C; column: the value of the constant column, 0 for none.
-    working: the rows as the method sees them, scaled where that was asked for.
-    why: one line on what `auto` took, None where a solver was named.
-    better: `auto` would have taken another one.
-    watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
-    names: (d,) of the columns, None for none.
+    costs: the values of C;
+    column: value of the constant column, 0 for none;
+    working: the rows as the solver sees them, scaled if asked for;
+    why: one line on the choice of `auto`, None where a solver was named;
+    better: whether `auto` would have chosen another solver;
+    watched: with a checkpoint, the training and held-out sources as stored;
+    names: (d,) column names, or None.
     """
 
     options: Options
@@ -67,7 +68,7 @@ class Job:
     names: np.ndarray | None
 
     def params(self) -> dict[str, Any]:
-        """The options as they were meant: defaults and `auto` resolved."""
+        """The options with defaults and `auto` resolved."""
         costs = self.costs
         return {
             **self.options.plain(),
@@ -95,11 +96,11 @@ class Job:
         }  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
-        """What must be the same for another process to go on."""
+        """What must be the same for another process to resume."""
         return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
-        """What is run, before its first block."""
+        """The runs of this training, before the first block."""
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
@@ -128,21 +129,21 @@ class Job:
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
     def unpredicted(self, outcome: Outcome) -> list[str] | None:
-        """The classes that the model never predicts; None where that is not known."""
+        """The classes predicted for no row; None where that is unknown."""
         if outcome.predicted is None:
             return None
-        there = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
-        return [str(label) for label in self.target.classes[(there > 0) & ~outcome.predicted].tolist()]
+        present = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
+        return [str(label) for label in self.target.classes[(present > 0) & ~outcome.predicted].tolist()]
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
-        """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
+        """The model at the best value of C, for unscaled rows, and its certificate."""
         problem, target, costs = self.problem, self.target, self.costs
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         certificate, C = certificates[trial], costs[trial] if outcome.C is None else outcome.C
         converged = certificate["converged"] = bool(outcome.converged[chosen].all())
         if self.options.midway and outcome.midway is None:
-            LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
+            LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
         center, factor = (None, None) if self.scaling is None else (self.scaling.center, self.scaling.factor)
         answer = outcome.best_point(problem).unscaled(center, factor, target.shift)
         header = {
@@ -168,11 +169,11 @@ class Job:
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, Any]:
-        """What was minimised, as far as options do not say it, in plain values: `verify` sums it up again."""
+        """The parts of the objective that the options do not state, as plain values, for `verify`."""
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
-        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # numbers to be met have no other weights
+        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # interpolation has no weights except 0
         return {
             "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
             "joint": problem.joint, "weighted": self.labels.weights.size > 0 or absent,
@@ -180,7 +181,7 @@ class Job:
         }  # fmt: skip
 
     def _arrays(self, caps: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of the same; caps: C times the weight of each class."""
+        """The arrays that define the objective, for `verify`; caps: C times the weight of each class."""
         arrays = {"caps": caps}
         if self.scaling is not None:
             arrays |= {"center": self.scaling.center, "factor": self.scaling.factor}
@@ -197,7 +198,7 @@ class Job:
         return certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error)
 
     def _trials(self, certificates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What several values of C are compared by."""
+        """A table of gaps and errors, one entry per value of C."""
         names = ("gap", "margin_gap", "train_error", "valid_error")
         return [
             {"C": C, **{name: certificate[name] for name in names}}

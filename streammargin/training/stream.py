@@ -1,4 +1,4 @@
-"""Training on batches that pass by once."""
+"""Training on a stream of batches, each read once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def train_stream(
 
 
 def stream_header(learner: Learner, reason: str, seconds: float) -> dict[str, Any]:
-    """Header of a model that learned from a stream: options, how it ended, and what is known of it."""
+    """The header of a model trained on a stream: options, how training ended, certificate."""
     assert learner.problem is not None and learner.target is not None
     options = learner.options
     loss = learner.solver.default_loss if options.loss is None else options.loss

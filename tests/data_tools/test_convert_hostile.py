@@ -64,7 +64,7 @@ def test_row_ends_that_leave_the_values(tmp_path, kind, shape, indptr):
         ({"format": declared((), "|S0")}, "is said to be"),
         ({"indptr": np.zeros(9, int)}, "indptr must have 4"),
         ({"shape": np.array([2**62, 4]), "format": np.array(b"csc")}, "the shape of the matrix"),
-        ({"indices": b"PK\x03\x04 no array"}, "is no array"),
+        ({"indices": b"PK\x03\x04 no array"}, "is not an array"),
     ],
 )
 def test_sizes_that_are_not_stored(tmp_path, changes, words):

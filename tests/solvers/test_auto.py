@@ -109,9 +109,9 @@ def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
 
 
 def test_an_option_of_single_solvers_names_them():
-    with pytest.raises(sm.UsageError, match=r"average is for .*pegasos.*; name the one to take with solver"):
+    with pytest.raises(sm.UsageError, match=r"average is for .*pegasos.*; name one of them with solver"):
         sm.train(separable(), C=np.inf, average=True)
-    with pytest.raises(sm.UsageError, match=r"schedule is for .*diagonal.* and adaptive; name the one"):
+    with pytest.raises(sm.UsageError, match=r"schedule is for .*diagonal.* and adaptive; name one of them"):
         sm.train(separable(), schedule="1/t")
 
 

@@ -51,7 +51,7 @@ def test_what_is_no_stream(data):
     "data, words",
     [
         (tuple(BATCHES), "a tuple is the pair"),
-        ([BATCHES[0], X], "item 1 of the list is no batch"),
+        ([BATCHES[0], X], "item 1 of the list is not a batch"),
         ([X, Y], r"give \(X, y\) as a tuple"),
     ],
 )

@@ -313,5 +313,5 @@ def test_a_chunk_that_says_to_be_huge_gets_no_memory(tmp_path):
     assert raw.index(place.to_bytes(8, "little"), entry) - entry == 32
     raw[entry : entry + 4] = b"\xff\xff\xff\xff"
     path.write_bytes(raw)
-    with pytest.raises(DataError, match="a chunk of X lies where none can be"):
+    with pytest.raises(DataError, match="a chunk of X has an impossible position"):
         sm.train(path, passes=1)

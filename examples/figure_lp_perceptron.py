@@ -2,19 +2,20 @@
 
     python examples/figure_lp_perceptron.py [--out FIGURE.png] [--passes 40] [--seeds 5]
 
-Mistakes on 1000 training and 1000 test rows of 2000 features against epochs, p = 2 above and p = 1 + 1/ln d (`sparse`)
-below, there 2.5 times as many epochs, as in the paper. Lines are means over the seeds, bands the least and the most.
+The figure plots mistakes on 1000 training and 1000 test rows of 2000 features against epochs. The top panels use p = 2.
+The bottom panels use p = 1 + 1/ln d (`sparse`) and 2.5 times as many epochs, as in the paper. Lines are means over
+the seeds; bands span the minimum and the maximum.
 
-Not as in the paper, and why (measured):
-- (b) is not confirmed for p = 2. Between data sets test mistakes differ twofold (from 45 to 100 of 1000 in the
-  end), between methods on the same data by a few rows, and from epoch 20 on asdca is not the one with the fewest. The
-  paper shows one data set.
-- With p = 2 the perceptron is ahead of sdca in the last epochs, since it rests once it makes no mistake, while sdca
-  still moves towards margins of 1. The order of the visits is not the reason: with rows drawn with replacement, as in
-  the paper, instead of a permutation an epoch, all methods make 13 to 26 % more training mistakes, in a mean over the
-  epochs, in the same order.
-- With `sparse` the perceptron, which the paper's Figure 2 leaves out, makes the fewest training mistakes of all from
-  the first epoch on, but in the end more than asdca on the test rows.
+Differences from the paper, all measured:
+- (b) is not confirmed for p = 2. Test mistakes differ twofold between data sets (45 to 100 of 1000 at the end), but
+  only by a few rows between methods on the same data. From epoch 20 on, asdca does not have the fewest. The paper
+  shows one data set.
+- With p = 2 the perceptron beats sdca in the last epochs: it stops updating once it makes no mistake, while sdca still
+  moves towards margins of 1. The order of the visits is not the reason. The paper draws rows with replacement; we use
+  one permutation per epoch. With replacement, all methods make 13 to 26% more training mistakes (mean over the
+  epochs), and their order stays the same.
+- With `sparse`, the perceptron makes the fewest training mistakes from the first epoch on, but at the end more test
+  mistakes than asdca. The paper's Figure 2 omits it.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""Losses of numbers, of the residual u = x.w - y: one family of four numbers (low, high, epsilon, g).
+"""Regression losses of the residual u = x.w - y, as a family with four parameters (low, high, epsilon, g).
 
-phi is the conjugate of epsilon |alpha| + g alpha^2 / 2 on [low, high] (unit scale), so that (-inf, inf, 0, 1),
-(-1, 1, 0, 0), (-1, 1, epsilon, 0) and (tau - 1, tau, 0, 0) give half the squared error, the absolute error, that
-beyond epsilon (Vapnik 1995), and the quantile tau (Koenker and Bassett 1978). At C = inf only |u| <= epsilon counts:
-the feasibility sets of the lp-norm perceptron paper, section 2.3 and appendix B.1, where the least w is to be found.
+phi is the conjugate of epsilon |alpha| + g alpha^2 / 2 on [low, high] (unit scale). So (-inf, inf, 0, 1),
+(-1, 1, 0, 0), (-1, 1, epsilon, 0) and (tau - 1, tau, 0, 0) give half the squared error, the absolute error, the
+epsilon-insensitive loss (Vapnik 1995), and the quantile loss (Koenker and Bassett 1978). At C = inf the constraints
+|u| <= epsilon replace the loss (lp-norm perceptron paper, section 2.3 and appendix B.1).
 
-The duals are signed. The share alpha y of the dual objective belongs to the target, which is not known here.
+The duals are signed. The term alpha y of the dual objective is added by the caller, which knows the target y.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ResidualTerms(NamedTuple):
 
     def step(self, alpha, u, L, cap):
         curvature = L + self.g / cap
-        if curvature <= 0.0:  # its dual is linear; at C = inf a row of norm 0 is met or is not, whatever its dual
+        if curvature <= 0.0:  # its dual is linear; at C = inf the dual of a row of norm 0 has no effect
             if not cap < math.inf:
                 return alpha
             if abs(u) <= self.epsilon:

@@ -1,7 +1,7 @@
-"""Solvers: a method is a state, what a row or a pass does to it, and what that proves.
+"""Solvers: each has a state, steps that change it row by row or pass by pass, and bounds that certify the result.
 
-They never open files and know nothing of passes over them. Here stands what a solver of your own derives from, loaded
-on first use; `roles` has the annotations of a state's fields. Pass an instance as `solver` to `streammargin.train`.
+They never open files; the driver passes them blocks of rows. This module has the base classes for your own solver,
+loaded on first use; `roles` has the annotations of a state's fields. Pass an instance as `solver` to `train`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is to be solved: K binary problems over the same rows."""
+"""The problem to be solved: K binary problems, or regressions, over the same rows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 class Problem:
     """K binary problems over the same n rows of d features (one per class and value of C).
 
-    Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
-    positive (K,) int64: the class with sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf
-    for the hard margin. trials: the number of values of C.
-    present: rows that are not absent (class among those trained on, weight above 0).
-    numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
-    budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
-    entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
-    options: choices that single solvers offer (average, schedule, ...), by name; those that were made.
-    resident: all rows are in memory at once, as one block.
-    costs (K,): C of each problem, before the weights of classes and rows.
-    penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
-    joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
-    least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
+    Labels and weights of rows are stored separately (`RowLabels`).
+    positive (K,) int64: the class with sign +1 in problem k; caps (K, classes) float64: C times the class weight, inf
+    for the hard margin; trials: the number of values of C;
+    present: number of rows with a class that is trained on and a weight above 0;
+    numeric: a regression; then K = trials, and all codes are 0;
+    budget: bytes for the state and the blocks; a solver with an optional cache uses a share of them;
+    entries: stored values of all rows, 0 where unknown; sparse: they have column indices;
+    options: options of single solvers (average, schedule, ...) that were given, by name;
+    resident: all rows are in memory at once, as one block;
+    costs (K,): C of each problem, before the weights of classes and rows;
+    penalty: R(w), None for 1/2 ||w||_p^2; free: the constant is not penalised;
+    joint: the K problems are the classes of one joint margin, (x.U_c - x.U_c') / ||U||;
+    least_tol: the smallest tolerance that the training had before it was resumed, which decides the dtype too.
     """
 
     rows: int
@@ -65,12 +65,12 @@ class Problem:
 
     @property
     def values(self) -> int:
-        """Values stored in all rows."""
+        """The number of stored values of all rows."""
         return self.entries or self.rows * self.features
 
     @property
     def size(self) -> int:
-        """Bytes of the rows: their values, and of sparse rows where these stand."""
+        """Bytes of the rows: values, and for sparse rows their indices."""
         return self.values * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
 
     @property
@@ -80,22 +80,22 @@ class Problem:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is minimised, and what proves it."""
-        together, lp = self.per_trial > 1, Lp(self.p)
+        """The objective, with its bounds."""
+        shared, lp = self.per_trial > 1, Lp(self.p)
         if self.hard and self.numeric:
-            return Interpolation(lp, together, self.largest_target, signed=True)
+            return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
-            return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
-        return SoftMargin(self.penalty or lp, together, free=self.free, signed=self.numeric)
+            return JointMargin(lp, shared, self.count) if self.joint else HardMargin(lp, shared)
+        return SoftMargin(self.penalty or lp, shared, free=self.free, signed=self.numeric)
 
     @property
     def counts(self) -> bool:
-        """Whether a row is right or wrong: of its class or not, or met or not."""
+        """Whether rows can be counted as right or wrong; not in a regression with a finite C."""
         return self.hard or not self.numeric
 
     @property
     def per_trial(self) -> int:
-        """Binary problems of one value of C: 1, or one per class."""
+        """Problems per value of C: 1, or one per class."""
         return self.count // self.trials
 
     @property
@@ -105,12 +105,12 @@ class Problem:
 
     @property
     def linear(self) -> bool:
-        """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
+        """Whether w = A^T alpha at the optimum, so that coordinate ascent needs one vector for both."""
         return isinstance(self.norm, L2)
 
     @property
     def keeps_powers(self) -> bool:
-        """Whether the norm keeps more than A^T alpha."""
+        """Whether coordinate ascent stores a second vector beside A^T alpha."""
         return not isinstance(self.norm, (L2, Shrunk))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Dual coordinate ascent, with momentum where it would take many passes without."""
+"""Dual coordinate ascent; it switches to accelerated ascent when many more passes are predicted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state
 from streammargin.solvers.succession import Succession, passes_left
 
-LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
-MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
+LOOK = 16  # the number of remaining passes is predicted after 16, 32, 64, ... passes
+MANY = 25  # with more remaining passes momentum pays, though its visits cost twice as much; text at C = 1 needs fewer
 NAMES = {"auto": "ascent", "no": "sdca", "yes": "asdca"}
 
 
 @state
 class Watch:
-    """The estimate at the last look."""
+    """The gap estimate at the last prediction."""
 
     estimate: float = 1.0
 
@@ -70,16 +70,16 @@ class Method(Succession):
 
 
 def check_hard_margin(problem: Problem, able: str) -> None:
-    """UsageError for a loss that has none; able: the name of one that has."""
+    """UsageError for a loss without a hard margin; able: the name of a loss that has one."""
     if not problem.loss.has_hard_margin():
         raise UsageError(
-            f"C = inf is the hard margin, which the loss {called(problem.loss)} has not; give a finite C, "
+            f"C = inf is the hard margin, which the loss {called(problem.loss)} does not have; give a finite C, "
             f"or use `loss={able}`"
         )
 
 
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Momentum, where more than MANY passes are predicted; predicted at pass LOOK, and at twice as many each time."""
+    """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
     number = state.number
     if not problem.resident or number < LOOK // 2 or number & (number - 1) != 0:
         return ""

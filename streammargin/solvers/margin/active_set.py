@@ -1,6 +1,6 @@
-"""Maximum margin by an active set: a few hundred rows solved exactly, then one read that checks all rows.
+"""Maximum margin by an active set: solve the problem of a few hundred rows exactly, then check all rows in one read.
 
-Where the rows that carry the margin are too many, coordinate ascent goes on from their duals.
+If the support becomes too large, coordinate ascent continues from its duals.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, 
 from streammargin.solvers.state import State, labels_of
 from streammargin.solvers.succession import Succession
 
-EXACT = 1e-13  # a margin this small, relative to the mean norm of the rows, is 0
-PIECE = 1 << 16  # rows looked at together when the first ones are drawn
+EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
+PIECE = 1 << 16  # rows per chunk when the first rows are drawn
 SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 
 
 @state
 class ActiveSums(PassSums):
-    """Of w, as in compiled/margins.py."""
+    """The sums of compiled/margins.py for w."""
 
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
@@ -45,7 +45,7 @@ class ActiveSums(PassSums):
 
 @state
 class Heaps:
-    """The rows of either sign with the smallest margins so far, of one holder (compiled/margins.py)."""
+    """The rows of each sign with the smallest margins so far (compiled/margins.py)."""
 
     keys: Shared[f8] = of(SIDES, 0, grows=True)
     ids: Shared[i8] = of(SIDES, 0, grows=True)
@@ -54,11 +54,11 @@ class Heaps:
 
 @state
 class ActiveSet(Whole):
-    """small: the small problems; new: rows, piece k for problem k, that the pass found for them, in the first pass
-    those drawn. values: stored in all rows. crowded: there was no room for new rows.
+    """small: the small problems; new: rows that the pass found for them, piece k for problem k, in the first pass drawn
+    at random; values: stored values of all rows; crowded: new rows did not fit.
 
-    From the end of a pass on: due, the problems still to be solved; upper and following, the bounds and weights that
-    they gave; progress: none was solved in vain.
+    At the end of a pass: due: problems still to be solved; upper, following: their bounds and weights; progress: every
+    solution improved the bound.
     """
 
     sums: ActiveSums
@@ -76,10 +76,10 @@ class ActiveSet(Whole):
 
 
 class Exact(WholePass[ActiveSet]):
-    """Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the smallest
-    margins. The maximum margin over these rows and the ones kept (the support so far, and what comes next to it),
-    found exactly, bounds the one over all rows from above and yields the next w. The first pass has no w yet and takes
-    rows at random.
+    """Each pass certifies w on all rows, and collects the rows with the smallest margins.
+
+    The maximum margin over these rows and the cached ones (the support and rows near it) is computed exactly. It is an
+    upper bound for all rows, and gives the next w. The first pass has no w and draws rows at random.
     """
 
     name = "active-set"
@@ -94,13 +94,13 @@ class Exact(WholePass[ActiveSet]):
 
     def reserved_bytes(self, problem: Problem) -> int:
         heaps = problem.count * 2 * small_problem.SIDE * 16
-        # the small problems are gone before the duals of the ascent come
+        # the small problems are freed before the duals of the ascent are allocated
         return heaps + max(small_problem.most_bytes(problem), ASCENT.memory(problem))
 
     def fits(self, problem: Problem, state: ActiveSet) -> bool:
-        heaps, room = state.heaps, state.heaps.keys.shape[1]
-        filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= room)))
-        return heaps.ids.shape[1] == room and filled and small_problem.fit(state.small)
+        heaps, capacity = state.heaps, state.heaps.keys.shape[1]
+        filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= capacity)))
+        return heaps.ids.shape[1] == capacity and filled and small_problem.fit(state.small)
 
     def begin_pass(self, problem: Problem, state: ActiveSet, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -110,14 +110,16 @@ class Exact(WholePass[ActiveSet]):
                 np.sort(np.concatenate([_draw(problem, state, k, side) for side in (True, False)]))
                 for k in range(problem.count)
             ]
-        room, lines = self._room(problem, state) if number > 1 else 0, 2 * problem.count
+        capacity, lines = self._capacity(problem, state) if number > 1 else 0, 2 * problem.count
         state.heaps = Heaps(
-            keys=np.zeros((lines, room)), ids=np.zeros((lines, room), np.int64), filled=np.zeros(lines, np.int64)
+            keys=np.zeros((lines, capacity)),
+            ids=np.zeros((lines, capacity), np.int64),
+            filled=np.zeros(lines, np.int64),
         )
 
-    def _room(self, problem: Problem, state: ActiveSet) -> int:
-        """Rows of either sign that the pass adds."""
-        # a large support is still far from complete: as many again, where there is room
+    def _capacity(self, problem: Problem, state: ActiveSet) -> int:
+        """Rows of each sign that the pass adds."""
+        # a large support is probably incomplete: add as many again, if they fit
         support = max(int(np.count_nonzero(u)) for u in state.small.u)
         free = small_problem.limit(problem) - max(u.size for u in state.small.u)
         return max(1, min(max(small_problem.SIDE, support), free // 2))
@@ -138,7 +140,7 @@ class Exact(WholePass[ActiveSet]):
         return None
 
     def _wanted(self, state: ActiveSet, k: int) -> np.ndarray:
-        """Numbers of the rows that are new to problem k, as far as the pass has come."""
+        """Numbers of the rows so far that are new to problem k."""
         if state.number == 1:
             return state.drawn[k]
         heaps = [state.heaps.ids[line, : state.heaps.filled[line]] for line in (2 * k, 2 * k + 1)]
@@ -147,7 +149,7 @@ class Exact(WholePass[ActiveSet]):
     def _collect(
         self, problem: Problem, state: ActiveSet, k: int, block: Block, first: int, wanted: np.ndarray
     ) -> None:
-        """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
+        """Copy the wanted rows from the block, and drop earlier copies that are no longer wanted."""
         if state.crowded:
             return
         name, here = str(k), wanted[(wanted >= first) & (wanted < first + block.rows())] - first
@@ -160,7 +162,7 @@ class Exact(WholePass[ActiveSet]):
         self._list(state, np.empty(0, np.int64))
 
     def _list(self, state: ActiveSet, problems: np.ndarray) -> None:
-        """The small problems that are to be solved, before the pass is reported; where it began, all of them."""
+        """Set the small problems to be solved at the end of the pass."""
         if not state.ended:
             state.ended = state.progress = True
             state.upper[:], state.following[:] = math.inf, state.w
@@ -184,14 +186,14 @@ class Exact(WholePass[ActiveSet]):
         return report
 
     def _improve(self, problem: Problem, state: ActiveSet, k: int) -> None:
-        """A better bound and the next weights of problem k, if it is not within the tolerance."""
+        """Compute a better bound and the next weights of problem k, unless it is within the tolerance."""
         best, size = state.best, lp_norm(state.w[k], 2.0)
         lower = state.sums.smallest[k] / size if size > 0.0 else -math.inf
         if problem.count == 1:
             lower = max(lower, float(best.lower[k]))
         if lower >= (1.0 - min(problem.tol, 1.0)) * best.upper[k] or state.row_norms[norms.EMPTY] > 0.0:
             return
-        # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
+        # no progress if the most violating row is not new: then rounding dominates
         if _worst(state.heaps, k) in small_problem.ids(state.small, k) or not self._extend(problem, state, k):
             state.progress = False
             return
@@ -201,19 +203,19 @@ class Exact(WholePass[ActiveSet]):
         state.progress &= bool(state.upper[k] < (1.0 - 1e-3 * problem.tol) * best.upper[k])
 
     def _extend(self, problem: Problem, state: ActiveSet, k: int) -> bool:
-        """Take in the new rows of problem k; False if there are none, or no room for them."""
+        """Add the new rows of problem k; False if there are none, or they do not fit."""
         ids = state.new.ids_of(str(k))
         if not ids.size:
             return False
         signs = np.where(state.labels.codes[ids] == problem.positive[k], 1.0, -1.0)
-        # coordinate ascent has squares of the norms, which must be numbers
+        # coordinate ascent needs squares of the norms
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
         return small_problem.extend(problem, state.small, k, state.new, signs, worth)
 
     def smallest_margin(self, problem: Problem, state: ActiveSet) -> float:
-        # exact solutions come to 0 at once where nothing separates the rows: until the ascent is to take over, no
-        # margin above rounding need be given up
+        # for inseparable rows the exact bound soon becomes 0, so until the ascent takes over, margins down to rounding
+        # are searched for
         if state.progress:
             problem = replace(problem, tol=min(problem.tol, EXACT))
         return super().smallest_margin(problem, state)
@@ -223,7 +225,7 @@ class Exact(WholePass[ActiveSet]):
 
 
 def _worst(heaps: Heaps, k: int) -> int:
-    """The row with the smallest margin; -1 in the first pass, which has none."""
+    """The row with the smallest margin; -1 in the first pass."""
     found = [
         (heaps.keys[line, place], heaps.ids[line, place])
         for line in (2 * k, 2 * k + 1)
@@ -233,7 +235,7 @@ def _worst(heaps: Heaps, k: int) -> int:
 
 
 def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
-    """At most SIDE rows at random of those present with this sign in problem k."""
+    """At most SIDE random rows with this sign in problem k."""
     most = min(small_problem.SIDE, small_problem.limit(problem) // 2)
     random = np.random.default_rng((problem.seed, k, int(positive)))
     keys, ids = np.empty(0), np.empty(0, np.int64)
@@ -267,15 +269,15 @@ class Method(Succession):
 
 
 def leave(problem: Problem, state: ActiveSet, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """The ascent, where a small problem had no room for the rows that matter, or was solved in vain."""
+    """Switch to the ascent when new rows did not fit, or a solution did not improve the bound."""
     return "" if state.progress else "ascent"
 
 
 def ascend(problem: Problem, before: ActiveSet, watch: None) -> MomentumAscent:
-    """The state of the ascent from the duals of the small problems; bounds, best weights and norms stay."""
+    """The state of the ascent from the duals of the small problems, with bounds, best weights and row norms."""
     small = before.small
     ids = [small_problem.ids(small, k) for k in range(problem.count)]
-    small.rows, before.new = RowCache(), RowCache()  # the duals take their place
+    small.rows, before.new = RowCache(), RowCache()  # free memory for the duals
     row_norms = before.row_norms
     known = Norms(
         measured=True, mean=SMALL.mean_norm(problem, before), largest=float(row_norms[norms.LARGEST]),
@@ -285,7 +287,7 @@ def ascend(problem: Problem, before: ActiveSet, watch: None) -> MomentumAscent:
     for k, u in enumerate(small.u):
         size, total = lp_norm(before.w[k], 2.0), float(u.sum())
         if size > 0.0 and total > 0.0:
-            # w = sum alpha_i a_i, of length 1 / margin, while u belongs to rows divided by the largest norm
+            # w = sum alpha_i a_i has norm 1 / margin; u is for rows divided by the largest norm
             after.alpha[k, ids[k]] = u / total * size * size
             after.theta[k] = before.w[k]
     return ASCENT.set_out(problem, after)

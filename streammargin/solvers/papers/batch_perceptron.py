@@ -24,14 +24,14 @@ def _averages(problem: Problem) -> bool:
 
 @state
 class PerceptronSums(GradientSums):
-    """pull: the row of the smallest margin; averaged: figures of the average."""
+    """pull: the row with the smallest margin; averaged: figures of the average."""
 
     averaged: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
 
 
 @state
 class BatchPerceptron(Gradient):
-    """rows: the sum of the rows that steps went along. average: the mean of the w_t."""
+    """rows: the sum of the rows added by steps; average: the mean of the w_t."""
 
     sums: PerceptronSums
     hull: Hull

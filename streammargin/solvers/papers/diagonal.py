@@ -20,18 +20,14 @@ from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
 from streammargin.solvers.state import labels_of
 
-# no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
-SHORTEST = 1e-8
-# below this share of ||A^T beta|| a change of it is rounding, and tells nothing of the curvature
-NOISE = 1e-10
+SHORTEST = 1e-8  # least 1/gamma, relative to its safe value: unbounded duals stay finite
+NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not used to estimate the curvature
 
 
 @state
 class Diagonal(Hinge):
-    """beta: duals in units of R^-2; previous: the ones before them, with inertia. theta: A^T beta / R.
-
-    curvature: 1/gamma; 0 until a step was taken. fall: its share that goes with a pass. steps: t, since the last
-    restart.
+    """beta: duals in units of R^-2; previous: those of the previous pass, with inertia; theta: A^T beta / R;
+    curvature: 1/gamma, 0 before the first step; fall: its relative decrease per pass; steps: t since the last restart.
     """
 
     beta: Rows[f8]
@@ -95,7 +91,7 @@ class Method(HingePass[Diagonal]):
 
     def run_block(self, problem: Problem, state: Diagonal, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
-        # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
+        # the rows have norm at most 1, so 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
         kernel.diagonal_block(
             block, numbered_from(first), labels_of(problem, state), chunk_rows(block), active, state.w,
@@ -126,7 +122,7 @@ class Method(HingePass[Diagonal]):
         return upper
 
     def _adapt(self, state: Diagonal, k: int, quotient: float) -> None:
-        """1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
+        """Update 1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
         known = state.curvature[k]
         if quotient > known:
             if known > 0.0:

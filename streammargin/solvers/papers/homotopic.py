@@ -1,4 +1,4 @@
-"""Subgradient steps while the penalty falls (homotopic paper, Algorithm 1, Corollary 3.2, section 6)."""
+"""Subgradient steps with a decreasing penalty (homotopic paper, Algorithm 1, Corollary 3.2, section 6)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from streammargin.solvers.proof.whole_pass import chunk_rows
 from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
 
-# a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
+# a stochastic step shrinks all d + 1 weights, so its rows should have at least this many times as many values
 WORK = 4
-LEAST_ROWS = 16  # of a group at least: F_lambda is estimated on it
+LEAST_ROWS = 16  # least rows of a group, on which F_lambda is estimated
 
 
 def _stochastic(problem: Problem) -> bool:
@@ -42,10 +42,10 @@ LANDED = Axis(lambda problem: problem.features + 2, name="d+2").where(_stochasti
 
 @state
 class Homotopic(Hinge):
-    """v: the iterate for rows in units of `unit`; its mass is in `carried`, both the same mixture of the rows.
+    """v: the iterate for rows divided by `unit`; the sum of its coefficients, its mass, is in `carried`.
 
-    kept: the sum of the iterates, or the best one, then with its pull. landed: where an outer iteration of stochastic
-    steps ended, and its mass; shown: outer iterations that were over when the weights w were shown, and their mass.
+    kept: the sum of the iterates, or the best one, then with its kept_pull and kept_inside; landed: end point of an
+    outer iteration of stochastic steps, and its mass; shown: outer iterations done when w was taken; shown_mass: of w.
     """
 
     hull: Hull
@@ -86,7 +86,7 @@ class Method(HingePass[Homotopic]):
     radius: ClassVar[float] = 30.0
 
     def unit(self, state: Homotopic) -> float:
-        """What the rows are divided by."""
+        """The divisor of the rows."""
         return self.largest_norm(state) / self.radius
 
     def start(self, problem: Problem, labels: RowLabels) -> Homotopic:
@@ -141,7 +141,7 @@ class Method(HingePass[Homotopic]):
         return upper
 
     def _step(self, problem: Problem, state: Homotopic, k: int) -> None:
-        """One step of the full method, the end of an outer iteration included."""
+        """One step of the full method, including the end of an outer iteration."""
         c, v, kept, figures = state.carried[k], state.v[k], state.kept[k], state.sums.figures[k]
         rows = float(state.row_norms[norms.ROWS])
         pull, inside = state.sums.pull[k], figures[kernel.INSIDE]
@@ -152,7 +152,7 @@ class Method(HingePass[Homotopic]):
             if objective < c[kernel.LEAST]:
                 c[kernel.LEAST], c[kernel.KEPT_MASS] = objective, c[kernel.MASS]
                 kept[:], state.kept_pull[k], state.kept_inside[k] = v, pull, inside
-            if c[kernel.INNER] >= steps:  # go on from the best one, whose subgradient is known
+            if c[kernel.INNER] >= steps:  # continue from the best iterate, whose subgradient is known
                 v[:], pull, inside = kept, state.kept_pull[k], state.kept_inside[k]
                 c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
                 c[kernel.OUTER] += 1.0

@@ -1,4 +1,4 @@
-"""How the penalty lambda_t of a diagonal method falls with the iteration t (diagonal descent paper, section 6)."""
+"""Schedules of the penalty lambda_t over the iterations t (diagonal descent paper, section 6)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from streammargin.errors import UsageError
 
-# what lambda_0 is divided by; past t = 1023 the power of two is inf, and the box has no walls left
+# divisors of lambda_0; beyond t = 1023 the power of two is inf, and duals are unbounded
 DECAYS: dict[str, Callable[[int], float]] = {
     "log t": math.log,
     "sqrt t": math.sqrt,

@@ -1,4 +1,4 @@
-"""From the sums of a look (compiled/look.py) to what they prove: the objective of weights, and a bound below it."""
+"""From the sums of compiled/look.py to the objective of the weights and a lower bound on it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streammargin.compiled import look
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
 
-CHUNKED = look.CHUNK * EPS  # rounding of a sum over the rows of a chunk, relative to the size of its terms
+CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
 NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
 
 
 class Bounds(NamedTuple):
-    """What weights are worth, and the bound of the duals, whose A^T alpha (d+1,) is `theta` and has these sums.
+    """The candidate of the weights, and the bound of the duals, with theta (d+1,) = A^T alpha and their sums `total`.
 
-    They are the largest part of the duals that was feasible.
+    The duals are scaled down where necessary to be feasible.
     """
 
     weights: Candidate
@@ -28,25 +28,26 @@ class Bounds(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """Between the objective and its bound."""
+        """The objective minus its lower bound."""
         return self.weights.primal - self.dual
 
 
 def bounds(
     objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
-    passes: int = 1, budget: float = math.inf, lift: float = 0.0,
+    passes: int = 1, budget: float = math.inf, budget_multiplier: float = 0.0,
 ) -> Bounds:  # fmt: skip
-    """Of weights w (d+1,) and their losses (LOSS_SUMS,), and of duals by their sums (S, DUAL_SUMS) and pull (S, d+1).
+    """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
 
-    present: rows. passes: the duals are the mean of so many, whose sums were added up; the dual objective is concave.
-    budget: what the duals may sum up to; lift: the multiplier of that, by which all margins were raised.
+    present: rows; passes: the duals are a mean over so many passes, whose sums were added; by concavity the mean of
+    their dual objectives is a bound; budget: most that the duals may sum to; budget_multiplier: its multiplier, which
+    was added to all margins.
     """
-    value = float(losses[look.LOSSES]) + (budget * lift if lift > 0.0 else 0.0)
+    value = float(losses[look.LOSSES]) + (budget * budget_multiplier if budget_multiplier > 0.0 else 0.0)
     rounding = float(losses[look.ROUNDING]) + CHUNKED * value
     sides = []
     for side in duals.tolist():
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
-        terms = look.CHUNK + passes + min(int(side[look.ADDED]), present)  # of an entry of `pull`, one after the other
+        terms = look.CHUNK + passes + min(int(side[look.ADDED]), present)  # number of additions in an entry of `pull`
         sides.append(Sums(0.0, dual - CHUNKED * summed, alpha, 0.0, 0.0, summed=summed, pulled=pulled, rows=terms))
     theta, total = objective.balanced(pull / passes, sides)
     if total.alpha > budget:

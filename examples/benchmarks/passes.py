@@ -10,7 +10,7 @@ Measures a dense and a CSR file, cold (dropped from the page cache first) and fr
 The speed of a shared machine changes within minutes. So each repetition runs kernel, read and pass (read and pass
 alternate in order), then the kernel again, and takes the mean of the two kernel times.
 
-The raw read is reported with the speed of its slowest and its fastest 256 MB. A shared disk's speed may vary several
+The raw read is given as the speed of its slowest and its fastest 256 MB. A shared disk's speed may vary several
 times over within a second, as the host caches parts of a file. A pass reads only a few buffers ahead: at every moment it is as
 slow as the slower of disk and kernel, and so slower overall than either. To measure the pass alone, limit the disk to
 a speed that it always reaches; on Linux by a cgroup's read limit.

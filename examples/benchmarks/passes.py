@@ -11,9 +11,9 @@ The speed of a shared machine changes within minutes. So each repetition runs ke
 alternate in order), then the kernel again, and takes the mean of the two kernel times.
 
 The raw read is given as the speed of its slowest and its fastest 256 MB. A shared disk's speed may vary several
-times over within a second, as the host caches parts of a file. A pass reads only a few buffers ahead: at every moment it is as
-slow as the slower of disk and kernel, and so slower overall than either. To measure the pass alone, limit the disk to
-a speed that it always reaches; on Linux by a cgroup's read limit.
+times over within a second, as the host caches parts of a file. A pass reads only a few buffers ahead. At every moment it
+is as slow as the slower of disk and kernel, and so slower overall than either. To measure the pass alone, limit the
+disk to a speed that it always reaches; on Linux by a cgroup's read limit.
 
 Cold, a fourth figure shows what this machine allows. The kernel on data in memory and a process that only reads the
 file start together and do not wait for each other; the figure is the time of the later one. They share memory, caches

@@ -1,1 +1,1 @@
-"""Preparing data for streammargin: convert, generate, shuffle, split. Everything streams and writes atomically."""
+"""Prepare data for streammargin: convert, generate, shuffle, split. Every command streams, and writes atomically."""

@@ -1,4 +1,4 @@
-"""python -m data_tools, and the command streammargin-data: signals are caught before anything else is imported."""
+"""python -m data_tools, the command streammargin-data. Handles signals before importing anything else."""
 
 from __future__ import annotations
 

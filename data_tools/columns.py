@@ -1,4 +1,4 @@
-"""Which column of a table is the label, and which are values: by the header line, the options and a model's names."""
+"""Find the label and the value columns of a table, from the header line, the options and a model's column names."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _SHOWN, _LISTED = 40, 10  # characters of a name, names of a list
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the options say: label_column a name or a number from 0 (-1 is the last), label whether there is one.
+    """The options about columns.
 
-    A text that is both is a name.
+    label_column: a name, or a number from 0 (-1 is the last). A text that is both is a name.
+    label: whether there is a label.
     """
 
     label_column: str | int | None
@@ -34,10 +35,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Columns:
-    """Those of a table: how many, their names, and where the label and the values are.
+    """The columns of a table.
 
-    header: None without a line of names. label: its place, None without one. values (d,): their places, in the order in
-    which they are written.
+    width: number of columns. header: their names, or None without a header line. label: its position, or None.
+    values (d,): positions of the value columns, in output order.
     """
 
     width: int
@@ -47,7 +48,7 @@ class Columns:
 
     @property
     def names(self) -> np.ndarray | None:
-        """The names of the values (d,), objects each of which is a str."""
+        """The names of the value columns (d,), an object array of str."""
         return None if self.header is None else np.array(self.header, object)[self.values]
 
     def called(self, place: int) -> str:
@@ -56,9 +57,9 @@ class Columns:
 
 
 def columns_of(path: str, first: list[str], second: list[str], wanted: Wanted) -> Columns:
-    """The columns of a table that begins with these two lines; what is taken for what is said to the log.
+    """The columns of a table that begins with these two lines. Logs which column is the label.
 
-    Raises UsageError where the label cannot be told, DataError for columns that a model has and the table has not.
+    Raises UsageError if the label is ambiguous, DataError if the table lacks columns of the model.
     """
     header = [name.strip(" \t") for name in first] if _is_header(first, second, wanted) else None
     label = _label(path, first, header, wanted)
@@ -78,7 +79,7 @@ def truth(field: str) -> float | None:
 
 
 def is_number(field: str) -> bool:
-    """Whether Python takes a field for a number."""
+    """Whether Python parses a field as a number."""
     try:
         float(field)
     except ValueError:
@@ -92,9 +93,10 @@ def _is_value(field: str) -> bool:
 
 
 def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
-    """Whether the first line holds names: no value in it, names over values of the second line, or a model's names.
+    """Whether the first line is a header.
 
-    Text in the column of labels says nothing, unless it is one of the usual names.
+    It is one if it holds no value, if it has names above values of the second line, or if it holds the model's names.
+    Text in the label column is ignored, unless it is one of the usual names, as labels may be text.
     """
     if not any(_is_value(field) for field in first):
         return True
@@ -117,13 +119,13 @@ def _is_header(first: list[str], second: list[str], wanted: Wanted) -> bool:
 
 
 def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted) -> int | None:
-    """The place of the label, None for none. Raises UsageError where it cannot be told."""
+    """The position of the label, or None. Raises UsageError if it is ambiguous."""
     if not wanted.label:
         return None
     if wanted.label_column is not None:
         return _find(path, wanted.label_column, header, len(first))
     if wanted.like is not None and len(first) == wanted.like.features:
-        return None  # all of them are values: there is no room for a label
+        return None  # as many columns as the model has: all are values
     trained = set() if wanted.like is None or wanted.like.names is None else set(wanted.like.names)
     found = [
         place for place, name in enumerate(header or []) if name.lower() in LABEL_NAMES and name not in trained
@@ -132,22 +134,22 @@ def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted
         rest = [header[place] for place in found[1:]]
         if rest and not trained:
             LOG.warning(Message(
-                f"{path}: {listed(rest)} may be a label too, and stays among the values; where it tells the label, "
-                "take it out of the table; where it is the label, name it with `label_column`"
+                f"{path}: {listed(rest)} may be a label too, but is used as a value; if it reveals the label, "
+                "remove it from the table; if it is the label, name it with `label_column`"
             ))  # fmt: skip
         return found[0]
     if header is not None and trained:
         return None
-    why = "there is no line of names" if header is None else f"none is called {' or '.join(LABEL_NAMES)}"
+    why = "there is no header line" if header is None else f"none is called {' or '.join(LABEL_NAMES)}"
     shown = f"the first row is {listed(first)}" if header is None else f"the columns are {listed(header)}"
     raise UsageError(
-        f"{path}: it is not known which column is the label, since {why}; name it with `label_column`, or use "
+        f"{path}: cannot find the label column, since {why}; name it with `label_column`, or use "
         f"`label=False` if there is none; {shown}"
     )
 
 
 def _find(path: str, wanted: str | int, header: list[str] | None, width: int) -> int:
-    """The place of the column of this name or number."""
+    """The position of the column with this name or number."""
     places = [place for place, name in enumerate(header or []) if name == wanted]
     if header is not None and len(places) > 1:
         raise UsageError(
@@ -167,9 +169,9 @@ def _find(path: str, wanted: str | int, header: list[str] | None, width: int) ->
 
 
 def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
-    """The places of the values in the order of the model: by name where both have names, else as they are.
+    """The positions of the values in the model's order: matched by name if both have names, else unchanged.
 
-    Names that several columns share tell nothing, unless both have the same names in the same order.
+    Repeated names cannot be matched, unless both have the same names in the same order.
     """
     header, label = columns.header, columns.label
     names = columns.names
@@ -179,7 +181,7 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
         besides = "" if label is None else f" besides the label, {_at(header, label)}"
         raise DataError(
             f"{path} has {counted(len(columns.values), 'column')}{besides}, but {like.path} was trained on "
-            f"{like.features}, and {'the table' if header is None else 'the model'} has no names to tell them by"
+            f"{like.features}, and {'the table' if header is None else 'the model'} has no column names to match"
         )
     places = {name: place for place, name in enumerate(header)}
     missing = [name for name in like.names if name not in places]
@@ -198,34 +200,34 @@ def _as_trained(path: str, columns: Columns, like: Like) -> np.ndarray:
     if shared:
         raise DataError(
             f"{path}: several columns have the same name ({listed(shared)}), and their order is "
-            f"not that of {like.path}; give each a name of its own, and train again"
+            f"not that of {like.path}; give each column a unique name, and train again"
         )
     return np.array([places[name] for name in like.names], np.int64)
 
 
 def _say_doubts(path: str, first: list[str], columns: Columns, wanted: Wanted) -> None:
-    """Warn of what is read as it stands, and was hardly meant so."""
+    """Warn of columns that were probably not meant as they are read."""
     header, values, label = columns.header, columns.values, columns.label
-    told = wanted.like is not None or (header is not None and wanted.label_column in header)  # that there are names
+    told = wanted.like is not None or (header is not None and wanted.label_column in header)  # that there is a header
     if header is None:
         if len(first) > 2 and [field.strip() for field in first] == [str(place) for place in range(len(first))]:
-            LOG.warning(Message(f"{path}: the first line counts the columns, and is read as a row; if it holds names, "
-                                "take it out, or write others"))  # fmt: skip
+            LOG.warning(Message(f"{path}: the first line numbers the columns, and is read as a row; if it is a "
+                                "header, remove it, or write other names"))  # fmt: skip
         return
     if not told and not any(name.lower() in LABEL_NAMES for name in header):
         numbers = [name for name in header if is_number(name)]
         if numbers:
-            LOG.warning(Message(f"{path}: the first line is taken for names though there are numbers in it: "
-                                f"{listed(numbers)}; where it is a row, mend its texts"))  # fmt: skip
+            LOG.warning(Message(f"{path}: the first line is read as a header though it has numbers: "
+                                f"{listed(numbers)}; if it is a row, correct its text fields"))  # fmt: skip
     used = np.zeros(columns.width, bool)
     used[values] = True
     if used[0] and not header[0]:
-        LOG.warning(Message(f"{path}: the first column has no name, and is taken for values; if it numbers the rows, "
-                            "take it out: their order may tell the labels"))  # fmt: skip
+        LOG.warning(Message(f"{path}: the first column has no name, and is used as a value; if it numbers the rows, "
+                            "remove it: their order may reveal the labels"))  # fmt: skip
     if label is None:
         alike = [header[place] for place in np.flatnonzero(used) if header[place].lower() in LABEL_NAMES]
         if alike:
-            LOG.warning(Message(f"{path}: taken for values, since there is to be no label: {listed(alike)}"))
+            LOG.warning(Message(f"{path}: used as values, since `label=False`: {listed(alike)}"))
     else:
         used[label] = True
     left_out = [header[place] for place in np.flatnonzero(~used)]
@@ -235,7 +237,7 @@ def _say_doubts(path: str, first: list[str], columns: Columns, wanted: Wanted) -
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a message: all of a few, else the first ones and the last, where labels often are."""
+    """Names in a message: all if few, else the first ones and the last, as the label is often last."""
     if len(names) <= _LISTED:
         return ", ".join(map(_short, names))
     return f"{', '.join(map(_short, names[: _LISTED - 2]))}, ... and {_short(names[-1])} ({len(names)} in all)"

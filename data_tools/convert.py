@@ -80,16 +80,16 @@ def convert(
 ) -> tuple[int, int, int]:
     """Write `input` as an HDF5 file that can be streamed; returns (rows, columns, stored values).
 
-    label_column: of CSV, a name or a number; label: whether there is one; like: a model file, whose columns are taken.
-    What CSV's label was taken to be, and doubts about its columns, are said to the log.
+    label_column: of CSV, a name or a number. label: whether CSV has a label. like: a model file; the output has its
+    columns. Logs CSV's label column, and warnings about the other columns.
     Raises the errors of streammargin.errors: DataError names the line or row; on any error no output is left.
     """
     if features is not None and not 0 < features < 2**31:
         raise UsageError(f"`features` must lie between 1 and {2**31 - 1}, not {features}")
     if features is not None and like is not None:
-        raise UsageError("`like` says how many columns there are; leave `features` out")
+        raise UsageError("`like` sets the number of columns; omit `features`")
     if label_column is not None and not label:
-        raise UsageError("`label_column` names a label, and `label=False` says that there is none; leave one out")
+        raise UsageError("`label_column` names a label, but `label=False` says that there is none; omit one of them")
     check_output(output, force)
     check_apart({"the output": output}, [like, *files_read([input], **read_by({"x": x, "y": y}))])
     if not os.path.exists(input):
@@ -110,7 +110,7 @@ def convert(
         reader = format_named(kind)
         check_options(asked, kind, input)
         if not reader.TEXT and not os.path.isfile(input):
-            raise DataError(f"{input} is a pipe, and {kind.upper()} is not read front to back; name a file")
+            raise DataError(f"{input} is a pipe, and {kind.upper()} cannot be read from a pipe; name a file")
         found = reader.read(text, asked)
         first = next(found.batches, None)
         if first is None or first.rows == 0:
@@ -130,7 +130,7 @@ def convert(
 
 
 def _width(found: Found, first: Batch, asked: Asked, path: str) -> int | None:
-    """The columns of the output; None where only the last row will tell. Raises UsageError where they do not fit."""
+    """The number of output columns, or None if only known after the last row. Raises UsageError if they do not fit."""
     stored = found.features if first.X is None else first.X.shape[1]
     wanted = asked.features
     if stored is None or wanted is None:
@@ -144,7 +144,7 @@ def _width(found: Found, first: Batch, asked: Asked, path: str) -> int | None:
 
 
 def _check_names(found: Found, width: int | None, asked: Asked, path: str) -> None:
-    """UsageError where columns have other names than those of the output: only those of a table change their order."""
+    """Raises UsageError if the input's column names differ from the output's: only CSV columns can be reordered."""
     if found.names is None:
         return
     trained = asked.like

@@ -1,4 +1,4 @@
-"""CSV: numbers separated by commas or another character, a column of labels or none, with or without a header line."""
+"""CSV: numbers separated by commas or another character, with or without a label column and a header line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streammargin.sources.batch import Batch
 from streammargin.sources.labels import EXACT, is_plain, strict_number
 
 TEXT, SUFFIXES, OPTIONS = True, (".csv",), ("label_column", "label", "separator")
-_SEPARATORS = {"tab": "\t", "\\t": "\t"}  # what a shell has no other word for
+_SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
 _BLANKS = " \t"
 
 
@@ -31,9 +31,9 @@ def sniff(start: bytes) -> bool:
 
 
 def read(text: Text, asked: Asked) -> Found:
-    """The rows of a table (float64) with their labels, if any: the columns in their order, or in a model's.
+    """The rows of a table (float64) with their labels, if any; columns in the file's order, or in the model's.
 
-    Raises UsageError where the label cannot be told, DataError naming line and column.
+    Raises UsageError if the label is ambiguous, DataError naming line and column.
     """
     separator = _separator(asked.separator)
     pieces = _begun(text)
@@ -42,7 +42,7 @@ def read(text: Text, asked: Asked) -> Found:
     layout = _Layout(text.name, separator, _BLANKS.replace(separator, ""))
     fields = layout.fields(first, f"{text.name}, line 1")
     if not fields:
-        raise DataError(f"{text.name}, line 1 is blank; let the table begin with its names or a row")
+        raise DataError(f"{text.name}, line 1 is blank; begin the table with a header or a row")
     if len(fields) < 2:
         _check_one_column(first, text.name, asked)
     wanted = Wanted(asked.label_column, asked.label, asked.like)
@@ -69,7 +69,7 @@ def _separator(given: str | None) -> str:
 
 
 def _begun(text: Text) -> Iterator[tuple[int, bytes]]:
-    """The pieces of a text, of which the first has two lines, if there are two: a line may fill a piece."""
+    """The pieces of a text; the first is extended to two lines if the text has two, as a line may fill a piece."""
     pieces = text.pieces()
     number, raw = next(pieces)
     while raw.count(b"\n") < 2 and (more := next(pieces, None)) is not None:
@@ -97,7 +97,7 @@ def _decode(raw: bytes, path: str, line: int) -> str:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the lines of a table are cut into fields; blanks: what may stand around a field."""
+    """How to split the lines of a table into fields. blanks: characters to strip from a field."""
 
     path: str
     separator: str
@@ -114,14 +114,14 @@ class _Layout:
 
 
 def _check_one_column(line: str, path: str, asked: Asked) -> None:
-    """DataError for a first line of one column, which has no room for a label, or may have another separator."""
+    """Raises DataError if the first line has one column only: the label is missing, or the separator differs."""
     for other, name in () if asked.separator is not None else (("\t", "tabs"), (";", "semicolons"), ("|", "bars")):
         if len(next(csv.reader([line], delimiter=other), [])) > 1:
             word = "tab" if other == "\t" else other
             raise DataError(f"{path}, line 1: fields are separated by {name}; use `separator={word}`")
     if asked.label:
         raise DataError(
-            f"{path}, line 1: one column only, but rows need a label and values; name what separates them with "
+            f"{path}, line 1: one column only, but rows need a label and values; name the separator with "
             "`separator`, or use `label=False` if there is no label"
         )
 
@@ -157,9 +157,9 @@ def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:
 
 
 def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns) -> Batch:
-    """The same with quotes, labels of text, True and False; raises DataError at the first line that does not parse.
+    """Like `_fast`, but with quotes, text labels, True and False. Raises DataError at the first bad line.
 
-    Where values do not parse, the error names the columns of all that do not in this text.
+    If values do not parse, the error names all columns of this text with such values.
     """
     labels: list[str] = []
     values: list[list[float]] = []
@@ -175,7 +175,7 @@ def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns)
             if columns.label is not None:
                 labels.append(_label(fields[columns.label], where))
         except DataError:
-            if refused:  # what comes before it is said first
+            if refused:  # report earlier errors first
                 break
             raise
         values.append(_row(fields, number, columns, refused))
@@ -191,7 +191,7 @@ def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns)
 
 
 def _label(text: str, where: str) -> str:
-    """A label as it stands. Raises DataError for what is missing, or a number in none but Python's spelling."""
+    """A label, unchanged. Raises DataError if it is missing, or a number in a spelling that only Python reads."""
     if not text:
         raise DataError(f"{where}: the label is missing; drop the row or give it a label")
     if is_number(text):
@@ -202,7 +202,7 @@ def _label(text: str, where: str) -> str:
 
 
 class _Refused(NamedTuple):
-    """The first value of a column that is none: its line, its text, and how to mend it."""
+    """The first invalid value of a column: its line, its text, and how to correct it."""
 
     line: int
     text: str
@@ -210,7 +210,7 @@ class _Refused(NamedTuple):
 
 
 def _row(fields: list[str], line: int, columns: Columns, refused: dict[int, _Refused]) -> list[float]:
-    """The numbers of a line; what is none is noted in `refused`, the first of each column."""
+    """The numbers of a line. Records the first invalid value of each column in `refused`."""
     row = []
     for place in columns.values.tolist():
         value = _value(fields[place])
@@ -222,7 +222,7 @@ def _row(fields: list[str], line: int, columns: Columns, refused: dict[int, _Ref
 
 
 def _value(text: str) -> float | None:
-    """The number in a field, 1 or 0 of True or False; None where there is no finite one."""
+    """The number in a field, 1 or 0 for True or False; None if it is not a finite number."""
     try:
         value = strict_number(text)
         return value if np.isfinite(value) else None
@@ -237,7 +237,7 @@ def _fault(text: str, line: int) -> _Refused:
 
 
 def _refusal(path: str, columns: Columns, refused: dict[int, _Refused]) -> str:
-    """The sentence about the values of a text that are none: of one column, or of each."""
+    """The message about the invalid values of a text, in one or in several columns."""
     place, first = min(refused.items(), key=lambda one: (one[1].line, one[0]))
     text = repr(first.text[:SHOWN]) if first.text else ""
     if len(refused) == 1:
@@ -245,5 +245,5 @@ def _refusal(path: str, columns: Columns, refused: dict[int, _Refused]) -> str:
         return f"{path}, line {first.line}, {columns.called(place)}: {what}; {first.mend}"
     named = ", ".join(columns.called(one).removeprefix("column ") for one in sorted(refused))
     what = f"{text} in line {first.line}" if text else f"the missing one in line {first.line}"
-    mend = first.mend if "point" in first.mend else "drop these columns or rows, or make numbers of them"
-    return f"{path}: {len(refused)} columns hold values that are no finite numbers, such as {what}: {named}; {mend}"
+    mend = first.mend if "point" in first.mend else "drop these columns or rows, or replace the values by numbers"
+    return f"{path}: {len(refused)} columns hold values that are not finite numbers, such as {what}: {named}; {mend}"

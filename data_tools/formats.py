@@ -1,4 +1,4 @@
-"""What is asked of a reader of input, and what it answers: the module of a format has what `Format` names."""
+"""The interface of input readers: each format is a module with the members of `Format`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streammargin.sources.batch import Batch
 from streammargin.sources.kinds import kind_of
 from streammargin.sources.labels import LabelCursor
 
-# name of a format: its module; first bytes are looked at in this order, and text that is nothing else is svmlight
+# name of a format: its module. First bytes are checked in this order; text that fits nothing else is svmlight.
 FORMATS = {
     "hdf5": "data_tools.hdf5file",
     "npz": "data_tools.npz",
@@ -30,8 +30,10 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """How the input is to be read: options of `convert`; near: the output, beside which there is room for what must be
-    sorted within `memory` bytes; opened: closes what stays open while batches are read.
+    """How to read the input: the options of `convert`.
+
+    near: the output file; temporary files go next to it. memory: bytes for sorting.
+    opened: closes the files that stay open while batches are read.
     """
 
     features: int | None
@@ -48,7 +50,7 @@ class Asked:
 
     @property
     def given(self) -> dict[str, str]:
-        """Those that not every format has a use for, and how they are spelt."""
+        """The given options that only some formats use, and their spelling in messages."""
         defaults = {"label_column": None, "label": True, "separator": None, "zero_based": False, "x": None, "y": None}
         found = {name: getattr(self, name) for name, default in defaults.items() if getattr(self, name) != default}
         return {name: f"{name}={value}" if isinstance(value, bool) else name for name, value in found.items()}
@@ -56,9 +58,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """What a reader yields, and what is known before it does.
+    """The batches of a reader, and what is known before reading.
 
-    features: None where only the end will tell. names (d,): of the columns, where the input has some.
+    features: None if only known at the end. names (d,): column names, if the input has them.
     """
 
     batches: Iterator[Batch]
@@ -69,10 +71,10 @@ class Found:
 
 
 class Format(Protocol):
-    """What the module of a format has.
+    """The members of a format's module.
 
-    TEXT: it is read front to back, and may be compressed or a pipe. OPTIONS: which of those it has a use for that not
-    every format has (`Asked.given`).
+    TEXT: whether it is read front to back, and so may be compressed or a pipe. OPTIONS: the options of `Asked.given`
+    that it uses.
     """
 
     TEXT: bool
@@ -83,7 +85,7 @@ class Format(Protocol):
         """Whether input with these first bytes has this format."""
 
     def read(self, text: Text, asked: Asked) -> Found:
-        """The rows of the input, which has the name of `text`. Raises DataError, UsageError."""
+        """The rows of the input. Raises DataError, UsageError."""
 
 
 def format_named(name: str) -> Format:
@@ -95,9 +97,9 @@ def format_named(name: str) -> Format:
 
 
 def format_of(text: Text, asked: Asked) -> str:
-    """The name of the format, by the first bytes, then by the file's name. Raises DataError for what is no text either.
+    """The name of the format, by the first bytes, then by the file's name. Raises DataError for other binary files.
 
-    Nearly everything may be text, so that formats of text are looked at last.
+    Text formats are checked last, as nearly everything may be text.
     """
     formats = {name: format_named(name) for name in FORMATS}
     path = plain_stem(text.name).lower()
@@ -113,17 +115,17 @@ def format_of(text: Text, asked: Asked) -> str:
     if found is not None:
         raise DataError(f"{text.name} is {found[0]}, not text; {found[1]}")
     texts = {name: known for name, known in formats.items() if known.TEXT}
-    if asked.separator is not None:  # any character may separate: which one, the content does not tell
+    if asked.separator is not None:  # any character may be a separator, so the content cannot tell
         return next(name for name, known in texts.items() if "separator" in known.OPTIONS)
     return next(name for name, known in texts.items() if known.sniff(text.start))
 
 
 def check_options(asked: Asked, kind: str, path: str) -> None:
-    """UsageError for an option that the format of this name has no use for."""
+    """Raises UsageError for an option that this format does not use."""
     for name, spelt in asked.given.items():
         if name not in format_named(kind).OPTIONS:
             able = " or ".join(f"`format={other}`" for other in FORMATS if name in format_named(other).OPTIONS)
-            raise UsageError(f"{path} is read as {kind}, which has no use for `{spelt}`; leave it out, or use {able}")
+            raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; omit it, or use {able}")
 
 
 def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:

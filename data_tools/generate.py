@@ -66,10 +66,9 @@ def generate(
 ) -> int:
     """Write rows (n, features) and labels (-1 and 1, or 0 .. classes - 1); returns n.
 
-    Dense rows are standard normal; sparse ones have norm 1 and `nonzeros` columns with frequencies like
-    those of words. Labels follow hidden normal weights; a `noise` share is drawn at random. With
-    `separable`, rows nearer than that to the separator are moved away from it along it (two classes
-    only), so that the margin is at least that large. The same arguments give the same file content.
+    Dense rows are standard normal. Sparse rows have norm 1 and `nonzeros` columns with the frequencies of words. Labels
+    follow hidden normal weights; a share `noise` of them is random. With `separable` (two classes only), rows closer to
+    the separator are moved along its normal until their margin is `separable`. The same arguments give the same file.
     """
     item = np.dtype(dtype).itemsize
     if sparse:

@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Like:
-    """What the model in the file `path` was trained on: so many columns, with these names where it knows them."""
+    """The columns that the model in `path` was trained on: their number, and their names if the model has them."""
 
     path: str
     features: int

@@ -22,7 +22,7 @@ VERBS = {
 
 
 def build_parser(verb: str | None = None) -> Parser:
-    """The parser; only the named verb gets its options, so that nothing else need be imported."""
+    """The parser. Only the named verb gets its options, so that no other verb is imported."""
     parser = Parser(
         prog="streammargin-data",
         description="Prepare data for streammargin: everything streams, outputs are whole or not there.",

@@ -1,4 +1,4 @@
-"""Sparse matrices that are stored as three arrays, by rows or by columns: batches of their rows, in order."""
+"""Read sparse matrices (CSR or CSC: data, indices, indptr) as batches of rows, in order."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _KINDS = {"data": ("biuf", "real numbers"), "format": ("SU", "text")}
 
 
 def check_kind(name: str, dtype: np.dtype, path: str) -> None:
-    """DataError unless an array of this name may hold this type."""
+    """Raises DataError unless an array of this name may hold this type."""
     kinds, words = _KINDS.get(name, ("iu", "integers"))
     if dtype.kind not in kinds:
         raise DataError(f"{path}: the array {name} holds {dtype} but must hold {words}; write the file again")
 
 
 def check_shape(shape: Any, path: str) -> tuple[int, int]:
-    """(rows, columns); DataError unless these are two whole numbers of a matrix that can be stored."""
+    """(rows, columns). Raises DataError unless the shape is two whole numbers in the supported range."""
     found = np.asarray(shape)
     if found.shape != (2,) or found.dtype.kind not in "iu" or not 0 <= found[0] < 2**48 or not 0 < found[1] < 2**31:
         raise DataError(
@@ -38,7 +38,7 @@ def check_shape(shape: Any, path: str) -> tuple[int, int]:
 
 
 def check_lengths(lengths: Mapping[str, int], count: int, path: str) -> None:
-    """DataError unless data and indices are of one length, and indptr has an entry for each of `count` and one more."""
+    """Raises DataError unless data and indices have the same length, and indptr has count + 1 entries."""
     if lengths["data"] != lengths["indices"] or lengths["indptr"] != count + 1:
         raise DataError(
             f"{path}: data, indices and indptr have {lengths['data']}, {lengths['indices']} and {lengths['indptr']} "
@@ -47,9 +47,9 @@ def check_lengths(lengths: Mapping[str, int], count: int, path: str) -> None:
 
 
 def spans(take: Piece, count: int, entries: int, path: str) -> Iterator[tuple[int, np.ndarray]]:
-    """(first row, its part of indptr) of `count` rows, or columns, in pieces of a few rows and entries.
+    """(first row, its part of indptr) of `count` rows or columns, in pieces of a few rows and entries.
 
-    Raises DataError unless indptr rises from 0, and not beyond `entries`.
+    Raises DataError unless indptr starts at 0, never decreases, and ends within `entries`.
     """
     last = int(take("indptr", 1)[0])
     if last != 0:
@@ -59,7 +59,7 @@ def spans(take: Piece, count: int, entries: int, path: str) -> Iterator[tuple[in
         indptr = np.append(last, take("indptr", size).astype(np.int64))
         if first_fall(indptr) >= 0 or indptr[-1] > entries:
             raise DataError(
-                f"{path}: indptr must never fall, nor leave the {entries} stored values, but does so between its "
+                f"{path}: indptr must not decrease or exceed the {entries} stored values, but does so between its "
                 f"entries {start} and {start + size}; write the file again"
             )
         low = 0
@@ -72,7 +72,7 @@ def spans(take: Piece, count: int, entries: int, path: str) -> Iterator[tuple[in
 
 
 def by_rows(take: Piece, entries: int, rows: int, columns: int, path: str) -> Iterator[Batch]:
-    """CSR arrays as batches, unsorted rows sorted. Raises DataError for indices out of range or twice in a row."""
+    """CSR arrays as batches; sorts unsorted rows. Raises DataError for indices out of range or repeated in a row."""
     for start, part in spans(take, rows, entries, path):
         size = int(part[-1] - part[0])
         if len(part) == 2 and size > columns:
@@ -83,19 +83,19 @@ def by_rows(take: Piece, entries: int, rows: int, columns: int, path: str) -> It
 def by_columns(
     take: Piece, entries: int, rows: int, columns: int, path: str, memory: int, near: str, held: int = 0
 ) -> Iterator[Batch]:
-    """CSC arrays as batches of rows: entries are parked on disk by range of rows, then sorted range by range.
+    """CSC arrays as batches of rows: writes entries to disk by range of rows, then sorts each range in memory.
 
-    memory: bytes, of which `held` are taken.
+    memory: bytes, of which `held` are in use.
     """
-    check_space(near, 8 * rows)  # rows without entries cost nothing to declare
-    # an entry is parked as (row, column, value); ranges of rows of equal width, each within memory on average
+    check_space(near, 8 * rows)  # a small file may declare very many empty rows
+    # an entry is written as (row, column, value); ranges have equally many rows, and fit in memory on average
     count = min(rows, buckets_for(24 * entries, memory, held=held))
     edge = np.linspace(0, rows, count + 1).astype(np.int64)
     with temporary_folder(near) as folder:
         spill = Spill(folder)
         for first, indptr in spans(take, columns, entries, path):
             sizes = np.diff(indptr)
-            if sizes.max() > rows:  # before as many are parked as a small file may say that it has
+            if sizes.max() > rows:  # check before writing: a damaged file may declare very many
                 number = int(sizes.argmax())
                 what = f"column {first + number} has {sizes[number]} values in {rows} rows"
                 raise DataError(f"{path}: {what}; sum the duplicates first")
@@ -104,7 +104,7 @@ def by_columns(
                 data, row = take("data", size), take("indices", size).astype(np.int64)
                 bad = np.flatnonzero((row < 0) | (row >= rows))
                 if bad.size:
-                    raise DataError(f"{path}: the row index {row[bad[0]]} lies outside 0..{rows - 1}")
+                    raise DataError(f"{path}: the row index {row[bad[0]]} is outside 0..{rows - 1}")
                 column = first + np.searchsorted(indptr, np.arange(start, start + size), side="right") - 1
                 bucket = np.searchsorted(edge, row, side="right") - 1
                 order = np.argsort(bucket, kind="stable")
@@ -119,7 +119,7 @@ def by_columns(
 
 
 def _range_of_rows(found: Batch | None, start: int, stop: int, columns: int, path: str) -> Iterator[Batch]:
-    """The rows start..stop of parked entries in their order, a few at a time: most may have none."""
+    """The rows start..stop of the entries on disk, in order, a few at a time: most rows may be empty."""
     if found is None:
         found = Batch(None, np.empty(0, np.float32), np.empty(0, np.int32), None, np.empty(0, np.int64), None)
     assert found.data is not None and found.indices is not None and found.labels is not None

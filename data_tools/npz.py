@@ -1,4 +1,4 @@
-"""SciPy's NPZ: the archives of scipy.sparse.save_npz, a CSR or CSC matrix each."""
+"""SciPy's NPZ: archives of scipy.sparse.save_npz, each with one CSR or CSC matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 
 def sniff(start: bytes) -> bool:
-    """Whether this is an archive."""
+    """Whether this is a ZIP archive."""
     return start.startswith(b"PK\x03\x04")
 
 
@@ -55,21 +55,21 @@ class Archive:
         self._zip.close()
 
     def has(self, name: str) -> bool:
-        """Whether there is an array of this name."""
+        """Whether the archive has an array of this name."""
         return f"{name}.npy" in self._zip.namelist()
 
     def _open(self, name: str) -> tuple[Any, np.dtype, int]:
         if name in self._streams:
             return self._streams[name]
         if not self.has(name):
-            raise DataError(f"{self.path} has no array {name}; only what scipy.sparse.save_npz wrote can be read")
+            raise DataError(f"{self.path} has no array {name}; only files of scipy.sparse.save_npz can be read")
         try:
             stream = self._opened.enter_context(self._zip.open(f"{name}.npy"))
             shape, dtype = read_header(stream)
             stored = self._zip.getinfo(f"{name}.npy").file_size - stream.tell()
         except (*_DAMAGE, ValueError, NotImplementedError, RuntimeError) as error:
             raise DataError(
-                f"{self.path} is damaged: {name} is no array ({str(error)[:80]}); write it again"
+                f"{self.path} is damaged: {name} is not an array ({str(error)[:80]}); write it again"
             ) from error
         if dtype.hasobject:
             raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
@@ -83,15 +83,15 @@ class Archive:
         return self._streams[name]
 
     def length(self, name: str) -> int:
-        """Entries of an array."""
+        """The number of entries of an array."""
         return self._open(name)[2]
 
     def dtype(self, name: str) -> np.dtype:
-        """Its type."""
+        """The type of an array's entries."""
         return self._open(name)[1]
 
     def take(self, name: str, count: int) -> np.ndarray:
-        """The next `count` entries. Raises DataError where the file ends before."""
+        """The next `count` entries. Raises DataError if the file ends before."""
         stream, dtype, _ = self._open(name)
         try:
             raw = stream.read(count * dtype.itemsize)
@@ -102,7 +102,7 @@ class Archive:
         return np.frombuffer(raw, dtype)
 
     def small(self, name: str) -> np.ndarray:
-        """An array of a few entries; DataError for more."""
+        """A small array as a whole. Raises DataError if it is large."""
         size = self.length(name) * self.dtype(name).itemsize
         if size > 64:
             raise DataError(f"{self.path}: the array {name} takes {size} bytes, far too many; write it again")

@@ -31,8 +31,7 @@ def batch_of(block: Block, labels: np.ndarray | None, weights: np.ndarray | None
 def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterator[Batch]:
     """The rows of a source in their order, with labels and weights; valid until the next one.
 
-    memory: bytes for the rows in flight, and what is held beside them; None for a few batches, or what the largest
-    chunk of the file needs.
+    memory: bytes for the rows being read plus `held`; None for a few batches, or the need of the file's largest chunk.
     """
     from streammargin.driver.plan import least_budget
     from streammargin.driver.prefetch import read_blocks

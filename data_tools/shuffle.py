@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> str:
 
 
 def stored_bytes(source: Source) -> int:
-    """About how many bytes the rows take."""
+    """Estimated bytes of the rows."""
     item = source.dtype.itemsize
     return source.nnz * (item + 4) + 16 * source.rows if source.sparse else source.nnz * item + 16 * source.rows
 
@@ -60,8 +60,8 @@ def shuffle(
 ) -> tuple[int, int]:
     """Write the rows of `data` (path or paths) to `output` in an order that depends on the seed alone.
 
-    The order also depends on the memory budget, which decides the number of buckets. Beside the output,
-    as much again is needed on its disk for a while. Returns (rows, columns). Raises the errors of streammargin.errors.
+    The order also depends on the memory budget, which sets the number of buckets. While running, the output's disk
+    needs twice the output's size. Returns (rows, columns). Raises the errors of streammargin.errors.
     """
     budget = parse_size(memory)
     check_seed(seed)

@@ -1,4 +1,4 @@
-"""Whether the disk has room, before anything is written."""
+"""Check the free disk space before writing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streammargin.sizes import format_size
 
 
 def check_space(path: str, nbytes: int) -> None:
-    """OutputError when the disk of `path` has less than nbytes free."""
+    """Raises OutputError if the disk of `path` has fewer than nbytes free."""
     folder = os.path.dirname(os.path.realpath(path))
     free = shutil.disk_usage(folder).free
     if nbytes > free:

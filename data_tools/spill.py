@@ -1,4 +1,4 @@
-"""Batches parked on disk in numbered buckets, for reordering more rows than memory holds."""
+"""Batches written to numbered buckets on disk, to reorder more rows than fit in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streammargin.errors import ReadWriteError, UsageError
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch
 
-_MOST = 4096  # buckets: each is a few files
+_MOST = 4096  # buckets; each has a few files
 
 
 class Spill:
@@ -28,13 +28,13 @@ class Spill:
         """Add the rows of a batch to a bucket. Raises ReadWriteError when the disk is full."""
         parts = batch._asdict()
         if batch.indptr is not None:
-            parts["indptr"] = np.diff(batch.indptr)  # lengths of rows: they can be put end to end
+            parts["indptr"] = np.diff(batch.indptr)  # row lengths, which can be appended
         if batch.X is not None:
             self._width = batch.X.shape[1]
         for name, values in parts.items():
             if values is None:
                 continue
-            if values.dtype.kind in "OU":  # text: a length each would not be worth it
+            if values.dtype.kind in "OU":  # text: fixed-width, without a length per value
                 values = np.char.encode(values.astype(str), "utf-8")
             try:
                 values = values.astype(self._widen(name, values.dtype), copy=False)
@@ -44,7 +44,7 @@ class Spill:
                 raise ReadWriteError(f"cannot write to {self._folder} ({error.strerror}); free some space") from error
 
     def _widen(self, name: str, kind: np.dtype) -> np.dtype:
-        """The type that holds what was written before and values of this one; what was written becomes it."""
+        """The type that holds both the values already written and these. Converts the written ones."""
         old = self._kinds.setdefault(name, kind)
         wide = np.result_type(old, kind)
         if wide.kind == "f" and old.kind in "iu" and kind.kind in "iu":
@@ -57,7 +57,7 @@ class Spill:
         return wide
 
     def read(self, bucket: int) -> Batch | None:
-        """All rows of a bucket in the order of their arrival, and forget them; None if there are none."""
+        """All rows of a bucket in order of arrival, or None if it is empty. Deletes the bucket."""
         found: dict[str, np.ndarray | None] = dict.fromkeys(Batch._fields)
         for name, kind in self._kinds.items():
             path = self._path(bucket, name)
@@ -75,11 +75,11 @@ class Spill:
 
 
 def buckets_for(nbytes: int, memory: int, least: int = 1 << 20, held: int = 0) -> int:
-    """How many buckets so that one of them, and its reordered copy, fit in memory with room to spare.
+    """The number of buckets, such that one of them and its reordered copy fit in memory with a margin.
 
-    held: bytes of the memory that other things take.
+    held: bytes of the memory in other use.
 
-    Raises UsageError for less memory than `least`, or so little that there would be too many buckets.
+    Raises UsageError if memory is below `least`, or would need too many buckets.
     """
     least = max(least, -(-4 * nbytes // _MOST)) + held
     if memory < least:

@@ -50,9 +50,8 @@ def split(
 ) -> tuple[int, int]:
     """Write round(n * test_size) rows to `test`, the others to `train`, both in their order.
 
-    Returns the two counts, those of the training part first. Every choice of that many rows is equally
-    likely. Either both files are written, each of them whole, or none; only a crash between the two
-    renames at the very end, or a disk that refuses the second, leaves the test part without the other.
+    Returns (training rows, test rows). Every choice of that many rows is equally likely. Either both files are written
+    completely or none is. One exception: if the second of the two final renames fails, only the test file exists.
     Raises the errors of streammargin.errors.
     """
     if not 0.0 < test_size < 1.0:
@@ -66,17 +65,17 @@ def split(
         check_apart({"the training part": train, "the test part": test}, source.files())
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
-            raise UsageError(f"{test_size} of {source.rows} rows leaves one part empty; choose another `test_size`")
+            raise UsageError(f"{test_size} of {source.rows} rows leaves one file empty; choose another `test_size`")
         kind = (source.dtype, source.sparse, source.features, source.feature_names())
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows
         with contextlib.ExitStack() as stack:
-            # both files are complete and on disk before the first of them gets its name
+            # write both files completely before renaming the first
             names = [stack.enter_context(replacing(path, force)) for path in (train, test)]
             train_rows = stack.enter_context(filling(names[0], train, *kind))
             test_rows = stack.enter_context(filling(names[1], test, *kind))
             for batch in batches(source):
-                # how many of a simple random sample fall into this batch, and then which
+                # draw how many rows of a simple random sample are in this batch, and then which
                 here = int(generator.hypergeometric(left, rows_left - left, batch.rows)) if left else 0
                 chosen = np.zeros(batch.rows, bool)
                 chosen[generator.choice(batch.rows, here, replace=False)] = True

@@ -1,4 +1,4 @@
-"""LIBSVM's (svmlight's) text format: `label index:value ...`, indices from 1, rising; # starts a comment."""
+"""LIBSVM's (svmlight's) text format: `label index:value ...`, indices from 1, increasing; # starts a comment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLON, _NEWLINE = b":\n"
 
 
 def sniff(start: bytes) -> bool:
-    """Whether this may be svmlight: any text may."""
+    """Whether this may be svmlight text: any text may."""
     return True
 
 
@@ -38,7 +38,7 @@ def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Ba
             text = _COMMENT.sub(b"", text)
         text = plain_lines(text, source.name, first_line)
         batch = _parse(text, zero_based, features)
-        if batch is None:  # something is wrong; find it line by line
+        if batch is None:  # a line does not parse; find it line by line
             batch = _parse_slowly(source.name, text, first_line, zero_based, features)
         if batch.rows:
             yield batch
@@ -47,7 +47,7 @@ def rows_of(source: Text, zero_based: bool, features: int | None) -> Iterator[Ba
 def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
     """The rows of whole lines at array speed, or None if any line needs a closer look."""
     codes = np.frombuffer(text, np.uint8)
-    white = codes <= 32  # of which `plain_lines` leaves spaces, tabs and newlines
+    white = codes <= 32  # `plain_lines` allows spaces, tabs and newlines only
     colon = codes == _COLON
     newline = np.flatnonzero(codes == _NEWLINE)
     # a token starts where white space ends; its line is the number of newlines before it
@@ -74,7 +74,7 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
     # every part of a token, from its start or its colon to the next, in the order of the numbers
     parts = np.flatnonzero(begins | colon)
     digits = np.logical_and.reduceat((codes >= 48) & (codes <= 57), parts)  # never 1e1:1, never 1.0:1
-    # the place of a label among all numbers: one number a label, two an entry
+    # the position of each label among all numbers: a label is one number, an entry two
     place = np.arange(len(starts)) + np.cumsum(np.append(0, ~is_label[:-1]))
     labels = numbers[place[is_label]]
     index, values = numbers[place[~is_label]], numbers[place[~is_label] + 1]
@@ -101,7 +101,7 @@ def _parse(text: bytes, zero_based: bool, features: int | None) -> Batch | None:
 
 
 def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, features: int | None) -> Batch:
-    """The same, one line after the other; raises DataError at the first line that does not parse."""
+    """Like `_fast`, one line after the other. Raises DataError at the first line that does not parse."""
     labels: list[float] = []
     lengths: list[int] = []
     entries: list[tuple[int, float]] = []
@@ -121,7 +121,7 @@ def _parse_slowly(path: str, text: bytes, first_line: int, zero_based: bool, fea
         for (one, _), (other, _) in itertools.pairwise(row):
             if one == other:
                 index = one if zero_based else one + 1
-                raise DataError(f"{where}: the index {index} stands there twice; sum or drop one of them")
+                raise DataError(f"{where}: the index {index} occurs twice; sum or drop one of them")
         labels.append(label)
         lengths.append(len(row))
         entries += row
@@ -146,5 +146,5 @@ def _entry(token: str, where: str, zero_based: bool, features: int | None) -> tu
     if column < 0 or column >= 2**31 - 1:
         raise DataError(f"{where}: the index {index} is out of range; at most {2**31 - 1} columns are supported")
     if features is not None and column >= features:
-        raise DataError(f"{where}: the index {index} lies beyond the {features} columns of `features`")
+        raise DataError(f"{where}: the index {index} exceeds `features={features}`")
     return column, value

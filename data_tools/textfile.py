@@ -1,4 +1,4 @@
-"""Text files, plain or compressed, as pieces that end at a line's end."""
+"""Text files, plain or compressed, as pieces of whole lines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PIECE = 4 << 20
 SHOWN = 40  # characters of a field in a message
 _START = 1 << 16
 _SUFFIXES = (".gz", ".bz2", ".xz")
-LONGEST_LINE = 1 << 24  # parsing takes seventeen times as much
+LONGEST_LINE = 1 << 24  # parsing takes 17 times as many bytes
 _LINE_END = re.compile(rb"\r+\n")
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\n"))
 _BOM = b"\xef\xbb\xbf"
 
 
 class _Ahead:
-    """A file whose first bytes are known before it is read."""
+    """A file whose first bytes were already read."""
 
     def __init__(self, file: Any) -> None:
         self.file, self.start = file, file.read(_START)
@@ -45,7 +45,7 @@ class _Ahead:
 
 
 class _Streams:
-    """bzip2 or xz: compressed streams, one after the other. Python's own readers end in silence at a damaged one."""
+    """bzip2 or xz: consecutive compressed streams. Python's own readers stop silently at a damaged one."""
 
     def __init__(self, file: Any, decoder: Callable[[], Any], padding: bytes) -> None:
         self._file, self._new, self._padding = file, decoder, padding
@@ -87,7 +87,7 @@ _OPENERS: dict[bytes, Any] = {b"\x1f\x8b": _gzip, b"BZh": _bzip2, b"\xfd7zXZ\x00
 
 
 class Text:
-    """A text file, compressed or not (its content tells), opened once and read front to back: a pipe will do.
+    """A text file, opened once and read front to back, so it may be a pipe. Its content tells whether it is compressed.
 
     name: for messages. start: its first bytes, decompressed. Raises InputMissingError, and DataError for a
     damaged compressed file.
@@ -118,7 +118,7 @@ class Text:
             raise DataError(
                 f"{self.name}, line 1: lines end in carriage returns; write newlines: tr '\\r' '\\n' < IN > OUT"
             )
-        rest: list[bytes] = []  # the beginning of a line, put together once
+        rest: list[bytes] = []  # parts of an unfinished line, joined once
         length = 0
         while True:
             with self._errors():
@@ -129,7 +129,7 @@ class Text:
             length = length + len(part) if cut == 0 else len(part) - cut
             if length > LONGEST_LINE:
                 raise DataError(
-                    f"{self.name}, line {self._line}: it is longer than {LONGEST_LINE} bytes; write each row on a line "
+                    f"{self.name}, line {self._line}: longer than {LONGEST_LINE} bytes; write each row on a line "
                     "of its own"
                 )
             if cut == 0:
@@ -151,21 +151,21 @@ class Text:
         except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{where} ({error}); fetch it again") from error
         except OSError as error:
-            if error.errno is None:  # bz2 reports damage so
+            if error.errno is None:  # bz2 reports damage this way
                 raise DataError(f"{where} ({error}); fetch it again") from error
             raise InputMissingError(f"{self.name} cannot be read ({error.strerror})") from error
 
 
 def plain_stem(path: str) -> str:
-    """The path without the suffix of its compression."""
+    """The path without its compression suffix."""
     stem, suffix = os.path.splitext(path)
     return stem if suffix.lower() in _SUFFIXES else path
 
 
 def plain_lines(raw: bytes, name: str, line: int) -> bytes:
-    """The lines that begin at this one, each ended by a newline alone. Raises DataError for a control character.
+    """The lines from this one on, each ended by a newline only. Raises DataError for a control character.
 
-    Blanks are the space and the tab: what else Python takes for one is damage, or another kind of file.
+    Only space and tab are blanks. Python strips other characters too, but here they mean a damaged or binary file.
     """
     if b"\r" in raw:
         raw = _LINE_END.sub(b"\n", raw)
@@ -177,7 +177,7 @@ def plain_lines(raw: bytes, name: str, line: int) -> bytes:
 
 
 def check_label(label: float, text: str, where: str) -> None:
-    """DataError for a label that is not finite, or so large that float64 merges it with its neighbours."""
+    """Raises DataError for a label that is not finite, or so large that float64 rounds it."""
     if not math.isfinite(label):
         raise DataError(f"{where}: the label is {text[:SHOWN]}; drop the row or give it a label")
     if abs(label) >= EXACT:

@@ -4,11 +4,11 @@
 
 --times: bytes of a slot are cut or flipped, and the slot must be refused.
 
---data: one value of a file is altered at a random place, before, while or after a training with checkpoints is stopped,
-and the times of the file are put back. The training must end with an error that names the file. Where it had not come
-to that row, it may end in the bits of a training on the altered file instead.
+--data: one value of a file is changed at a random place, and the file's times are restored. This happens before,
+while or after a training with checkpoints is stopped. The training must end with an error that names the file. If it
+had not read that row yet, it may instead end with the exact weights of a training on the changed file.
 
-Exit code 1 where damage went unnoticed.
+Exit code 1 if damage went unnoticed.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
     python examples/figure_diagonal_descent.py [--out FIGURE.png] [--passes 1000]
 
-The toy set of 80 points with the solution w* = (1/2, 1/2): distance to it, of the normalised iterates too, and their
-margin and angle gaps, for Algorithm 1 and for Algorithm 2 with alpha = 10, 30, 50; lambda_t = 4/t and the paper's step
-1/||A A^T||. The last two curves are the solvers as they are shipped (a step size that adapts, inertia that restarts).
+The toy set has 80 points and the solution w* = (1/2, 1/2). The figure plots the distance to w* of the iterates and the
+normalised iterates, and their margin and angle gaps. Curves: Algorithm 1, and Algorithm 2 with alpha = 10, 30, 50, with
+lambda_t = 4/t and the paper's step 1/||A A^T||. The last two curves are the shipped solvers (adaptive step size,
+restarted inertia).
 """
 
 import numpy as np

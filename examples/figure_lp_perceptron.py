@@ -2,8 +2,9 @@
 
     python examples/figure_lp_perceptron.py [--out FIGURE.png] [--passes 40] [--seeds 5]
 
-Mistakes on 1000 training and 1000 test rows of 2000 features against epochs, p = 2 above and p = 1 + 1/ln d (`sparse`)
-below, there 2.5 times as many epochs, as in the paper. Lines are means over the seeds, bands the least and the most.
+The figure plots mistakes on 1000 training and 1000 test rows of 2000 features against epochs. The top panels use p = 2.
+The bottom panels use p = 1 + 1/ln d (`sparse`) and 2.5 times as many epochs, as in the paper. Lines are means over
+the seeds; bands span the minimum and the maximum.
 
 Not as in the paper, and why (measured):
 - (b) is not confirmed for p = 2. Between data sets test mistakes differ twofold (from 45 to 100 of 1000 in the

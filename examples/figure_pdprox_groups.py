@@ -1,12 +1,13 @@
-"""Figure 2 of the Pdprox paper, and of its Figure 5 the part on the same data.
+"""Figure 2 of the Pdprox paper, and the part of its Figure 5 on the same data.
 
     python -m examples.figure_pdprox_groups DATA_DIR [--out FIGURE.png] [--passes 300]
 
-Group lasso on splice sites, DATA_DIR/splice_donor: all true sites of the training file and as many false ones, words
-of up to three of the seven letters (2,604 columns in 63 groups), rows of length 1; hinge and absolute error, lambda =
-1e-3 and 1e-5. Algorithm 1 (Pdprox) beside gd, fobos, rda, agd and pdexg, each with the best of the factors 2^-10, ...,
-2^10 of its step, found by a walk. All are given as many products with A or A^T as Pdprox takes in so many passes, two
-each; what is shown is the least objective so far. The optimum is certified by the package's own `pdprox`.
+Group lasso on splice sites (DATA_DIR/splice_donor): all true sites of the training file and as many false ones. The
+columns are words of up to three of the seven letters (2,604 columns in 63 groups); rows have norm 1. Hinge and absolute
+loss, lambda = 1e-3 and 1e-5. Compares Algorithm 1 (Pdprox) with gd, fobos, rda, agd and pdexg. Each uses the best
+factor of its step among 2^-10, ..., 2^10, found by a local search. All methods may use as many products with A or A^T
+as Pdprox does in --passes passes (two per pass). The curves show the least objective so far. The optimum is certified
+by the package's own `pdprox`.
 """
 
 import time

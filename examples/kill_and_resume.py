@@ -2,12 +2,12 @@
 
     python examples/kill_and_resume.py [--kills 300] [--seed 0] [--solver NAME]
 
-Every solver, dense and CSR rows, two and three classes, numbers, several C and paths over C, in memory and out of core,
-with --scale and with a bias midway. A training runs in a process of its own, which SIGKILL ends: while it starts,
-between blocks, in a checkpoint, before and after a hand-over; a checkpoint may cost half of the time here. The phases
-that are short, as a certificate, are aimed at. It is started again until it comes to its end. Compared
-are the weights, the header of the model and the log, but for checkpoints, times, memory and bytes read. Exit code 1
-where anything differs.
+Covers every solver; dense and CSR rows; two and three classes and regression; several C and paths over C; rows in
+memory and out of core; --scale; and a centred bias. Each training runs in its own process. SIGKILL ends it at start-up,
+between blocks, in a checkpoint, or before or after a change of stage. Checkpoints may take half of the time here. Short
+phases, such as a certificate, are targeted. The training is restarted until it finishes. Then the weights, the
+model's header and the log are compared, except checkpoints, times, memory and bytes read. Exit code 1 if anything
+differs.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""streammargin: linear large-margin classifiers on data larger than memory.
+"""streammargin: linear large-margin classifiers and regression on data larger than memory.
 
-The public names are loaded on first use (PEP 562), so that importing the package costs nothing.
+Public names are loaded on first use (PEP 562), so that importing the package is fast.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from streammargin.sources.open import open_source as open_source
 
 
-_ROOMS = ("losses", "penalties", "solvers")  # what can be asked for by name, and what a new one derives from
+_FOLDERS = ("losses", "penalties", "solvers")  # packages with public classes
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _FOLDERS:
         return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -65,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", *_HOME, *_ROOMS])
+    return sorted(["__version__", *_HOME, *_FOLDERS])

@@ -1,4 +1,4 @@
-"""python -m streammargin, and the command streammargin: signals are caught before anything else is imported."""
+"""The command streammargin, and python -m streammargin: catches signals before anything else is imported."""
 
 from __future__ import annotations
 

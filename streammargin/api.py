@@ -1,4 +1,4 @@
-"""streammargin.train: the main job as one call."""
+"""streammargin.train: train a model in one call."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def train(
 ) -> TrainResult:
     """Train a linear large-margin classifier: min R(w) + C sum_i s_i phi(y_i x_i.w), R(w) = 1/2 ||w||^2 by default.
 
-    With a loss of numbers it is a regression: phi(x_i.w - y_i) in place of phi(y_i x_i.w).
+    With a regression loss, phi(x_i.w - y_i) replaces phi(y_i x_i.w).
 
-    A training that does not converge is told to the logger "streammargin", with what to do about it.
+    A training that does not converge logs a warning, with a remedy, to the logger "streammargin".
 
     Parameters
     ----------
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
-        Rows (n, d); y and sample_weight beside arrays are arrays (n,), s_i >= 0. Names of columns, of a frame or in a
-        file, are kept by the model, which finds its columns by them.
+        Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
+        frame or file, and matches columns by them.
     {options}
-    verbose : whether the progress is shown on stderr, as in the shell; nothing is printed otherwise
-    listeners : callables that take every event, a dict
-    should_stop : called between blocks; anything but None ends the run with the model so far
+    verbose : show progress on stderr, as the command does; otherwise nothing is printed
+    listeners : functions that are called with every event, a dict
+    should_stop : called between blocks; a result other than None ends the run with the model so far
 
     Raises
     ------
@@ -79,12 +79,12 @@ def train(
     Streams
     -------
     The solvers perceptron, mirror and pegasos learn each row of an iterable of batches (an iterator, a loader, a
-    list) once, in order, in memory that the length of the stream does not change. They stop at its end or at max_rows
-    (reason "passes"), or after max_seconds ("seconds"). Nothing is proven of rows that are gone: the figures of the
-    certificate are None, but for margin_upper, which the steps of a hard margin prove. `classes` names all labels,
-    where the first batch may lack some. For pegasos the objective is that of max_rows rows, or else of as many as the
-    first batch has. What needs all rows (scale, class_weight="balanced", valid, tol, passes) is refused; the errors
-    of the iterable pass unchanged.
+    list) once, in order, in memory independent of the stream's length. They stop at its end or at max_rows (reason
+    "passes"), or after max_seconds ("seconds"). Without a second read nothing is proven: all figures of the certificate
+    are None, except margin_upper, which the steps for a hard margin prove. Give all labels in `classes` where the first
+    batch may lack some. For pegasos the objective sums over max_rows rows, or over as many as the first batch has.
+    Options that need all rows (scale, class_weight="balanced", valid, tol, passes) are errors. Exceptions of the
+    iterable pass unchanged.
 
     Sources: dual coordinate ascent of the lp-norm perceptron paper (Algorithm 1, appendices B.1, C).
     """
@@ -113,7 +113,7 @@ def train_by(
 
 
 def _checked(listeners: object) -> list[Listener]:
-    """The listeners as a list. Raises UsageError where they are no functions."""
+    """The listeners as a list. Raises UsageError where they are not functions."""
     with suppress(TypeError):
         functions = list(listeners)  # type: ignore[call-overload]
         if all(callable(function) for function in functions):

@@ -1,4 +1,4 @@
-"""One tree of exceptions: each class carries the exit code of the command line."""
+"""The exceptions of the package; each class has the exit code of the command line."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from streammargin.wording import in_python, in_shell
 
 
 class StreamMarginError(Exception):
-    """Base of all errors meant for people: one sentence, where, and how to mend it.
+    """Base of all errors: one sentence on what is wrong, where, and how to mend it.
 
-    The sentence names options by marks (see wording.py). As text it is Python's.
+    It has options in backquotes (see wording.py); str() spells them as in Python.
     """
 
     exit_code = 1
 
-    def __str__(self) -> str:  # OSError, another base of some, would put a number before the sentence
+    def __str__(self) -> str:  # OSError, a base class of some, would prepend an error number
         return in_python(self.raw)
 
     @property
     def in_shell(self) -> str:
-        """The sentence as the command line says it."""
+        """The sentence with options spelled as on the command line."""
         return in_shell(self.raw)
 
     @property
     def raw(self) -> str:
-        """The sentence with its marks, for an error that contains this one."""
+        """The sentence with its backquotes, for an error that contains this one."""
         return str(self.args[0]) if self.args else ""
 
 
@@ -34,20 +34,20 @@ class UsageError(StreamMarginError, ValueError):
 
 
 class DataError(StreamMarginError, ValueError):
-    """Input that was found and read but is not valid; the message names file, dataset and row."""
+    """Input that was read but is invalid; the message names file, dataset and row."""
 
     exit_code = 65
 
 
 class OtherRowsError(DataError):
-    """Rows that are others than the training read before."""
+    """Rows that changed since the training read them first."""
 
 
 def out_of_range() -> DataError:
-    """What to say where figures or weights are no numbers any more."""
+    """The error for weights or figures that overflowed."""
     return DataError(
-        "the rows, the labels or C are too large or too small to compute with: weights or figures left the range of "
-        "numbers; multiply the data by a constant, or use `scale=maxabs`"
+        "the rows, the labels or C are too large or too small to compute with: weights or figures overflowed; "
+        "multiply the data by a constant, or use `scale=maxabs`"
     )
 
 

@@ -1,4 +1,4 @@
-"""Inputs that can be read again and again, and outputs of which there is the old file or the whole new one."""
+"""Check input files, and write output files atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streammargin.wording import shown
 
 
 def as_path(path: Any, what: str = "a path") -> str:
-    """The text of a path. Raises UsageError, which says what it is, where it is none that a system can have."""
+    """A path as str. Raises UsageError where no file can have it; what: how the message names it."""
     try:
         text = os.fspath(path)
         if isinstance(text, str) and text and b"\0" not in os.fsencode(text):
@@ -28,11 +28,11 @@ def as_path(path: Any, what: str = "a path") -> str:
     raise UsageError(f"{what} must be text or os.PathLike, without NUL, not {shown(path)}")
 
 
-_unfinished: set[str] = set()  # hidden files and folders that this process has, or is about to make
+_unfinished: set[str] = set()  # hidden files and folders that this process has made, or is about to make
 
 
 def check_input(path: str, kind: str = "file") -> None:
-    """Raise InputMissingError unless `path` is a regular file: a pipe would be waited for and cannot be read twice."""
+    """Raise InputMissingError unless `path` is a regular file: a pipe may block, and cannot be read twice."""
     as_path(path)
     try:
         mode = os.stat(path).st_mode
@@ -49,7 +49,7 @@ def check_input(path: str, kind: str = "file") -> None:
 
 @contextlib.contextmanager
 def reading(path: str, fault: str, mend: str) -> Iterator[None]:
-    """DataError for whatever fails on what the file at `path` holds: libraries fail in many ways on bytes of others."""
+    """Turn any exception on the content of the file at `path` into a DataError: libraries raise many kinds."""
     try:
         yield
     except StreamMarginError:
@@ -59,7 +59,7 @@ def reading(path: str, fault: str, mend: str) -> Iterator[None]:
 
 
 def unpacked_bytes(path: str) -> int:
-    """Bytes of what a zip archive holds, by what it says. Raises zipfile.BadZipFile."""
+    """The declared size of a zip archive's members, in bytes. Raises zipfile.BadZipFile."""
     with zipfile.ZipFile(path) as archive:
         return sum(member.file_size for member in archive.infolist())
 
@@ -67,9 +67,9 @@ def unpacked_bytes(path: str) -> int:
 def check_output(path: str, force: bool = False) -> None:
     """Raise OutputError unless `path` can be created (or replaced, with force). Leaves nothing behind."""
     if path == "-":
-        raise UsageError("- is no file, and what is written here is no stream; name a file (./- is one of that name)")
+        raise UsageError("the output cannot be standard output, -; name a file (./- is a file named -)")
     if not path or path.endswith(os.sep) or os.path.isdir(path):
-        raise OutputError(f"{path or 'an empty name'} is a directory or no name; name a file")
+        raise OutputError(f"{path or 'an empty name'} is a directory or not a name; name a file")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OutputError(f"{path} is a device or a pipe, which a file cannot replace; name a file")
     if os.path.exists(path) and not force:
@@ -80,14 +80,14 @@ def check_output(path: str, force: bool = False) -> None:
     try:
         with contextlib.suppress(FileNotFoundError):
             os.lstat(os.path.realpath(path))  # asks the file system about the length of the name
-        with _temporary(path):  # asked by doing: the superuser passes os.access on a read-only file system
+        with _temporary(path):  # try it: for the superuser os.access is true even on a read-only file system
             pass
     except OSError as error:
         raise OutputError(f"cannot create {path}: {error.strerror}") from error
 
 
 def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
-    """Raise UsageError where an output (what it is -> its path) is one of the inputs or another output."""
+    """Raise UsageError where an output (description -> path) is one of the inputs or another output."""
     seen: dict[str, str] = {}
     for what, path in outputs.items():
         if path is None:
@@ -102,7 +102,7 @@ def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None])
 
 
 def same_file(one: str, other: str) -> bool:
-    """Whether two names, of files that may not exist yet, lead to one file."""
+    """Whether two paths, perhaps of files that do not exist yet, are the same file."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -110,23 +110,23 @@ def same_file(one: str, other: str) -> bool:
 
 
 def short_reason(error: BaseException) -> str:
-    """What went wrong with a file, without the addresses and descriptors that HDF5 adds."""
+    """The reason of an error, without the addresses and descriptors that HDF5 adds."""
     text = getattr(error, "strerror", None) or str(error)
     _, found, rest = text.partition("error message = '")
     return rest.split("'")[0] if found else text
 
 
 def _prefix(path: str) -> str:
-    """How the hidden files and folders begin that this machine makes for the output `path`."""
+    """The beginning of the names of hidden files and folders that this machine makes for the output `path`."""
     parts = (os.path.basename(os.path.realpath(path)), platform.node())
     return ".streammargin-" + "-".join(hashlib.sha256(os.fsencode(part)).hexdigest()[:8] for part in parts)
 
 
 def _unseen(path: str, suffix: str = "") -> str:
-    """A hidden name beside the output `path` that no file has: .streammargin-OUTPUT-MACHINE-PROCESS-RANDOM.
+    """An unused hidden name beside the output `path`: .streammargin-OUTPUT-MACHINE-PROCESS-RANDOM.
 
-    Chosen and noted before the file exists: a signal at any moment leaves none. Only what kills outright does, and what
-    a process left that is no more is removed now.
+    It is recorded in `_unfinished` before the file exists, so that a signal at any moment leaves no file. Only a killed
+    process leaves files; those of dead processes are removed here.
     """
     folder, prefix = os.path.dirname(os.path.realpath(path)), _prefix(path)
     for entry in os.listdir(folder):
@@ -138,7 +138,7 @@ def _unseen(path: str, suffix: str = "") -> str:
 
 
 def remove_unfinished() -> None:
-    """Remove the hidden files and folders of this process, which is about to end without unwinding."""
+    """Remove this process's hidden files and folders before it exits without running `finally` blocks."""
     for name in list(_unfinished):
         with contextlib.suppress(OSError):
             _remove(name)
@@ -149,29 +149,29 @@ def _alive(process: str) -> bool:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return False
-    except (OSError, ValueError, OverflowError):  # another user's; or no number, and none of our files
+    except (OSError, ValueError, OverflowError):  # another user's process; or not a number, so not our file
         pass
     return True
 
 
 @contextlib.contextmanager
 def _temporary(path: str) -> Iterator[str]:
-    """A new empty file with a short name beside the output; gone at the end unless it was renamed."""
+    """A new empty file with a short name beside the output; removed at the end unless it was renamed."""
     name = _unseen(path, ".part")
     try:
         try:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # the rights of any new file
+            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))  # permissions as for any new file
             yield name
         finally:
             _remove(name)
-    finally:  # the one signal that raises may have struck in the first attempt
+    finally:  # a signal may have interrupted the first attempt
         _remove(name)
         _unfinished.discard(name)
 
 
 @contextlib.contextmanager
 def temporary_folder(near: str) -> Iterator[str]:
-    """An unseen folder beside the output `near`; gone at the end, with all that is in it."""
+    """A hidden folder beside the output `near`; removed at the end with its content."""
     name = _unseen(near)
     try:
         try:
@@ -193,10 +193,10 @@ def _remove(name: str) -> None:
 
 
 def _rename(name: str, target: str, force: bool) -> None:
-    """Give the file its name; without force FileExistsError where another one has it by now."""
+    """Rename the file; without force, FileExistsError where the target exists."""
     if not force:
         try:
-            os.link(name, target)  # unlike a renaming, it never replaces
+            os.link(name, target)  # unlike os.replace, os.link never replaces a file
             return
         except FileExistsError:
             raise
@@ -207,10 +207,10 @@ def _rename(name: str, target: str, force: bool) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, force: bool = False) -> Iterator[str]:
-    """A temporary name beside `path`; renamed to it, on disk for good, when the block ends well.
+    """A temporary file beside `path`; flushed to disk and renamed to it when the block ends without an error.
 
-    Raises OutputError where the file cannot be created or, without force, appeared in the meantime; ReadWriteError
-    when the disk fails.
+    Raises OutputError where the file cannot be created or, without force, now exists; ReadWriteError when the disk
+    fails.
     """
     check_output(path, force)
     target = os.path.realpath(path)  # a link stays a link

@@ -1,4 +1,4 @@
-"""Values for JSON: NumPy numbers become numbers, infinity the text "inf", NaN null."""
+"""Convert values for JSON: NumPy numbers to numbers, infinity to the text "inf", NaN to null."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def to_plain(value: Any) -> Any:
-    """`value` made of dicts, lists, text, booleans, None and finite numbers only."""
+    """`value` as dicts, lists, text, booleans, None and finite numbers only."""
     if isinstance(value, dict):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -24,7 +24,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse for what `to_plain` changes of numbers: "inf" and "-inf" become floats again."""
+    """Turn "inf" and "-inf" back into floats."""
     if isinstance(value, dict):
         return {key: from_plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Kinds of values: how an option, or a field of a word, is read from text, and checked wherever it comes from."""
+"""Kinds of values: parse and check the value of an option, or of a field of a word."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from streammargin.wording import shown
 class Kind:
     """Any value; in the shell a text."""
 
-    metavar: str | None = None  # how the help writes a value
-    choices: Sequence[str] | None = None  # the words that there are, where these are all
+    metavar: str | None = None  # placeholder in the help
+    choices: Sequence[str] | None = None  # all allowed words, where these are a list
 
     def read(self, text: str) -> Any:
-        """The value of a text. Raises UsageError where it is none."""
+        """Parse a text. Raises UsageError for an invalid one."""
         return text
 
     def check(self, what: str, value: Any) -> Any:
-        """The value (never None) as the training takes it. what: the option or field, for the UsageError of another."""
+        """The value (never None), converted and checked; what: the option or field, named in the UsageError."""
         return value
 
 
 @dataclass(frozen=True)
 class Name(Kind):
-    """The name of a file, a dataset or a label: anything but nothing."""
+    """The name of a file, a dataset or a label: any nonempty text."""
 
     metavar: str
 
     def read(self, text: str) -> str:
         if not text:
-            raise UsageError("the name is empty; leave the option out for its default")
+            raise UsageError("the name is empty; leave out the option for its default")
         return text
 
 
 @dataclass(frozen=True)
 class Read(Name):
-    """The name of something that is read, so that no output may be one of its files: `table.read_by` finds it."""
+    """The name of an input; `table.read_by` finds these, so that no output can overwrite an input file."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Column(Read):
     any_file: bool = False
 
     def files(self, value: str) -> list[str]:
-        """The files, beside those of the rows, that the value may name."""
+        """Files other than those of the rows that the value may name."""
         named = [value] if self.any_file or value.endswith(".npy") else []
         return named + [file for file in [value.rpartition(":")[0]] if file]
 
@@ -82,7 +82,7 @@ class Label(Name):
 
     def check(self, what: str, value: Any) -> Any:
         if not _is_label(value):
-            raise UsageError(f"{what} must be a label, and {shown(value)} is none")
+            raise UsageError(f"{what} must be a label, not {shown(value)}")
         return value
 
 
@@ -101,7 +101,7 @@ class Word(Kind):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A float that `fits`, which `what` describes; or one of the `words`."""
+    """A float for which `fits` is true, as `what` describes; or one of the `words`."""
 
     what: str = "a number"
     fits: Callable[[float], bool] = lambda value: True
@@ -120,7 +120,7 @@ class Number(Kind):
             given = float(value)
             if not self.fits(given):
                 raise ValueError
-        except (TypeError, ValueError, ArithmeticError):  # an integer or a decimal beyond all floats
+        except (TypeError, ValueError, ArithmeticError):  # OverflowError: an integer too large for a float
             words = "".join(f" or the word {word}" for word in self.words)
             raise UsageError(f"{what} must be {self.what}{words}, not {shown(value)}") from None
         return given
@@ -128,7 +128,7 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Exponent(Kind):
-    """An exponent of a norm, or the word sparse; which can be is known once the columns are."""
+    """The p of an lp penalty, or the word sparse, which is resolved once the number of columns is known."""
 
     metavar: str = "P|sparse"
 
@@ -141,7 +141,7 @@ class Exponent(Kind):
 
 @dataclass(frozen=True)
 class Whole(Kind):
-    """A whole number, no smaller than `least`."""
+    """A whole number >= `least`."""
 
     least: int
     metavar: str | None = None
@@ -174,7 +174,7 @@ class YesNo(Kind):
 
 @dataclass(frozen=True)
 class Size(Kind):
-    """Bytes, as a number or as text like 512M; kept as it was given."""
+    """Bytes, as a number or as text like 512M; stored as given."""
 
     metavar: str = "SIZE"
 
@@ -202,13 +202,13 @@ class Labels(Kind):
             raise UsageError(f"{what} must be a list of labels, not {shown(value)}")
         for label in labels:
             if not _is_label(label):
-                raise UsageError(f"{what} must be labels, and {shown(label)} is none")
+                raise UsageError(f"{what} must be labels, not {shown(label)}")
         return labels
 
 
 @dataclass(frozen=True)
 class Factors(Kind):
-    """A number for each of some labels, or the word balanced."""
+    """A factor for each of some labels, or the word balanced."""
 
     metavar: str = "balanced|LABEL=W,..."
 
@@ -230,33 +230,33 @@ class Factors(Kind):
             raise UsageError(f"{what} must be balanced or a factor for each label, not {shown(value)}")
         for label, factor in value.items():
             if not _is_label(label):
-                raise UsageError(f"{what} must be a factor for each label, and {shown(label)} is none")
+                raise UsageError(f"{what} must be a factor for each label, but {shown(label)} is not a label")
             if not 0.0 < Number().check(what, factor) < math.inf:
                 raise UsageError(f"the class weight of {shown(label)} must be a positive number, not {shown(factor)}")
         return value
 
 
 def _is_label(value: Any) -> bool:
-    """Whether this is one value, and none of those that stand for a missing one."""
+    """Whether this is a single value that is not missing."""
     if value is None or isinstance(value, (list, tuple, dict, set)) or getattr(value, "ndim", 0) > 0:
         return False
-    if type(value).__name__ in ("MaskedConstant", "NAType"):  # NumPy's and pandas', without importing them
+    if type(value).__name__ in ("MaskedConstant", "NAType"):  # NumPy's and pandas' missing values, without an import
         return False
     try:
-        str(value)  # as models and logs hold it; not of an integer of thousands of digits
+        str(value)  # models and logs need it; it fails for an integer of thousands of digits
         return bool(value == value)
-    except (TypeError, ValueError, ArithmeticError):  # a signalling nan, say
+    except (TypeError, ValueError, ArithmeticError):  # a signalling NaN, say
         return False
 
 
 def read_number(text: str) -> float:
-    """The float of a text; inf is allowed. Raises UsageError."""
+    """Parse a float; inf is allowed. Raises UsageError."""
     try:
         value = float(text)
     except ValueError:
         raise UsageError(f"{text!r} is not a number") from None
     if math.isnan(value):
-        raise UsageError("nan is not a number to choose")
+        raise UsageError("nan is not allowed as a number")
     if math.isinf(value) and "inf" not in text.lower():
-        raise UsageError(f"{text} is too large for a number; write inf if you mean that")
+        raise UsageError(f"{text} is too large for a float; write inf if you mean that")
     return value

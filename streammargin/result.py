@@ -1,4 +1,4 @@
-"""What a training returns."""
+"""The result of a training, and the warnings about it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from streammargin.wording import counted
 
 @dataclass(frozen=True)
 class Certificate:
-    """Exact figures of the weights in a model, and whether they prove what was asked for.
+    """Exact figures of a model's weights, and whether they prove the tolerance.
 
-    None where a figure has no meaning: margins need C = inf, the gap a dual; all of them where a signal ended the run
-    or the rows were a stream (but margin_upper, which the steps of a hard margin prove). Of several classes primal and
-    dual are sums, the gaps the worst class's, the margins those of the class with the smallest; per_class has each.
+    A figure is None where it is not defined: margins need C = inf, the gap a dual. All are None where a signal ended
+    the run or the rows were a stream, except margin_upper, which the steps for a hard margin prove. For several
+    classes, primal and dual are sums, gaps are the largest of any class, and margins those of the class with the
+    smallest; per_class has those of each class.
     """
 
     primal: float | None = None
@@ -37,21 +38,23 @@ class Certificate:
         """The figures by name, as in events and model files."""
         return {figure.name: getattr(self, figure.name) for figure in fields(self)}
 
-    def __getitem__(self, name: str) -> Any:  # as of the event
+    def __getitem__(self, name: str) -> Any:  # like the event, a dict
         return self.to_dict()[name]
 
 
 @dataclass
 class TrainResult:
-    """What `train` returns.
+    """The return value of `train`.
 
-    model : Model; of a linear answer, as all are today, a LinearModel: with `coef_` and `intercept_`
-    certificate : Certificate, for the weights in `model`
+    model : a LinearModel, with `coef_` and `intercept_`
+    certificate : Certificate of the weights in `model`
     history : list of event dicts
+
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
-    resumable : whether the run was stopped early and its state written, so that the same call goes on from there
-    better : whether `auto` would have taken another solver than the one that was named
-    ranges : what there is to say of columns whose sizes differ much, None where they do not
+
+    resumable : whether the run was stopped early and its state saved, so that the same call resumes it
+    better : whether `auto` would have chosen another solver than the named one
+    ranges : the warning about columns of very different ranges, or None
     """
 
     model: Model = field(repr=False)
@@ -69,12 +72,12 @@ class TrainResult:
 
 
 SHOWN = 20  # labels in a message
-FAR = 10.0  # times the tolerance: passes alone will hardly bring a gap there
-LEAST = 1e-8  # no gap below this is far from any tolerance: sums of many rows are hardly more exact
+FAR = 10.0  # a gap above FAR times the tolerance will hardly close by more passes alone
+LEAST = 1e-8  # a gap below this counts as near any tolerance: sums over many rows are hardly more exact
 
 
 def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
-    """(code, text) of each warning that a training ends with; options are marked (see wording.py)."""
+    """(code, text) of each warning at the end of a training; options in backquotes (see wording.py)."""
     if result.reason == "signal":
         return
     if not result.converged:
@@ -86,7 +89,7 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
         if mends and asked["class_weight"] is None:
             mends.insert(0, "`class_weight=balanced`")
         listed = ", ".join(missing[:SHOWN]) + (f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else "")
-        help = f"; {' or '.join(mends)} may mend that" if mends else ""
+        help = f"; try {' or '.join(mends)}" if mends else ""
         yield "never_predicted", f"never predicted: {counted(len(missing), 'class')} ({listed}){help}"
     edge = _edge(result.run_end.get("trials") or [], result.run_end.get("C"))
     if edge is not None:
@@ -94,8 +97,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
 
 
 def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
-    """What to say of a best C that is the smallest or the largest of several."""
-    given = sorted({one["C"] for one in trials if "nonzeros" not in one})  # a path finds its own
+    """The warning for a best C that is the smallest or the largest of those given."""
+    given = sorted({one["C"] for one in trials if "nonzeros" not in one})  # not those of a path
     if len(given) < 2 or best not in (given[0], given[-1]) or best == math.inf:
         return None
     size, more = ("smallest", "smaller") if best == given[0] else ("largest", "larger")
@@ -103,7 +106,7 @@ def _edge(trials: list[dict[str, Any]], best: float | None) -> str | None:
 
 
 def advice(result: TrainResult) -> str:
-    """What to say of a training that did not converge, and what to do; options are marked (see wording.py)."""
+    """The warning for a training that did not converge, with a remedy; options in backquotes (see wording.py)."""
     certificate, asked = result.certificate, result.model.header
     if certificate.residual is not None:
         return unmet(result)
@@ -116,35 +119,35 @@ def advice(result: TrainResult) -> str:
     far = gap is None or gap > FAR * max(asked["tol"], LEAST)
     others = ["use `solver=auto`"] if result.better else []
     mends = ", ".join([*others, f"raise {limit}"])
-    if far and result.ranges is not None:  # which is no matter of C
+    if far and result.ranges is not None:  # then C is not the cause
         mends = "; ".join([*others, result.ranges, f"else raise {limit}"])
     elif far and not math.isinf(asked["C"]):
-        mends = ", ".join([*others, "take a smaller `C`", f"raise {limit}"])
+        mends = ", ".join([*others, "use a smaller `C`", f"raise {limit}"])
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
     near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
     if asked["tol"] == 0.0:
-        near = "and a gap of 0 is met by chance at most"
+        near = "and a gap of exactly 0 is rarely reached"
     return f"{stopped}, {near}; {mends} or `tol`"
 
 
 def separated(result: TrainResult) -> str:
-    """What to say of a method that ends once the rows are separated, options marked (see wording.py)."""
+    """The warning for a solver that stops once the rows are separated; options in backquotes (see wording.py)."""
     return (
-        f"the rows are separated, and `solver={result.model.header['solver']}` looks for no more; their margin is "
-        f"{result.certificate.margin_lower:.3g}, and the largest may be up to {result.certificate.margin_upper:.3g}: "
-        "`solver=auto` finds it"
+        f"the rows are separated, and `solver={result.model.header['solver']}` stops there; the margin is "
+        f"{result.certificate.margin_lower:.3g}, the largest possible at most {result.certificate.margin_upper:.3g}; "
+        "to maximise it use `solver=auto`"
     )
 
 
 def no_margin(result: TrainResult) -> str:
-    """What to say of rows that no separator was found for, options marked (see wording.py)."""
+    """The warning for rows without a separator, options in backquotes (see wording.py)."""
     upper = min(one["margin_upper"] for one in result.certificate.per_class or [])
     finite = "train with a finite `C` and `solver=auto`"
     mend = finite if result.model.header["bias"] else f"add a constant column, `bias=1`, or {finite}"
     if result.reason == "not_separable":
         return (
-            f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 but for "
+            f"no hyperplane through the origin separates the rows: the bound on its margin, {upper:.3g}, is 0 up to "
             f"rounding; {mend}"
         )
     return (
@@ -154,11 +157,11 @@ def no_margin(result: TrainResult) -> str:
 
 
 def unmet(result: TrainResult) -> str:
-    """What to say of numbers that were not interpolated, options marked (see wording.py)."""
+    """The warning for targets that were not interpolated, options in backquotes (see wording.py)."""
     certificate = result.certificate
     least = math.sqrt(2.0 * max(certificate.dual or 0.0, 0.0))
     return (
-        f"stopped by {result.reason} with a row {certificate.residual:.3g} beyond its tolerance; every interpolator "
-        f"has a norm of at least {least:.3g}, and rows that contradict each other have none; raise `passes` or `tol`, "
-        "or allow a larger epsilon, as in `loss=interpolate:0.1`"
+        f"stopped by {result.reason} with a residual {certificate.residual:.3g} above epsilon; interpolating weights, "
+        f"if any exist, have ||w||_p >= {least:.3g}; raise `passes` or `tol`, or allow a larger epsilon, as in "
+        "`loss=interpolate:0.1`"
     )

@@ -1,4 +1,4 @@
-"""Sizes of memory, as people write and read them."""
+"""Parse and format memory sizes such as 512M."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from streammargin.errors import UsageError
 from streammargin.wording import shown
 
-LARGEST = 1 << 60  # bytes; more is no memory
+LARGEST = 1 << 60  # bytes
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -24,13 +24,13 @@ def parse_size(text: str | int | float) -> int:
             number, unit = float(text), 1
         except (TypeError, ValueError, ArithmeticError):
             raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {shown(text)}") from None
-    if not 1 <= number * unit < LARGEST:  # nan neither
+    if not 1 <= number * unit < LARGEST:  # false for nan too
         raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown(text)}")
     return int(number * unit)
 
 
 def format_size(size: float) -> str:
-    """A size for people: 17M, 1.5G."""
+    """A size as text: 17M, 1.5G."""
     for unit in ("", "K", "M", "G", "T"):
         if size < 1024 or unit == "T":
             return f"{size:.3g}{unit}" if unit and size < 999.5 else f"{size:.0f}{unit}"  # never 1e+03K

@@ -1,11 +1,11 @@
-"""Figures of a saved model, recomputed from its file and from the rows as they are stored, by NumPy and SciPy alone.
+"""Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
 Whoever doubts the engine reads this file and `formulas.py`: they call nothing that trains, reads or compiles. The model
 says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
 
-The weights are those of the scaled columns, w = coef / factor, and of the constant column of value v:
-(intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i) with u = y (x.w + b) for classes
-and u = x.w + b - y for numbers. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
+The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
+(intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
+and u = x.w + b - y in a regression. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading, unpacked_bytes
 from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
 
-EXACT = 1e-9  # how far two figures may be apart, as a part of them
-BLUR = 1e-12  # a score that is a smaller part of |w|.|x| has no sign to rely on
+EXACT = 1e-9  # allowed relative difference of two figures
+BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
 
 
 def spelled(word: str) -> tuple[str, Any, float | None]:
-    """The name of a word as it is saved, with all its fields; the last number among them; and beside that, `top`."""
+    """(name, last number, top) of a saved word with all its fields."""
     found = {bool(top): float(number) for top, number in re.findall(r"[:,](?:(top=)|\w+=)?([\d.e+-]+)(?=,|$)", word)}
     return word.partition(":")[0], found.get(False), found.get(True)
 
 
 def key(label: Any) -> str:
-    """One text for all ways to write a label: 1, 1.0, True and "1"."""
+    """The same text for all spellings of a label: 1, 1.0, True and "1"."""
     for kind in (int, float) if "_" not in str(label) else ():
         with contextlib.suppress(ValueError, OverflowError):
             if isinstance(label, str) or kind(label) == label:
@@ -47,14 +47,14 @@ def key(label: Any) -> str:
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
-    """In float64. ValueError for what is no finite number."""
+    """Values as float64. ValueError where one is not a finite number."""
     if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise ValueError("it holds what is no finite number")
+        raise ValueError("a value is not a finite number")
     return values.astype(np.float64)
 
 
 class Check(NamedTuple):
-    """A figure as it was certified and as it is now; agrees: None of one that was not certified."""
+    """A figure as certified and as recomputed; agrees: None where it was not certified."""
 
     name: str
     certified: float | None
@@ -63,7 +63,7 @@ class Check(NamedTuple):
 
 
 class Saved:
-    """A model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
+    """A loaded model file. Raises InputMissingError, DataError, UsageError for one that cannot be verified."""
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         check_input(path, "model file")
@@ -74,17 +74,17 @@ class Saved:
         self.header = h = json.loads(str(arrays["header"]))
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
-            raise UsageError(f"{path} is of a stream, or stopped early: nothing was certified; train it for longer")
+            raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
         (self.loss, self.number, self.top), (penalty, r, _) = spelled(h["loss"]), spelled(h["penalty"])
         if self.loss not in LOSSES or penalty not in PENALTIES:
-            raise UsageError(f"verify knows no formula of the user's own: {path} is of {h['loss']} and {h['penalty']}")
+            raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.numeric, self.hard = self.loss in NUMBERS, bool(np.isinf(self.caps).all())
         moved = self.coef * self.center
-        through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # offset of a score, no constant
+        through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
         shapes = [(width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
@@ -92,31 +92,31 @@ class Saved:
             raise ValueError("its arrays do not fit each other")
         of = arrays.get("groups", np.zeros(0, np.int64))
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
-        w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column of factor 0 has no weight
+        w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column with factor 0 has weight 0
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
         self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
-        self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
-        unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two lines of scores
+        self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
+        unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two scores
         self.rounding = unit * 2 * (width + 4) * 2.0**-52 * np.array([norm(part, 2.0) for part in parts])
 
     def codes(self, labels: np.ndarray) -> np.ndarray:
-        """The number (m,) of the class of each label, -1 for one that was not trained on."""
+        """The class code (m,) of each label, -1 for a label that was not trained on."""
         if self.numeric:
             return np.zeros(len(labels), np.intp)
         values, inverse = np.unique(labels, return_inverse=True)
         known, other = {key(label): code for code, label in enumerate(self.classes.tolist())}, -1
-        if self.header["positive"] is not None:  # which is set against all others
+        if self.header["positive"] is not None:  # one class against all others
             known, other = {key(self.header["positive"]): 1}, 0
         return np.array([known.get(key(value), other) for value in values.tolist()], np.intp)[inverse]
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Scores (m, K) of rows, a bias midway left out, as it came after the proof; and where they have no sign."""
+        """(scores (m, K), bounds on their rounding (m, K)), without a midway bias, which was added after the proof."""
         return X @ self.coef.T + self.offset, BLUR * (abs(X) @ np.abs(self.coef).T + self.sizes)
 
     def squares(self, X: Any) -> np.ndarray:
-        """||a||_2^2 (m,) of the rows as they were trained on: scaled, with the constant column."""
+        """||a||_2^2 (m,) of the rows as trained on: scaled, with the constant column."""
         moved = (X * X) @ self.factor**2 - 2.0 * (X @ (self.center * self.factor**2))
         return moved + np.sum((self.center * self.factor) ** 2) + self.value**2
 
@@ -134,7 +134,7 @@ class File:
         self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
-            raise DataError(f"{path}: {names['x'] or 'X'} holds no rows that verify reads; {CONVERT}")
+            raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
         self.rows, self.features = map(int, shape)
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
@@ -147,12 +147,12 @@ class File:
             column = (self.stack.enter_context(h5py.File(place, "r")).get(inside) if place
                       else np.load(name, mmap_mode="r", allow_pickle=False))  # fmt: skip
         if getattr(column, "shape", None) != (self.rows,):
-            raise DataError(f"{self.path}: {name} is no dataset of {self.rows} values; {CONVERT} with `y={name}`")
+            raise DataError(f"{self.path}: {name} is not a dataset of {self.rows} values; {CONVERT} with `y={name}`")
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
-        """(first row, X (m, d), y (m,), weights (m,)), float64; UsageError where a row is larger than `memory`."""
-        item, row, stop = 64, 64 * (outputs + 4), 0  # bytes of a value (of X, X * X and |X|) and of a row beside them
+        """(first row, X (m, d), y (m,), weights (m,)), float64; UsageError where one row exceeds `memory`."""
+        item, row, stop = 64, 64 * (outputs + 4), 0  # bytes per value (X, X * X and |X|), and per row besides
         while stop < self.rows:
             start, stop = stop, min(self.rows, stop + max(1, memory // row))
             ends = self.x["indptr"][start : stop + 1] if self.sparse else np.arange(stop - start + 1) * self.features
@@ -164,7 +164,7 @@ class File:
                 ends = ends[: stop - start + 1].astype(np.int64)
                 values, indices = (self.x[part][int(ends[0]) : int(ends[-1])] for part in ("data", "indices"))
                 X: Any = sp.csr_array((numbers(values), indices, ends - ends[0]), (stop - start, self.features))
-                X.check_format(full_check=True)  # or a wrong index is looked up outside of all arrays
+                X.check_format(full_check=True)  # a wrong index would read outside the array
             else:
                 X = numbers(self.x[start:stop])
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
@@ -172,27 +172,27 @@ class File:
 
 
 class Sums:
-    """What is summed up over the rows that count, of each of K problems."""
+    """Sums over the present rows, for each of K problems."""
 
     def __init__(self, saved: Saved) -> None:
         self.saved, self.K = saved, len(saved.coef)
         self.seen = self.rows = self.wrong = self.unsure = 0
-        self.phi = self.slip = self.violation = self.square = 0.0  # slip: of phi, by the rounding of scores
-        self.lowest, self.highest = np.full(self.K, np.inf), np.full(self.K, -np.inf)  # scores of either side
-        self.smallest, self.reach = np.full(self.K, np.inf), np.zeros(self.K)  # u, and scores without a sign
-        self.losses: list[np.ndarray] = []  # of blocks, (2, K): losses, and how far rounding may move them
-        self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, for a bound on the duals
+        self.phi = self.slip = self.violation = self.square = 0.0  # slip: effect on phi of rounding in the scores
+        self.lowest, self.highest = np.full(self.K, np.inf), np.full(self.K, -np.inf)  # score, y = 1; y = -1
+        self.smallest, self.blur = np.full(self.K, np.inf), np.zeros(self.K)  # of u; of the scores' rounding
+        self.losses: list[np.ndarray] = []  # per block, (2, K): losses, and the effect of rounding on them
+        self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, needed for the field top
 
     def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
-        """A block of rows."""
+        """Add a block of rows."""
         saved = self.saved
         self.seen += len(codes)
-        there = (codes >= 0) & (weights > 0.0)
-        self.square = max(self.square, float(saved.squares(X)[there].max(initial=0.0)))
-        scores, blur, codes, weights = (part[there] for part in (*saved.scores(X), codes, weights))
+        present = (codes >= 0) & (weights > 0.0)
+        self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
+        scores, blur, codes, weights = (part[present] for part in (*saved.scores(X), codes, weights))
         self.rows += len(codes)
         if saved.numeric:
-            numbers = labels[there].astype(np.float64)[:, None]
+            numbers = labels[present].astype(np.float64)[:, None]
             u, blur = scores - numbers, blur + BLUR * np.abs(numbers)
             self.violation = max(self.violation, float((np.abs(u) - (saved.number or 0.0)).max(initial=0.0)))
         else:
@@ -200,13 +200,13 @@ class Sums:
             u = np.where(own, scores, -scores)
             self.lowest = np.minimum(self.lowest, scores.min(axis=0, where=own, initial=np.inf))
             self.highest = np.maximum(self.highest, scores.max(axis=0, where=~own, initial=-np.inf))
-            # how far the score of the own class is ahead of the largest other one
+            # the score of the row's class minus the largest other score
             ahead = u[:, 0] if self.K == 1 else scores[own] - scores.max(axis=1, where=~own, initial=-np.inf)
             unsure = np.abs(ahead) <= blur.sum(axis=1)
             self.wrong, self.unsure = self.wrong + int(np.sum((ahead < 0.0) & ~unsure)), self.unsure + int(unsure.sum())
             smallest = ahead[:, None] if saved.problem["joint"] else u
             self.smallest = np.minimum(self.smallest, smallest.min(axis=0, initial=np.inf))
-        self.reach = np.maximum(self.reach, blur.max(axis=0, initial=0.0))
+        self.blur = np.maximum(self.blur, blur.max(axis=0, initial=0.0))
         wide = blur * (saved.eps / BLUR)
         with np.errstate(over="ignore", invalid="ignore"):
             phi, low, high = (LOSSES[saved.loss](u + by, saved.number) for by in (0.0, -wide, wide))
@@ -218,7 +218,7 @@ class Sums:
             self.kept += [(u, caps)] if saved.top is not None else []
 
     def mistakes(self, known: float) -> float:
-        """Rows that are wrong; those on the edge, whose answer hangs on rounding, as they are known to be."""
+        """Misclassified rows; those undecided by rounding are counted so as to agree with `known`, if possible."""
         return min(max(known, self.wrong), self.wrong + self.unsure)
 
     def loss(self) -> np.ndarray:
@@ -241,40 +241,40 @@ class Sums:
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0, least: Any = math.inf) -> Check:
-    """Whether two figures agree: to EXACT of the larger, to a `blur`, or as any from `least` to the certified one."""
+    """Whether two figures agree: up to EXACT times the larger one plus `blur`, or least <= found <= certified."""
     known, found = float(certified), float(found)  # "inf" is one too
     agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur < math.inf
     return Check(name, known, found, bool(agrees or float(least) <= found <= known < math.inf))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
-    """The figures of the certificate, those of single classes first."""
+    """Compare the figures of the certificate, those of single classes first."""
     certificate = saved.header["certificate"]
     yield compare("rows", saved.header["rows"], sums.seen)
     if not saved.numeric:
         yield compare("mistakes", certificate["mistakes"], sums.mistakes(certificate["mistakes"]))
-        yield from [Check("  of which or more on the edge", None, sums.unsure, None)] if sums.unsure else []
+        yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []
     if not saved.hard:
         losses = sums.loss()
         yield Check("loss", None, math.fsum(losses), None)
         name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
         total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
-        yield compare("violation", certificate["residual"], sums.violation, sums.reach.max())
+        yield compare("violation", certificate["residual"], sums.violation, sums.blur.max())
         name, each, blur, total = "primal", saved.penalties, np.zeros(1), (saved.penalties[0], 0.0)
     else:
-        lengths = np.maximum(saved.lengths, 1e-300)  # margins are certified low, by (2 d + 4) eps ||x|| ||w|| or less
-        blur = (sums.reach + saved.rounding * math.sqrt(sums.square)) / lengths
+        lengths = np.maximum(saved.lengths, 1e-300)  # certified: less by (2 d + 4) eps ||x|| ||w||, or less
+        blur = (sums.blur + saved.rounding * math.sqrt(sums.square)) / lengths
         name, each = "margin_lower", np.where(saved.lengths > 0.0, sums.smallest / lengths, -np.inf)
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
     for label, part, figure, rounding in zip(saved.classes, parts, each, blur, strict=False):
         yield compare(f"{name} of class {label}", part[name], figure, rounding, part["dual"] if sums.kept else math.inf)
-    # with a bound on the duals it was certified at a multiplier that is not kept: the least is no larger
+    # with `top` the certified value is at an unsaved multiplier e, so the minimum found here may be smaller
     yield compare(name, certificate[name], *total, certificate["dual"] if sums.kept else math.inf)
-    if saved.kind in ("none", "midway"):  # the intercept has no weight: it is 0, or midway between the nearest rows
+    if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)
-        middle, blur = np.zeros(sums.K), EXACT * saved.sizes + sums.reach
+        middle, blur = np.zeros(sums.K), EXACT * saved.sizes + sums.blur
         if saved.kind == "midway":
             middle[apart] = -(sums.lowest[apart] + sums.highest[apart]) / 2.0
         worst = int(np.argmax(np.abs(saved.constant - middle) - blur))
@@ -282,10 +282,10 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
 
 
 def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], memory: int, learned: bool = True) -> Sums:
-    """The sums over the rows of these files; learned: held-out ones weigh nothing, and may have other classes."""
+    """The sums over the rows of these files; learned: False for held-out rows, without weights, with any labels."""
     sums, weighted = Sums(saved), learned and (saved.weighted or names["sample_weight"] is not None)
     for path in map(os.fspath, paths):
-        with reading(path, "holds no rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
+        with reading(path, "is not a layout of rows that verify reads", CONVERT), contextlib.ExitStack() as stack:
             file = File(path, names, weighted, stack)
             if file.features != saved.coef.shape[1]:
                 raise DataError(f"{path} has {file.features} columns, not {saved.coef.shape[1]}; name the model's data")
@@ -299,10 +299,10 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
 
 
 def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20, **names: str | None) -> list[Check]:
-    """Recompute what was certified of a saved model, on the rows of the file, or of the shards, that it learned from.
+    """Recompute the certified figures of a saved model on the file, or the shards, that it was trained on.
 
-    valid: the held-out file, for its error. memory: bytes for weights and blocks of rows. names: x, y, sample_weight,
-    where they are called otherwise than in training. Raises InputMissingError, DataError, UsageError.
+    valid: the held-out file, to check its error. memory: bytes for weights and blocks of rows. names: x, y,
+    sample_weight, where they differ from those in training. Raises InputMissingError, DataError, UsageError.
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)
@@ -315,8 +315,8 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         checks = list(check_all(saved, sums))
         if valid is not None:
             if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
-                called["y"] = None  # labels in a file of their own are those of the rows that were learned from
-            saved.offset = saved.intercept  # with a bias midway
+                called["y"] = None  # labels in a separate file belong to the training rows
+            saved.offset = saved.intercept  # with the midway bias
             held_out = sum_up(saved, [valid], called, memory, learned=False)
             error, slip = held_out.phi, held_out.slip
             if not saved.numeric:

@@ -1,4 +1,4 @@
-"""Messages for people at either door: an option is written `tol` or `scale=maxabs`, and read as that door spells it."""
+"""Spell options in messages: `tol` or `scale=maxabs` in backquotes becomes a flag in the shell, a keyword in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "
 
 
 def in_shell(text: str) -> str:
-    """The text with its options as the command line spells them."""
+    """The text with its options as flags."""
 
     def spell(found: re.Match[str]) -> str:
         flag, value = found[1].replace("_", "-"), found[2]
@@ -26,7 +26,7 @@ def in_shell(text: str) -> str:
 
 
 def _in_quotes(value: str) -> str:
-    """As a shell takes it, which reads `;` and `|` itself; a list of whatever, [...], stands for one."""
+    """The value quoted for a shell, which interprets `;` and `|`; a placeholder [...] stays."""
     return value if value.startswith("[") else shlex.quote(value)
 
 
@@ -53,13 +53,13 @@ def _quoted(value: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 pass, 2 passes: a number with its noun."""
+    """A number with its noun: 1 pass, 2 passes."""
     plural = noun + ("es" if noun.endswith("s") else "s")
     return f"{number} {noun if number == 1 else plural}"
 
 
 class Message:
-    """A text that names options, for a log: as text it is Python's."""
+    """A log message with options in backquotes; str() spells them as in Python."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -69,12 +69,12 @@ class Message:
 
     @property
     def in_shell(self) -> str:
-        """As the command line says it."""
+        """The text with its options as flags."""
         return in_shell(self.text)
 
 
 def one_line(text: str) -> str:
-    """Text with its line ends and other control characters escaped, so that a line stays one line."""
+    """Text with line ends and other control characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -83,9 +83,9 @@ def one_line(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """What was given, for a message: on one line, and not long."""
+    """The repr of a value for a message, on one line and shortened."""
     try:
         text = one_line(repr(value))
-    except Exception:  # of an object of the user's, or an integer of thousands of digits
+    except Exception:  # a user's object, or an integer of thousands of digits
         text = f"a value of the type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

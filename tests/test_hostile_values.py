@@ -42,13 +42,13 @@ def model():
         ({"solver": sm.solvers.Pdprox(np.zeros(2))}, "the field algorithm of pdprox must be primal or dual, not array"),
         ({"class_weight": np.zeros(2)}, "class_weight must be balanced or a factor for each label"),
         ({"class_weight": {1: HUGE}}, "class_weight must be a number"),
-        ({"class_weight": {None: 2.0}}, "class_weight must be a factor for each label, and None is none"),
+        ({"class_weight": {None: 2.0}}, "class_weight must be a factor for each label, but None is not a label"),
         ({"classes": np.array("a")}, "classes must be a list of labels"),
-        ({"classes": [1, np.ma.masked]}, "classes must be labels, and masked is none"),
+        ({"classes": [1, np.ma.masked]}, "classes must be labels, not masked"),
         ({"classes": [HUGE, 1]}, "there is no label 1000"),
-        ({"positive": np.ma.masked}, "positive must be a label, and masked is none"),
+        ({"positive": np.ma.masked}, "positive must be a label, not masked"),
         ({"positive": HUGE}, "there is no label 1000"),
-        ({"positive": 10**5000}, "positive must be a label, and a value of the type int is none"),
+        ({"positive": 10**5000}, "positive must be a label, not a value of the type int"),
         ({"checkpoint": 1}, "checkpoint must be text or os.PathLike, without NUL, not 1"),
         ({"checkpoint": "a\0b"}, "checkpoint must be text or os.PathLike, without NUL"),
         ({"checkpoint": b"folder"}, "checkpoint must be text or os.PathLike, without NUL"),
@@ -97,7 +97,7 @@ def test_labels_beside_a_file_are_looked_at_too(tmp_path):
         file["X"] = X
     with pytest.raises(sm.DataError, match=r"^y: row 7 is masked"):
         sm.train(tmp_path / "rows.h5", masked(Y, 7))
-    with pytest.raises(sm.DataError, match=r"^y is no array"):
+    with pytest.raises(sm.DataError, match=r"^y is not an array"):
         sm.train(tmp_path / "rows.h5", [[1, 2], [3]])
 
 
@@ -109,9 +109,9 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (((X, Y), Y), "X is no array"),
-        (([[1, 2], [3]], [0, 1]), "X is no array"),
-        ((X, [[1, 2], [3]]), "y is no array"),
+        (((X, Y), Y), "X is not an array"),
+        (([[1, 2], [3]], [0, 1]), "X is not an array"),
+        ((X, [[1, 2], [3]]), "y is not an array"),
         (memoryview(X), "X is a memoryview"),
         ((X, np.array([np.zeros(2), np.ones(3)] * 15, object)), "X: labels must be numbers or text"),
         ((X, [HUGE] * 15 + [None] * 15), "X: row 15 has no label"),
@@ -121,7 +121,7 @@ def test_a_masked_array_that_hides_nothing_is_an_array():
 def test_what_is_no_array_is_refused(data, sentence, model):
     with pytest.raises(sm.DataError, match=f"^{sentence}"):
         sm.train(data)
-    with pytest.raises(sm.DataError, match=f"^{sentence}|comes without labels"):
+    with pytest.raises(sm.DataError, match=f"^{sentence}|has no labels"):
         model.evaluate(data)
 
 
@@ -143,7 +143,7 @@ def test_scores_beyond_the_numbers_are_refused_by_row(model):
     rows = X.copy()
     rows[7] = 1.7e308 * np.sign(model.coef_[0])
     for call in (model.evaluate, model.predict, model.decision_function):
-        with pytest.raises(sm.DataError, match=r"^X: the score of row 7 is beyond the range of numbers"):
+        with pytest.raises(sm.DataError, match=r"^X: the score of row 7 overflows"):
             call((rows, Y))
 
 
@@ -225,7 +225,7 @@ def test_a_broken_matrix_is_refused_before_scipy_converts_it(form, model):
     fitted = sm.MarginClassifier().fit(X, Y)
     calls = [lambda rows: sm.train((rows, Y)), model.predict, sm.MarginClassifier().fit, fitted.predict, fitted.score]
     for call in calls:
-        with pytest.raises(sm.DataError, match=f"X is a broken {form} matrix"):
+        with pytest.raises(sm.DataError, match=f"X is an invalid {form} matrix"):
             call(broken(form), *([Y] if call in calls[2:3] + calls[4:] else []))
     for whole in (sp.csr_matrix(X).asformat(form), sp.csr_array(X).asformat(form)):
         assert np.array_equal(fitted.predict(whole), fitted.predict(X))
@@ -235,7 +235,7 @@ def test_a_broken_matrix_is_refused_before_scipy_converts_it(form, model):
 def test_numbers_that_are_no_floats(kind):
     given = {"y": Y.tolist(), "sample_weight": [1] * 30}
     given[kind][7] = HUGE
-    with pytest.raises(sm.DataError, match="a number that is no float"):
+    with pytest.raises(sm.DataError, match="a number that does not fit into a float"):
         sm.MarginRegressor().fit(X, **given)
     with pytest.raises(sm.DataError):
         sm.train((X, given["y"]), sample_weight=given["sample_weight"], loss="squared_error")

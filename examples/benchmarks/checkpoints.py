@@ -1,11 +1,11 @@
-"""What checkpoints cost: bytes and seconds of a slot, their share of the run, and memory while one is written.
+"""What checkpoints cost: bytes and seconds of a slot, their share of the run, and peak memory during a write.
 
     python -m examples.benchmarks.checkpoints [--rows 1e6,1e8] [--solver sdca] [--passes 8] [--dir DIR]
 
-For files of so many rows of one column, and as many duals: the same training without and with --checkpoint, each in a
-process of its own. Shown are the slot's bytes, the seconds that each took to be written, their share of all seconds,
-which is held to 2% where the run is long enough (a first one is written after --checkpoint-seconds in any case, and a
-last one at the end), and the peak of the process's memory beside that of the training without.
+Each file has --rows rows of one column, and so as many duals. The same training runs without and with --checkpoint,
+each in its own process. Shown are the slot's bytes, the seconds per write, their share of all seconds, and the peak
+memory of both processes. The share must stay below 2% in long runs. Short runs may exceed it: the first checkpoint
+is always written after --checkpoint-seconds, and the last one at the end.
 """
 
 from __future__ import annotations

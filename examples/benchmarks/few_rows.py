@@ -1,10 +1,9 @@
-"""Reads to a certified gap where few rows fit into memory: a9a and covtype20k under budgets cut to such sizes.
+"""Reads to a certified gap when few rows fit in memory: a9a and covtype20k with reduced budgets.
 
     python -m examples.benchmarks.few_rows FOLDER [--sets a9a,covtype20k] [--rows 60,45,20] [--C 1] [--tol 1e-3]
 
---rows are those that there is room for, in multiples of the columns. These sets are smaller than what a budget holds
-back for the process and for buffers (driver/plan.py), which is set to nearly nothing here; the training is as
-everywhere.
+--rows are the rows that fit, in multiples of the columns. These sets are smaller than the bytes that a budget
+reserves for the process and for buffers (driver/plan.py). That reserve is set to nearly 0 here; training is unchanged.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", metavar="FOLDER", help="the folder of the real sets, as for in_memory")
     parser.add_argument("--sets", default="a9a,covtype20k")
-    parser.add_argument("--rows", default="60,45,20", help="room for so many rows, in multiples of the columns")
+    parser.add_argument("--rows", default="60,45,20", help="rows that fit into the cache, in multiples of the columns")
     parser.add_argument("--C", type=float, default=1.0)
     parser.add_argument("--tol", type=float, default=1e-3)
-    parser.add_argument("--seconds", type=float, default=60.0, help="the longest that a training may take")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each training, in seconds")
     options = parser.parse_args()
     plan.SLACK_BYTES, plan.LEAST_BLOCK_BYTES, near_margin.BUFFERS = 0, 1 << 12, 1 << 14
     warnings.simplefilter("ignore")

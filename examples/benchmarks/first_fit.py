@@ -1,10 +1,10 @@
-"""What a first fit costs on a machine where nothing was compiled yet.
+"""What a first fit costs on a machine where no kernel has been compiled yet.
 
     python -m examples.benchmarks.first_fit [--patience 2,0] [--kernels 8]
 
-CPU seconds of whole processes with an empty cache: 569 x 30 rows, and text-like rows of 5,000 x 20,000, without the
-making of these. patience: seconds that a kernel may take in plain Python before it is compiled (0: compiled at once).
-Then the kernels that took longest to compile.
+CPU seconds of whole processes with an empty cache, on 569 x 30 rows and on text-like rows of 5,000 x 20,000. The time
+to generate the rows is excluded. patience: seconds that a kernel may run in plain Python before it is compiled (0:
+compiled at once). Then the kernels that took longest to compile.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""Ours beside the peers, arrays in memory: seconds to a relative suboptimality of the objective.
+"""streammargin and its peers, arrays in memory: seconds to a relative suboptimality of the objective.
 
     python -m examples.benchmarks.in_memory DATA_DIR [--quick] [--out in_memory.jsonl] [--solvers auto,newton]
 
-DATA_DIR holds a9a/, covtype20k/, htru2/, mushrooms/, rcv1sub/, mnist/, imdb/ as distributed; a set that is not there is
-named, and so is a peer that is not installed (pip install '.[benchmarks]'). Ours prove each gap, start and certificates
-included; a peer is held to the same objective only, at its loosest setting that reaches it, and cut off at 20 times
-our time. LIBLINEAR's and Snap ML's clock runs without the conversion of the rows. No constant column on any side;
-compile time is taken off and stands in the rows. A run that was stopped goes on with the rows that are missing.
---quick takes a part of the sets, at gaps to 1e-3 (1e-6 for smooth losses), and begins nothing new after 17 minutes.
+DATA_DIR holds a9a/, covtype20k/, htru2/, mushrooms/, rcv1sub/, mnist/, imdb/ as distributed. Missing sets are named, as
+are peers that are not installed (pip install '.[benchmarks]'). streammargin's time includes the start and the
+certificates of each gap. A peer only has to reach the same objective: its time is that of its loosest setting that
+does, and it is stopped at 20 times ours. LIBLINEAR's and Snap ML's times exclude the conversion of the rows. No side
+uses a constant column. Compile time is subtracted, and recorded in the rows. A run that was stopped continues with the
+missing rows. --quick uses some of the sets and gaps down to 1e-3 (1e-6 for smooth losses), and starts nothing new
+after 17 minutes.
 """
 
 from __future__ import annotations

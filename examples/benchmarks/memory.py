@@ -1,12 +1,12 @@
-"""Is --memory kept? Peak memory of whole training processes, as the kernel saw it.
+"""Does training keep within --memory? Peak memory of whole training processes, as the operating system reports it.
 
     python -m examples.benchmarks.memory [--dir DIR] [--sizes 1G,4G] [--memory 256M] [--solver auto] [--passes 2]
 
-For dense rows, CSR rows and ten classes: the peak of `streammargin train` on files of each size, minus the
-peak of the same command on 100 rows of the same width (kernels cached), must not exceed the budget. The last
-part bounds what the process may allocate at all (prlimit --data): the limit that 100 rows just survive plus
-the budget has to be enough for the largest file. Rows that a solver keeps between reads are within the budget; more
---passes let it keep all that it wants to.
+Dense rows, CSR rows and ten classes are measured. From the peak of `streammargin train` on files of each size, subtract
+the peak of the same command on 100 rows of the same width (kernels cached). The difference must not exceed the budget.
+The last part limits what the process may allocate (prlimit --data). The smallest limit that suffices for 100 rows,
+plus the budget, must suffice for the largest file. Rows that a solver caches count towards the budget; with more
+--passes it caches more of them.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""Training from a file larger than its budget: reads, seconds and what they waited for, to each certified gap.
+"""Training from a file larger than its budget: reads, seconds and time spent waiting, to each certified gap.
 
     python -m examples.benchmarks.out_of_core DATA_DIR [--quick] [--memory 10%,256M] [--solver auto]
 
-One training a row, with the tightest gap as --tol; what it had read and how long it had taken when it had proven each
-looser one stands beside. Read are the bytes that the system handed to the process, labels and pointers taken off,
-over the bytes of the rows. cold: the file was dropped from the page cache before. A --memory in percent is that share
-of the rows' bytes for buffers and kept rows, and on top the least budget that `train` names (weights, duals, labels).
-Beside it stand one raw read of the file in the same state, and X @ w over rows in memory. --quick takes one file of
-400 MB. A run that was stopped goes on with the rows that are missing. Peers out of core: `held_out`.
+Each row is one training with the tightest gap as --tol. The row also shows the reads and seconds at which each looser
+gap was certified. Reads are the bytes that the process read, without labels and pointers, divided by the bytes of the
+rows. cold: the file was dropped from the page cache first. A --memory in percent is that share of the rows' bytes for
+buffers and cached rows, plus the least budget that `train` accepts (weights, duals, labels). For comparison: one raw
+read of the file in the same state, and X @ w over rows in memory. --quick uses one file of 400 MB. A run that was
+stopped continues with the missing rows. Peers out of core: `held_out`.
 """
 
 from __future__ import annotations

@@ -2,20 +2,22 @@
 
     python -m examples.benchmarks.passes [--dir DIR] [--size 4G] [--pairs 5] [--kinds dense,csr]
 
-For a dense and a CSR file: the first pass of sdca out of core (256M budget), cold (the file dropped from the
-page cache before) and from the page cache; a plain preadv loop over the same bytes in the same order, under
-the same condition; and the kernel over the same blocks held in memory. Every pair is run back to back: the kernel, the
-read and the pass, which take turns to come first, and the kernel again, whose mean counts, for the speed of a shared
-machine changes within minutes.
+Measures a dense and a CSR file, cold (dropped from the page cache first) and from the page cache:
+- pass: the first pass of sdca out of core, with a budget of 256M.
+- read: a preadv loop over the same bytes in the same order.
+- kernel: the kernel over the same blocks in memory.
 
-The speed of the raw read is that of its slowest and of its fastest stretch of 256 MB. A disk of a shared machine may
-swing several times over within a second (some of a file may lie in the host's memory); a pass that reads a
-few buffers ahead is at every moment as slow as the slower of disk and kernel, and so slower than either is on the
-whole. Hold the disk to a speed that it always has to measure the pass alone: on Linux by a cgroup's limit for reading.
+The speed of a shared machine changes within minutes. So each repetition runs kernel, read and pass (read and pass
+alternate in order), then the kernel again, and takes the mean of the two kernel times.
 
-Cold, a fourth figure says what this machine allows: the kernel on data in memory and another process that only reads
-the file, neither of which waits for the other, begin together, and the later one ends after so long. They share
-memory, caches and cores; a pass needs both.
+The raw read is given as the speed of its slowest and its fastest 256 MB. A shared disk's speed may vary several
+times over within a second, as the host caches parts of a file. A pass reads only a few buffers ahead. At every moment
+it is as slow as the slower of disk and kernel, and so slower overall than either. To measure the pass alone, limit the
+disk to a speed that it always reaches; on Linux by a cgroup's read limit.
+
+Cold, a fourth figure shows what this machine allows. The kernel on data in memory and a process that only reads the
+file start together and do not wait for each other; the figure is the time of the later one. They share memory, caches
+and cores, as the two halves of a pass do.
 """
 
 import argparse

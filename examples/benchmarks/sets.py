@@ -1,8 +1,8 @@
-"""The data sets of the benchmarks, made once as HDF5 files by the project's own commands.
+"""The data sets of the benchmarks, written once as HDF5 files by the project's own commands.
 
-Real ones come from a folder that holds them as distributed (a9a/, rcv1sub/, mnist/, imdb/, covtype20k/, mushrooms/,
-htru2/, splice_donor/), generated ones from a seed. A set that has no test file is split 80/20 with seed 0; not those
-that are generated, nor splice_donor. Columns are scaled beforehand where the name says so, for all sides alike.
+Real sets are read from a folder as distributed (a9a/, rcv1sub/, mnist/, imdb/, covtype20k/, mushrooms/, htru2/,
+splice_donor/). The others are generated from a seed. Real sets without a test file, except splice_donor, are split
+80/20 with seed 0. Columns are scaled beforehand if the set's name says so, for all sides alike.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ EXAMPLES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Set(NamedTuple):
     """make(data, whole, rows) writes the file `whole` (or `whole` and test file) from the folder `data`.
 
-    source : what must be in the folder, "" for a generated set
-    classes : labels that are kept; the last one of two is the positive one
-    positive : this label against the rest
-    scale : none, maxabs or std, of the training rows
-    test : whether make writes a test file itself, beside `whole` with the ending .t.h5; generated sets have none
+    source : name of the folder to read, "" for a generated set.
+    classes : labels to keep; of two, the last is the positive one.
+    positive : this label against the rest.
+    scale : none, maxabs or std, of the training rows.
+    test : whether `make` writes a test file itself, next to `whole` with the ending .t.h5. Generated sets have none.
     """
 
     title: str

@@ -1,11 +1,11 @@
-"""What it costs to begin: warm commands beside bare imports, and what the first training ever compiles.
+"""Start-up time: commands with compiled kernels, plain imports, and the kernels that a first training compiles.
 
     python -m examples.benchmarks.start_up FILE [--repeats 5] [-- --C 1 ...]
 
-Medians of the wall clock of whole processes: bare imports of Numba and h5py, the same with one line of Numba's own
-taken from its cache (what any program of cached kernels waits for), `streammargin --help` and a warm `train` of FILE.
-Then a training with an empty cache: seconds of each kernel that it compiles, and the seconds that a cache delivered
-with the package would save it.
+Medians of the wall-clock seconds of whole processes: importing Numba and h5py; the same plus one cached Numba kernel,
+the minimum for any program with cached kernels; `streammargin --help`; and `train FILE` with a full cache. Then
+trains with an empty cache. Prints the seconds to compile each kernel, and the seconds that a cache shipped with the
+package would save.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""What does an iteration cost? Whole-pass methods against X @ w plus X.T @ q, asdca's step against sdca's, and a pass
-of sdca with an elastic net (logistic loss, C = 1) against one with the l2 form.
+"""What does an iteration cost?
+
+Compares whole-pass methods with X @ w plus X.T @ q, and asdca's step with sdca's. Also compares a pass of sdca with an
+elastic net (logistic loss, C = 1) with one with the l2 penalty.
 
     python -m examples.benchmarks.steps [--repeats 15]
 

@@ -1,1 +1,1 @@
-"""Compiled loops: Numba only, no I/O, no Python objects. Imports only losses/, penalties/ and rows/."""
+"""Compiled kernels: Numba only, no I/O, no Python objects. Imports only losses/, penalties/ and rows/."""

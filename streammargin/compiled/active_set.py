@@ -9,10 +9,10 @@ from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
 
-DEPENDENT = 1e-11  # a squared distance from the span of the others, relative, that counts as none
-ROUNDING = 4e-15  # of a margin, for rows of length 1
-TOGETHER = 32  # rows that may enter at once
-PATIENCE = 64  # steps that must bring the margin down
+DEPENDENT = 1e-11  # relative squared distance from the span of the other rows below which a row counts as dependent
+ROUNDING = 4e-15  # rounding error of a margin, for rows of length 1
+MOST_ENTERING = 32  # rows that may enter at once
+PATIENCE = 64  # steps after which the margin must have decreased
 SOLVED, GAVE_UP = 0, 1
 
 
@@ -39,9 +39,9 @@ def combine(block, coefficients, size, total):
 
 @register_jitable
 def _append(gram, members, count, new, factor, apart):
-    """One more column of R, where R^T R = G + 1 over the members; False if it depends on the others.
+    """Append a column to R, where R^T R = G + 1 over the members; False if the new row depends on the others.
 
-    apart: its squared distance from their span is known to be no less (0: nothing is known).
+    apart: a known lower bound on its squared distance from their span; 0: none is known.
     """
     column = np.empty(count)
     for a in range(count):
@@ -67,7 +67,7 @@ def _append(gram, members, count, new, factor, apart):
 
 @register_jitable
 def _remove(members, count, place, factor):
-    """Take member number `place` out: its column of R, and what then stands below the diagonal by rotations."""
+    """Remove member number `place`: delete its column of R, and make R triangular again by Givens rotations."""
     for a in range(place + 1, count):
         members[a - 1] = members[a]
     for a in range(count):
@@ -84,7 +84,7 @@ def _remove(members, count, place, factor):
 
 @register_jitable
 def _solve(factor, count, z):
-    """z (count,) of R^T R z = 1."""
+    """Solve R^T R z = 1 for z (count,)."""
     z[:count] = 1.0
     for a in range(count):
         z[a] /= factor[a, a]
@@ -100,14 +100,14 @@ def _solve(factor, count, z):
 def nearest_point(gram, u, accuracy, most):
     """u >= 0 that minimises ||A^T u||^2 + (1 - sum u)^2, by the active-set method of Lawson and Hanson.
 
-    u / sum u are the weights of the point of the convex hull of the rows that lies nearest to the origin:
-    the maximum margin is ||A^T u|| / sum u, and its direction is A^T u. Several rows enter at a time; one
-    whose weight would become negative leaves again before anything moves, and the last of them cannot.
+    u / sum u are the coefficients of the point of the rows' convex hull nearest to the origin: the maximum
+    margin is ||A^T u|| / sum u, with the direction A^T u. Several rows enter at a time; one whose coefficient
+    would become negative leaves again before u changes, except the last of them, which cannot.
 
-    gram (M, M): A A^T with rows of length at most about 1; u (M,): start, its support a guess of the answer's;
-    accuracy: slack of the margins of rows left out, relative to the margin; most: members there may be, the
-    rank of the rows and one more.
-    Returns SOLVED, or GAVE_UP where ties or rounding errors leave no progress; u >= 0 all the same.
+    gram (M, M): A A^T with rows of length at most about 1; u (M,): start, with a guess of the support;
+    accuracy: slack of the margins of rows left out, relative to the margin; most: largest number of members, the
+    rank of the rows plus one.
+    Returns SOLVED, or GAVE_UP where ties or rounding prevent progress; u >= 0 in either case.
     """
     rows = u.size
     most = min(rows, most)
@@ -125,7 +125,7 @@ def nearest_point(gram, u, accuracy, most):
             u[i] = 0.0
     steps, checked, before = 0, 0, np.inf
     while steps < 4 * rows + 100:
-        # go towards the minimiser over the members, as far as u >= 0 allows; who stops it leaves
+        # step towards the minimiser over the members, as far as u >= 0 allows; the blocking member leaves
         while count > 0:
             steps += 1
             _solve(factor, count, z)
@@ -165,7 +165,7 @@ def nearest_point(gram, u, accuracy, most):
                 square += u[i] * margins[i]
             elif not barred[i] and margins[i] < worst:
                 worst, furthest = margins[i], i
-        least = square / total if total > 0.0 else 1.0  # a_i.v of every member i, where v = A^T u
+        least = square / total if total > 0.0 else 1.0  # a_i.v, the same for every member i, with v = A^T u
         enough = least - max(accuracy * least, ROUNDING * max(total, 1.0))
         if worst >= enough:
             return SOLVED
@@ -173,8 +173,8 @@ def nearest_point(gram, u, accuracy, most):
             if least > (1.0 - 0.1 * accuracy) * before:
                 return GAVE_UP
             checked, before = steps, least
-        # in comes the row that is furthest off, and then those at least half as far off. The first is no combination
-        # of the members, however near to one it is: these all have the margin `least`, which rounding cannot hide
+        # the most violating row enters, then rows that violate at least half as much. The first cannot be a combination
+        # of the members, as these all have the margin `least`, which is larger beyond rounding
         apart = (least - worst) ** 2 / (square + least**2) if count > 0 else 0.0
         if count < most and _append(gram, members, count, furthest, factor, apart):
             inside[furthest] = True
@@ -183,7 +183,7 @@ def nearest_point(gram, u, accuracy, most):
             barred[furthest] = True
         entered = 1
         for i in range(rows):
-            if inside[i] or barred[i] or margins[i] > worst + 0.5 * (enough - worst) or entered == TOGETHER:
+            if inside[i] or barred[i] or margins[i] > worst + 0.5 * (enough - worst) or entered == MOST_ENTERING:
                 continue
             if count < most and _append(gram, members, count, i, factor, 0.0):
                 inside[i] = True

@@ -18,7 +18,7 @@ STEPS, MASS_G, MASS_W, SMALLEST, LOG_MASS, FIGURES = 0, 1, 2, 3, 4, 5
 
 @kernel
 def transpose(data, indices, indptr, columns, starts, rows, values):
-    """The columns of CSR rows, by a counting sort: column j is rows and values starts[j] .. starts[j + 1]."""
+    """Transpose CSR rows by a counting sort: column j has the rows and values at starts[j] .. starts[j + 1]."""
     starts[:] = 0
     for place in range(data.size):
         starts[indices[place] + 1] += 1
@@ -53,7 +53,7 @@ def _products(block, inverted, i, size, row, out):
 
 @register_jitable
 def _draw(uniforms, step, total, low, outside):
-    """A point of the mass, total and beyond it that outside; at least total: no step, the first one excepted."""
+    """A random point of the total mass, inside plus outside the block; >= total: a row outside. Step 0 is inside."""
     if step == uniforms.size or not total > 0.0:
         return np.inf
     beyond = math.exp(min(outside + low, 700.0)) if step > 0 else 0.0
@@ -71,18 +71,18 @@ def adaptive_block(
 ):  # fmt: skip
     """Steps of problem k on the rows of the block, at most one for each of the uniforms; rows are divided by `size`.
 
-    Row i is drawn with a chance prop. to exp(-a_i.w); then g <- beta (g + a_i) and w <- w + rate (g + a_i),
+    Row i is drawn with a probability proportional to exp(-a_i.w); then g <- beta (g + a_i) and w <- w + rate (g + a_i),
     where beta = t / (t + 1) with momentum and 0 without. (The paper's g has the other sign.) After the first
     step, a draw that falls on a row outside the block ends the visit.
 
-    block, inverted  rows of the data, and their columns as a CSRBlock of d rows (0 rows: not there)
-    outside          log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none
-    w, g             (d+1,) of this problem: sums of rows with weights >= 0
-    figures          (FIGURES,): STEPS t, MASS_G and MASS_W the sums of those weights; SMALLEST becomes the
-                     smallest a_i.w before the first step, LOG_MASS log sum exp(-a_i.w) after the last one
+    block, inverted  rows of the data, and their transpose, a CSRBlock of d rows (0 rows: not available)
+    outside          log of the sum of exp(-a_i.w) over the rows outside the block, -inf if there are none;
+    w, g             (d+1,) of this problem: combinations of rows with coefficients >= 0;
+    figures          (FIGURES,): STEPS t; MASS_G and MASS_W the sums of those coefficients; SMALLEST out: smallest
+                     a_i.w before the first step; LOG_MASS out: log sum exp(-a_i.w) after the last step
     """
     m = block.rows()
-    # one more entry: rows have their constant column there
+    # one more entry, for the constant column of `inverted`
     scores, carried, column, chances = np.zeros(m + 1), np.zeros(m + 1), np.zeros(m + 1), np.zeros(m)
     signs = np.zeros(m)
     row = np.zeros(w.size)
@@ -133,16 +133,16 @@ def adaptive_block(
 def adaptive_joint_block(
     block, numbers, labels, inverted, size, rate, momentum, uniforms, outside, w, g, figures
 ):  # fmt: skip
-    """The same for all classes at once: the rows are x_i (e_c - e_c') / sqrt 2, c the class of x_i, c' another.
+    """The same for a joint margin: the rows are x_i (e_c - e_c') / sqrt 2, c the class of x_i, c' another one.
 
-    w and g (K, d+1) have a line for each class of `positive`. figures (FIGURES,) as above.
+    w and g (K, d+1) have a row for each class of `positive`. figures (FIGURES,) as above.
     """
     m = block.rows()
     K = w.shape[0]
     root = math.sqrt(0.5)
     scores, carried, chances = np.zeros((K, m)), np.zeros((K, m)), np.zeros((K, m))
     column = np.zeros(m + 1)
-    line = np.full(m, -1)  # of the class of each row
+    line = np.full(m, -1)  # index of each row's class
     row = np.zeros(w.shape[1])
     for j in range(m):
         number = numbers.row(j)

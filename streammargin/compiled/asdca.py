@@ -1,7 +1,7 @@
 """Accelerated dual coordinate ascent over the rows of blocks (lp-norm perceptron paper, Algorithm 2, in two vectors).
 
-The extrapolated point is z = alpha + gamma^2 momentum, and its image theta + gamma^2 drift, so that a
-step touches one entry of alpha and momentum and the columns of one row (Fercoq and Richtarik 2015).
+The extrapolated point is z = alpha + gamma^2 momentum, and A^T z = theta + gamma^2 drift. So a step changes
+one entry of alpha and momentum, and the columns of one row (Fercoq and Richtarik 2015).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from streammargin.compiled.turns import in_turn
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
-# columns of the pace, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
-# the values read since that was last summed
+# columns of `pace`, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
+# values read since its last exact sum
 GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 
 
@@ -38,19 +38,18 @@ def asdca_turns(
     turns, labels, loss, norm, problems, steps, refresh, alpha, momentum, sleep, curvature, theta, drift, pace, centre,
     damping, figures,
 ):  # fmt: skip
-    """One visit of every row of these turns that is awake, for every problem listed.
+    """Visit every row of these turns that is awake, for every problem listed.
 
-    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a row that sleeps takes its step too, one that moves
-    nothing
-    steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2
+    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0
+    steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2;
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
-    theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum
+    theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum;
     pace      (K, PACE), GAMMA = 1/n after a restart
     centre, damping: as in `sdca_turns`; the centre follows the averaged sequence
     figures   (K, FIGURES), added to; GAP and MIN_MARGIN are those of z
     """
     visits, start, stop, parts = turns
-    for step in range(start * PLACES, stop * PLACES):  # one loop: to compile a function of its own takes a second more
+    for step in range(start * PLACES, stop * PLACES):  # one loop: a function takes a second more to compile
         block, lowest, listed, whole, group = visits[step % PLACES]
         numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
@@ -114,10 +113,10 @@ def asdca_turns(
                         back = max(1.0 - n * gamma, 0.0) / share
                         if back > 0.0:
                             momentum_k[row] = speed - back * change
-                            # the rounded move, so that drift stays the image of momentum
+                            # the rounded change, so that drift stays A^T momentum
                             block.add(i, sign * (np.float64(momentum_k[row]) - speed), drift_k)
                         if q != 2.0:
-                            # along the row the square grows like that of p = 2, until it is summed again
+                            # update the square as for p = 2, until the next exact sum
                             moved = n * gamma * change
                             square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                         sleep_k[row] = 0

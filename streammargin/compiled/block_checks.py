@@ -1,4 +1,4 @@
-"""Is a block fit for a kernel? Indices are not checked again inside the loops."""
+"""Check the values and indices of a block once; kernels do not check them again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streammargin.rows.blocks import CSRBlock, values_of
 FINE, OUT_OF_RANGE, TWICE, UNSORTED = 0, 1, 2, 3
 
 
-# reassociation lets LLVM use wide sums (16 times as fast); x - x is 0 for finite x only, and stays so
+# reassociation lets LLVM vectorise the sum (16 times as fast); x - x is 0 for finite x only
 @register_jitable(fastmath={"reassoc"})
 def _differences(values):
     total = values.dtype.type(0)
@@ -35,7 +35,7 @@ def first_not_finite(values):
 
 @register_jitable
 def _in_order(indices, indptr, width):
-    """Whether the indices of every row rise from one to the next, below width: all at once, without a way out."""
+    """Whether the indices of every row are increasing and below width: one loop over all, without early exit."""
     first, last = indptr[0], indptr[indptr.size - 1]
     within = indices[first:last]
     falls, largest = 0, np.uint32(0)
@@ -46,7 +46,7 @@ def _in_order(indices, indptr, width):
         largest = max(largest, within[within.size - 1])
         if largest >= width:
             return False
-    # those from the last of a row to the first of the next are none
+    # do not count decreases from one row to the next
     before = first
     for i in range(1, indptr.size - 1):
         start = indptr[i]

@@ -1,4 +1,4 @@
-"""Exact sums over one block with the weights frozen."""
+"""Exact sums over one block for frozen weights."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import Sample, counts, weights
 from streammargin.compiled.sleep import AWAKE
 
-# columns of the sums, one row per problem; those from CARRY on belong to the first three
+# columns of the sums, one row per problem; from CARRY on: compensation terms of the first three
 PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, ROUNDING, CARRY = range(11)
 SUMS = CARRY + 3
 
 
 def new_sums(problems):
-    """Sums (problems, SUMS) before a sweep."""
+    """Initial sums (problems, SUMS)."""
     sums = np.zeros((problems, SUMS))
     sums[:, MIN_MARGIN] = sums[:, SURELY] = np.inf
     return sums
@@ -31,16 +31,16 @@ def add(sums, column, term):
 
 @kernel
 def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, theta, sums, wrong):
-    """Adds the block's share of the primal and dual sums, and alpha_i a_i to theta.
+    """Add the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
     w (K, d+1) the weights to certify; blur (K,) eps times their norms; alpha (K, n), or (K, 0) for a method without
-    duals; sleep (K, n), or (K, 0) where no row sleeps; theta (K, d+1) float64 rebuilt A^T alpha; sums (K, SUMS) from
-    `new_sums`: PRIMAL, and ROUNDING, what it may grow by at the worst margins that rounding leaves open; MIN_MARGIN the
-    smallest margin, or minus the largest violation of a target, SURELY the same at the worst; SUMMED the size of what
-    DUAL is made of; PULLED sum |alpha_i| ||a_i||_2; LONGEST max ||a_i||_2.
-    trials is the number of values of C; problem k belongs to trial k // (K // trials), and
-    wrong[trial] counts the rows whose class is not the one with the largest score.
-    Rows whose dual is not where a step would leave it are woken up.
+    duals; sleep (K, n), or (K, 0) where no row sleeps; theta (K, d+1) float64: A^T alpha, summed anew;
+    sums (K, SUMS) from `new_sums`: PRIMAL; ROUNDING bounds its rounding error; MIN_MARGIN the smallest margin, or minus
+    the largest violation of a target; SURELY a lower bound on that under rounding; SUMMED the absolute terms of DUAL;
+    PULLED sum |alpha_i| ||a_i||_2; LONGEST max ||a_i||_2;
+    trials: the number of values of C; problem k belongs to trial k // (K // trials); wrong[trial] counts the rows whose
+    class is not the one with the largest score.
+    Sleeping rows whose dual a step would change are woken up.
     """
     has_alpha = alpha.shape[1] > 0
     sleeps = sleep.shape[1] > 0
@@ -81,11 +81,11 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
                     dual, met = loss.dual(a, cap), a * labels.target(row)
                     add(sums[k], DUAL, dual + met)
                     add(sums[k], SUM_ALPHA, a)
-                    # with a term that `dual` may be the difference of
+                    # `dual` may itself be a difference of terms of size |a|
                     sums[k, SUMMED] += abs(dual) + abs(met) + 2.0 * abs(a)
                     sums[k, PULLED] += abs(a) * size
                     block.add(i, labels.sign(k, row) * a, theta[k])
-                # it sleeps at a bound: whether a step would leave that does not depend on the curvature
+                # at a bound, whether a step would leave it does not depend on the curvature
                 if sleeps and sleep[k, row] > AWAKE and alpha.dtype.type(loss.step(a, u, 1.0, cap)) != alpha[k, row]:
                     sleep[k, row] = 0
         if per_trial > 1:

@@ -1,7 +1,7 @@
-"""Rows that stay in the cache while their scores, their margins and what follows from these are found.
+"""Process a block in chunks of rows that fit into the cache: first all scores, then margins, then sums of rows.
 
-Whole-pass kernels take a block in such chunks: the scores of all rows of a chunk do not wait for one another, as they
-would if each row were added to a sum before the next one is looked at (a sixth of the time for sparse rows).
+In this order the scores of different rows are independent, so the processor overlaps them. Adding each row before the
+next score takes a sixth longer for sparse rows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from numba.extending import register_jitable
 
 from streammargin.compiled import overloads  # noqa: F401
 
-# the first columns of the figures of a pass, one row per problem: min a_i.w (from inf), rows predicted wrongly
+# first columns of the figures of a pass, one row per problem: min a_i.w (from inf), misclassified rows
 SMALLEST, MISTAKES = 0, 1
 ROOT = math.sqrt(0.5)
 
 
 @register_jitable
 def chunk_scores(block, numbers, labels, start, size, w, scores):
-    """scores (K, size or more): x_i.w_k of the rows from start that have a class."""
+    """Fill scores (K, >= size) with x_i.w_k for the rows from `start` that have a class."""
     for k in range(w.shape[0]):
         w_k = w[k]
         for r in range(size):
@@ -32,9 +32,9 @@ def chunk_scores(block, numbers, labels, start, size, w, scores):
 
 @register_jitable
 def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures):
-    """margins (K, size or more) from scores, inf where a row is absent; adds to SMALLEST and MISTAKES of the figures.
+    """Fill margins (K, >= size) from scores, inf for absent rows; update SMALLEST and MISTAKES of the figures.
 
-    A joint row has the margins of its pseudo-rows x (e_own - e_k)/sqrt2, none for k = own.
+    joint: the margins of the pseudo-rows x (e_own - e_k)/sqrt2; inf for k = own.
     """
     for k in range(margins.shape[0]):
         smallest = np.inf
@@ -56,7 +56,7 @@ def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures)
 
 @register_jitable
 def chunk_wrong(numbers, labels, start, size, scale, scores):
-    """Rows whose largest scale_k x.w_k is not their own class's."""
+    """The number of rows whose largest scale_k x.w_k is not that of their own class."""
     wrong = 0
     for r in range(size):
         row = numbers.row(start + r)
@@ -71,7 +71,7 @@ def chunk_wrong(numbers, labels, start, size, scale, scores):
 
 @register_jitable
 def chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong):
-    """Scores and margins of `size` rows from start, their figures, and of several problems the rows that are wrong.
+    """Scores, margins and figures of `size` rows from `start`; for several problems count the rows that are wrong.
 
     wrong (1,), added to, or (0,).
     """
@@ -83,7 +83,7 @@ def chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, mar
 
 @register_jitable
 def chunk_add(block, start, size, active, coefficients, pull):
-    """pull_k += sum_r coefficients[k, r] x_r over the rows from start, for the problems k in active."""
+    """pull_k += sum_r coefficients[k, r] x_r over the rows from `start`, for the problems k in `active`."""
     for k in active:
         pull_k = pull[k]
         for r in range(size):

@@ -1,11 +1,11 @@
-"""Steps on chosen columns, whose rows are few enough to keep: coordinate descent, and Newton steps where w is not 0.
+"""Steps on a working set of cached columns: coordinate descent, and Newton steps on the nonzero weights.
 
-Of a problem with frozen centres alpha, at the margins z = A w (Li, Sun and Toh 2018; Yen et al. 2015):
+They minimise, with frozen centres alpha and margins z = A w (Li, Sun and Toh 2018; Yen et al. 2015):
 
     f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
     M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
 
-What belongs together comes as one named tuple.
+Arguments are grouped into named tuples.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from streammargin.compiled.quadratic import scaled_direction
 from streammargin.compiled.samples import Sample
 from streammargin.rows.blocks import Block, DenseBlock
 
-TRIES = 30  # of a shorter step
-BACK = 0.4  # the part of a Newton step that is tried next
-LEAST = 1e-3  # of the largest curvature that a column may have, where no row of it bends
+TRIES = 30  # most backtracking steps
+BACK = 0.4  # backtracking factor of a Newton step
+LEAST = 1e-3  # least curvature of a column, relative to its largest possible one
 
 
 class Columns(NamedTuple):
-    """A, signed columns: `starts` and `ends` (m,) of each in `rows` and `values`."""
+    """The signed columns of A: `starts` and `ends` (m,) of each in `rows` and `values`."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -36,7 +36,7 @@ class Columns(NamedTuple):
 
 
 class Centred(NamedTuple):
-    """What rows answer from: centres alpha (n,), caps (n,), 0 for rows that do not count, targets (n,) or (0,)."""
+    """The proximal terms of the rows: centres alpha (n,), caps (n,), 0 for absent rows, targets (n,) or (0,)."""
 
     softness: float
     targets: np.ndarray
@@ -45,7 +45,7 @@ class Centred(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What they answer: margins z, duals a, and the slopes -da/dz (n,)."""
+    """Per row (n,): margins z, duals a, and the slopes -da/dz."""
 
     margins: np.ndarray
     duals: np.ndarray
@@ -53,7 +53,7 @@ class Answers(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What f has beside the rows; group g has the columns first[g] .. first[g+1]."""
+    """The terms of f without rows; group g has the columns first[g] .. first[g+1]."""
 
     first: np.ndarray
     roots: np.ndarray
@@ -64,7 +64,7 @@ class Terms(NamedTuple):
 
 @kernel
 def dense_chosen(X, bias, row, labels, k, place, starts, rows, values):
-    """As `gather` says, with the number of the first row."""
+    """`gather` for dense rows; row: number of the first."""
     d, last = X.shape[1], starts.size - 1
     for i in range(X.shape[0]):
         if not labels.cap(k, row + i) > 0.0:
@@ -82,7 +82,7 @@ def dense_chosen(X, bias, row, labels, k, place, starts, rows, values):
 
 @kernel
 def sparse_chosen(data, indices, indptr, bias, row, labels, k, place, starts, rows, values):
-    """The same of sparse rows: what has no place is written to the last one over and over, as branches cost more."""
+    """`gather` for sparse rows. Values without a place are written to a dummy entry, which is faster than a branch."""
     last = starts.size - 1
     for i in range(indptr.size - 1):
         if not labels.cap(k, row + i) > 0.0:
@@ -108,10 +108,11 @@ def gather(
     block: Block, first: int, labels, k: int, place: np.ndarray, starts: np.ndarray, rows: np.ndarray,
     values: np.ndarray,
 ) -> None:  # fmt: skip
-    """Write what a block with the rows first .. first + m stores, of columns that have a place, behind what is there.
+    """Append the values of the chosen columns in a block with the rows first .. first + m to a column-wise cache.
 
-    place (d+1,) int32: 0 .. count - 1, or `count` for none; starts (count+1,): where each goes on, moved there, and
-    last the end. Rows that problem k does not know are left out. With empty rows and values it counts only.
+    place (d+1,) int32: index 0 .. count - 1 of a chosen column, `count` for others; starts (count+1,): next free entry
+    of each column, updated, and the end. Rows absent in problem k are skipped. With empty rows and values it only
+    counts.
     """
     if isinstance(block, DenseBlock):
         dense_chosen(block.X, block.bias, first, labels, k, place, starts, rows, values)
@@ -123,13 +124,13 @@ def gather(
 
 @kernel
 def _count(indices, counts):
-    """How often each column occurs, added to counts (d,)."""
+    """Add the number of occurrences of each column to counts (d,)."""
     for e in range(indices.size):
         counts[indices[e]] += 1
 
 
 def sizes(block: Block) -> np.ndarray:
-    """Values that the rows of a block store in each column (d+1,), the constant one as well."""
+    """The number of stored values in each column (d+1,) of a block, the constant one included."""
     stored = np.full(block.features() + 1, block.rows())
     if not isinstance(block, DenseBlock):
         stored[:-1] = 0
@@ -139,7 +140,7 @@ def sizes(block: Block) -> np.ndarray:
 
 @register_jitable
 def respond(loss, centred, i, answers):
-    """The dual of row i and its slope, at its margin; returns M_i."""
+    """Update dual and slope of row i from its margin; returns M_i."""
     softness, cap, centre, margin = centred.softness, centred.caps[i], centred.alpha[i], answers.margins[i]
     a = loss.step(centre, margin, softness, cap)
     answers.duals[i] = a
@@ -149,7 +150,7 @@ def respond(loss, centred, i, answers):
 
 @kernel
 def meet(loss, centred, columns, w, answers):
-    """Margins of w, and what the rows answer; returns sum_i M_i."""
+    """Update margins, duals and slopes for w; returns sum_i M_i."""
     starts, ends, rows, values = columns
     targets, margins = centred.targets, answers.margins
     for i in range(margins.size):
@@ -167,7 +168,7 @@ def meet(loss, centred, columns, w, answers):
 
 @register_jitable
 def length(w, low, high):
-    """||w_g||_2 of the columns low .. high."""
+    """||w_g||_2 over the columns low .. high."""
     total = 0.0
     for j in range(low, high):
         total += w[j] * w[j]
@@ -176,7 +177,7 @@ def length(w, low, high):
 
 @kernel
 def penalty(terms, w):
-    """What f has beside the rows."""
+    """The value of the terms of f without rows."""
     first, roots, squares, ridge, centre = terms
     total = 0.0
     for g in range(roots.size):
@@ -188,7 +189,7 @@ def penalty(terms, w):
 
 @register_jitable
 def _bend(low, high, columns, slopes, least):
-    """The largest curvature of the columns low .. high, and of each at least this times the sum of its squares."""
+    """The largest curvature of the columns low .. high; each counts at least `least` times its sum of squares."""
     starts, ends, rows, values = columns
     bend = 0.0
     for j in range(low, high):
@@ -203,11 +204,11 @@ def _bend(low, high, columns, slopes, least):
 
 @kernel
 def sweep(most, bends, columns, terms, order, w, answers):
-    """A proximal step of the quadratic model of f on each group in this order, with a curvature at which it falls.
+    """A proximal step on the quadratic model of f for each group in this order, with a curvature that ensures descent.
 
-    The rows answer as the slopes say, which stay. bends (groups,): curvatures that are kept; below 0: not known yet.
-    most: what a slope may be at most. Returns the sum of the violations that were met, and the largest one as a part of
-    its root, of groups that have one.
+    Slopes are frozen; duals follow linearly. bends (groups,): cached curvatures; < 0: not computed yet.
+    most: largest possible slope. Returns the sum of the violations found, and the largest one relative to its root,
+    over groups with a root > 0.
     """
     starts, ends, rows, values = columns
     first, roots, squares, ridge, centre = terms
@@ -257,7 +258,7 @@ def sweep(most, bends, columns, terms, order, w, answers):
                 if by != 0.0:
                     for e in range(starts[j], ends[j]):
                         duals[rows[e]] -= slopes[rows[e]] * values[e] * by
-            if high - low == 1:  # the model is a parabola there
+            if high - low == 1:  # for one column the step is the exact minimum of the model
                 break
             for j in range(low, high):
                 step = change[j - low]
@@ -268,7 +269,7 @@ def sweep(most, bends, columns, terms, order, w, answers):
                 before += gradient[j - low] * step
                 after += (squares[j] * new + ridge * (new - centre[j]) - pulled) * step
                 square += step * step
-            if after - before <= 1.0001 * bend * square:  # it falls: it is convex along the step
+            if after - before <= 1.0001 * bend * square:  # enough curvature along the step for descent
                 break
             bend *= min(10.0, max(2.0, (after - before) / (bend * square)))
         for j in range(low, high):
@@ -278,12 +279,13 @@ def sweep(most, bends, columns, terms, order, w, answers):
 
 @kernel
 def pull_in(loss, caps, columns, roots, over, bends, duals, slopes, sweeps):
-    """Move duals to where no column pulls beyond its root, one column after the other, in the metric of the slopes.
+    """Make duals nearly feasible, |A_j.a| <= roots_j, by projections on one column after the other.
 
-    Each step goes `over` times the way to the bound of its column, between 1 and 2, of one that is not penalised just
-    there: relaxed projections, which come to lie within where the rows that bend can. bends (m,): curvatures that are
-    kept; below 0: not known yet.
-    Returns the largest part of its root that a column was met at in the last sweep.
+    The metric is that of the slopes.
+
+    Each is a relaxed projection, by the factor `over` in [1, 2]; on columns with root 0 the factor is 1. Rows with
+    slope 0 do not move. bends (m,): cached curvatures; < 0: not computed yet.
+    Returns the largest |A_j.a| / roots_j found in the last sweep.
     """
     starts, ends, rows, values = columns
     largest = 0.0
@@ -311,7 +313,7 @@ def pull_in(loss, caps, columns, roots, over, bends, duals, slopes, sweeps):
 
 @kernel
 def mean_square(columns):
-    """The mean of ||A_j||^2 over the columns."""
+    """The mean of ||A_j||^2 over the columns j."""
     starts, ends, _, values = columns
     total = 0.0
     for j in range(starts.size):
@@ -322,7 +324,7 @@ def mean_square(columns):
 
 @kernel
 def dual_value(loss, targets, caps, duals):
-    """What the rows add to the dual objective."""
+    """The rows' part of the dual objective."""
     total = 0.0
     for i in range(duals.size):
         if caps[i] > 0.0:
@@ -341,7 +343,7 @@ def diagonal_matrix(values):
 
 @register_jitable
 def add_products(starts, rows, values, n, H):
-    """A^T A is added to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
+    """Add A^T A to the upper triangle of H (m, m); A (n, m): starts (m+1,), rows and values."""
     ends = np.zeros(n + 1, np.int64)
     for e in range(starts[-1]):
         ends[rows[e] + 1] += 1
@@ -363,7 +365,7 @@ def add_products(starts, rows, values, n, H):
 
 @register_jitable
 def _factored(starts, rows, values, n, group, added, leaning, down):
-    """The solution (m,) of the system of `_by_gradients`, by Cholesky's method."""
+    """Solve the system of `_by_gradients` by Cholesky factorisation."""
     H = diagonal_matrix(added)
     add_products(starts, rows, values, n, H)
     for q in range(down.size):
@@ -378,10 +380,10 @@ def _factored(starts, rows, values, n, group, added, leaning, down):
 
 @register_jitable
 def _by_gradients(starts, rows, values, n, group, added, leaning, down, tolerance, most):
-    """The solution p (m,) of (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down.
+    """Solve (A^T A + diag(added) - sum_g leaning_g leaning_g^T) p = down for p (m,) by conjugate gradients.
 
-    By at most so many conjugate gradients, to this tolerance, relative. A (n, m): starts (m+1,), rows and values; group
-    (m,), in order; leaning_g: the part of leaning (m,) that belongs to group g.
+    At most `most` iterations, to this relative tolerance. A (n, m): starts (m+1,), rows and values; group (m,): sorted;
+    leaning_g: the entries of leaning (m,) in group g.
     """
     m = down.size
     diagonal = np.empty(m)
@@ -428,25 +430,25 @@ def _by_gradients(starts, rows, values, n, group, added, leaning, down, toleranc
 
 @kernel
 def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
-    """A Newton step where w is not 0; columns that would change sign become 0.
+    """A Newton step on the nonzero weights; weights that would change sign become 0.
 
-    Its equations are factored for so few columns, and else solved by at most so many conjugate gradients. Returns the
-    norm of the gradient there, whether f fell, and f.
+    Up to `few` columns the system is factored; otherwise at most `most` conjugate gradient steps are made. Returns
+    (norm of the gradient, whether f decreased, f).
     """
     starts, ends, rows, values = columns
     first, roots, squares, ridge, centre = terms
     duals, slopes = answers.duals, answers.slopes
     width = w.size
     sizes, group = np.zeros(roots.size), np.empty(width, np.int64)
-    face, count, room = np.empty(width, np.int64), 0, 0
+    face, count, stored = np.empty(width, np.int64), 0, 0
     for g in range(roots.size):
         sizes[g] = length(w, first[g], first[g + 1])
         if sizes[g] > 0.0 or roots[g] == 0.0:
             for j in range(first[g], first[g + 1]):
                 face[count], group[count] = j, g
-                room += ends[j] - starts[j]
+                stored += ends[j] - starts[j]
                 count += 1
-    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(room + 1, np.int32), np.empty(room + 1)
+    from_, on, bent = np.zeros(count + 1, np.int64), np.empty(stored + 1, np.int32), np.empty(stored + 1)
     down, added, leaning = np.empty(count), np.empty(count), np.zeros(count)
     most_bent, kept = 0.0, 0
     stiff = np.empty(slopes.size)
@@ -459,14 +461,14 @@ def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
             i = rows[e]
             pulled += values[e] * duals[i]
             bend = stiff[i] * values[e]
-            on[kept], bent[kept] = i, bend  # written in any case, as a branch would often be guessed wrongly
+            on[kept], bent[kept] = i, bend  # always written, and counted if wanted: faster than a branch
             curved += bend * bend
             kept += stiff[i] > 0.0
         from_[q + 1] = kept
         pressed = roots[g] / sizes[g] if sizes[g] > 0.0 else 0.0
         down[q] = pulled - squares[j] * w[j] - ridge * (w[j] - centre[j]) - pressed * w[j]
         added[q] = squares[j] + ridge
-        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the length of a group bends as well
+        if first[g + 1] - first[g] > 1 and sizes[g] > 0.0:  # the norm of a group has curvature too
             added[q] += pressed
             leaning[q] = np.sqrt(pressed) * (w[j] / sizes[g])
         most_bent = max(most_bent, curved + added[q])
@@ -478,7 +480,7 @@ def newton(loss, centred, columns, terms, w, answers, few, tolerance, most):
     if not slope > 0.0:
         return 0.0, False, value
     for q in range(count):
-        added[q] += 1e-9 * most_bent + 1e-300  # where columns are the same
+        added[q] += 1e-9 * most_bent + 1e-300  # keeps the matrix regular where columns are equal
     system = (from_, on, bent, duals.size, group[:count], added, leaning, down)
     p = _factored(*system) if count <= few else _by_gradients(*system, tolerance, most)
     old, share = np.empty(width), 1.0

@@ -1,4 +1,4 @@
-"""Column statistics of a block: for scaling, for the advice to scale, and for samples that leave no column out."""
+"""Column statistics of a block, for scaling, for the warning about ranges, and for sampling rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streammargin.rows.blocks import ONE, Block, DenseBlock
 
 @kernel
 def dense_squares(X, codes, weights, squares):
-    """squares += s x^2, by column, float64, over the rows that are present."""
+    """squares += s x^2, by column, float64, over the present rows."""
     weighted = weights.size > 0
     for i in range(X.shape[0]):
         s = weights[i] if weighted else 1.0
@@ -37,7 +37,7 @@ def sparse_squares(data, indices, indptr, codes, weights, squares):
 
 
 def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: np.ndarray) -> None:
-    """The squares of a block whose rows have these codes and weights, by what its rows are stored as."""
+    """Add the weighted sums of squares of a block's columns."""
     if isinstance(block, DenseBlock):
         dense_squares(block.X, codes, weights, squares)
     else:
@@ -46,7 +46,7 @@ def add_squares(block: Block, codes: np.ndarray, weights: np.ndarray, squares: n
 
 @kernel
 def dense_moments(X, codes, weights, largest, mean, spread, mass):
-    """largest = max |x|; mean and spread = sum s (x - mean)^2 by column, of rows of the weight mass[d] (Welford 1962).
+    """Update by column largest = max |x|, mean, and spread = sum s (x - mean)^2; mass[d]: total weight (Welford 1962).
 
     Sums of x and x^2 would cancel where a column is far from 0.
     """
@@ -67,7 +67,7 @@ def dense_moments(X, codes, weights, largest, mean, spread, mass):
 
 @kernel
 def sparse_moments(data, indices, indptr, codes, weights, largest, mean, spread, mass):
-    """The same over stored values, whose weight is mass[:d]; that of all rows is mass[d], summed up in the same way."""
+    """The same over stored values, whose weights are mass[:d]; mass[d]: total weight of all rows."""
     weighted, d = weights.size > 0, mean.size
     for i in range(indptr.size - 1):
         s = weights[i] if weighted else 1.0
@@ -88,7 +88,7 @@ def add_moments(
     block: Block, codes: np.ndarray, weights: np.ndarray, largest: np.ndarray, mean: np.ndarray, spread: np.ndarray,
     mass: np.ndarray,
 ) -> None:  # fmt: skip
-    """The moments of a block whose rows have these codes and weights, by what its rows are stored as."""
+    """Update the moments with a block."""
     if isinstance(block, DenseBlock):
         dense_moments(block.X, codes, weights, largest, mean, spread, mass)
     else:
@@ -97,7 +97,7 @@ def add_moments(
 
 @kernel
 def dense_ranges(X, codes, weights, start, step, largest):
-    """largest = max |x| by column, over the rows start, start + step, ... that are present."""
+    """largest = max |x| by column, over the present rows among start, start + step, ..."""
     weighted = weights.size > 0
     for i in range(start, X.shape[0], step):
         if codes[i] < 0 or (weighted and not weights[i] > 0.0):
@@ -123,7 +123,7 @@ def sparse_ranges(data, indices, indptr, codes, weights, start, step, largest):
 
 @kernel
 def sparse_shares(data, indices, indptr, weights, squares, out):
-    """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the part of its columns that a row is; squares (d,) is written."""
+    """out (m,): s_i sum_j x_ij^2 / sum_r s_r x_rj^2, the share of a row in its columns; squares (d,) is scratch."""
     squares[:] = 0.0
     for i in range(out.size):
         for k in range(indptr[i], indptr[i + 1]):
@@ -139,9 +139,9 @@ def sparse_shares(data, indices, indptr, weights, squares, out):
 
 @kernel
 def extremes(largest):
-    """Where the largest value stands, and the smallest but for zeros; -1 where all are 0."""
+    """(argmax, argmin over the nonzero values); -1 where all are 0."""
     high, low = 0.0, np.inf
-    for j in range(largest.size):  # the values alone, without a branch: of text half of the columns are 0, at random
+    for j in range(largest.size):  # without a branch: in text data half of the columns are 0, at random
         x = np.float64(largest[j])
         high = max(high, x)
         low = min(low, x if x > 0.0 else np.inf)
@@ -157,9 +157,9 @@ def extremes(largest):
 
 @kernel
 def scale_dense(X, center, factor, out):
-    """out (m, d) float64 = (X - center) * factor; X may be `out` itself, or lie in its memory, in the last part of it.
+    """out (m, d) float64 = (X - center) * factor; X may be `out`, or be stored in the last part of its memory.
 
-    Values are taken in order, so that each is read before its place is written to.
+    Values are processed in order, so each is read before it is overwritten.
     """
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
@@ -168,7 +168,7 @@ def scale_dense(X, center, factor, out):
 
 @kernel
 def scale_sparse(data, indices, factor, out):
-    """out (nnz,) float64 = stored values times the factor of their column; `data` as X of `scale_dense`."""
+    """out (nnz,) float64 = stored values times the factor of their column; `data` like X in `scale_dense`."""
     for k in range(data.size):
         out[k] = data[k] * factor[indices[k]]
 

@@ -1,4 +1,4 @@
-"""Spans of an array copied one by one: NumPy would number every entry, which takes more than the entries themselves."""
+"""Copy spans of an array. NumPy would need an index array of every entry, larger than the entries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from streammargin.rows.blocks import CSRBlock, values_of
 
 @kernel
 def copy_spans(values, starts, stops, into):
-    """Writes values[starts_r : stops_r], one after the other, to the beginning of `into`, and returns how many.
+    """Write values[starts_r : stops_r], one after the other, to the beginning of `into`; return their number.
 
-    `into` may be the beginning of `values`, where the spans follow each other there.
+    `into` may be the beginning of `values` if the spans are in order.
     """
     place = 0
     for r in range(starts.size):

@@ -16,17 +16,17 @@ MASS, STEP, TURN, FIGURES = 2, 3, 4, 5
 def diagonal_block(
     block, numbers, labels, chunk, active, w, momentum, step, box, scale, beta, before, pull, figures, wrong,
 ):  # fmt: skip
-    """beta_i <- clip(z_i + step (1 - a_i.w), 0, box) for every row of the block, z = beta + momentum (beta - before).
+    """beta_i <- clip(z_i + step (1 - a_i.w), 0, box) for every row of the block; z = beta + momentum (beta - before).
 
-    block     rows of the data; numbers, labels: of these rows, and of all n
-    chunk     rows of a chunk
-    active    problems (int64) whose duals move; the others are only looked at
-    w         (K, d+1) float64, frozen: scale^2 A^T z; scale: what the rows are multiplied by, 1 / max ||a_i||
-    momentum  (K,), step (K,); box: the largest dual
-    beta      (K, n) duals; before (K, n) the ones before them, or (K, 0) without inertia
-    pull      (K, d+1), added to: scale A^T beta of the new duals
+    block     rows of the data; numbers, labels: of these rows, and of all n;
+    chunk     rows of a chunk;
+    active    problems (int64) whose duals are updated; for the others only figures are computed;
+    w         (K, d+1) float64, frozen: scale^2 A^T z; scale: factor of the rows, 1 / max ||a_i||;
+    momentum  (K,), step (K,); box: the largest dual;
+    beta      (K, n) duals; before (K, n) the previous ones, or (K, 0) without inertia;
+    pull      (K, d+1), added to: scale A^T beta of the new duals;
     figures   (K, FIGURES), added to: min a_i.w (from inf), rows with a_i.w <= 0, sum of the new beta,
-              ||beta - z||^2, and (z - beta).(beta - before), which is positive when the inertia leads uphill
+              ||beta - z||^2, and (z - beta).(beta - before), which is positive when the inertia increases the objective
     wrong     (1,) rows whose largest score is a wrong class's (K > 1)
     """
     K = w.shape[0]

@@ -1,4 +1,4 @@
-"""Sums over the duals alone: no row is read."""
+"""Sums over the duals, without reading rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streammargin.compiled.samples import Sample
 
 @kernel(wide_sums=True)
 def total(alpha):
-    """The sum of alpha (n,), in float64: NumPy converts it first."""
+    """The sum of alpha (n,) in float64, without NumPy's converted copy."""
     found = 0.0
     for row in range(alpha.size):
         found += np.float64(alpha[row])
@@ -20,10 +20,7 @@ def total(alpha):
 
 @kernel
 def dual_sums(labels, loss, k, alpha, momentum, share):
-    """(dual, sum of duals) of the sequence alpha + share momentum (n,) of problem k.
-
-    dual leaves out -1/2 ||A^T alpha||_q^2.
-    """
+    """(dual objective without -1/2 ||A^T alpha||_q^2, sum of duals) of alpha + share momentum (n,) in problem k."""
     dual, total = 0.0, 0.0
     for row in range(labels.codes.size):
         cap = labels.cap(k, row)

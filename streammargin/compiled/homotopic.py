@@ -1,4 +1,4 @@
-"""Subgradient steps on the regularised hinge loss while the penalty falls (homotopic paper, Algorithm 1)."""
+"""Subgradient steps on the regularised hinge loss with a decreasing penalty (homotopic paper, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from streammargin.compiled.samples import ONE, Sample, counts, weights
 
 # further columns of the figures
 INSIDE, HINGE, FIGURES = 2, 3, 4
-# columns of what a problem carries from step to step: outer iterations that are over, steps of the present one, the
-# sum of the multiples of the rows in v, the same of what is kept (the sum of the iterates, or the best one), and the
-# objective of the best one
+# columns of `carried`, one row per problem: outer iterations done; steps of the current one; the sum of the
+# coefficients of the rows in v; the same for `kept` (the sum of the iterates, or the best one), and the objective of
+# the best iterate
 OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = 0, 1, 2, 3, 4, 5
 
 
 @register_jitable
 def rates(outer, s0):
-    """lambda_s, t_s and eta_s of outer iteration s = 0, 1, ... (Algorithm 1 with r = 2, p = 1/2; Corollary 3.2)."""
+    """lambda_s, t_s and eta_s in outer iteration s = 0, 1, ... (Algorithm 1 with r = 2, p = 1/2; Corollary 3.2)."""
     r, p = 2.0, 0.5
     epsilon = (math.log(s0) - math.log(s0 - 1.0)) / math.log(s0)
     alpha = min((r - 2.0 * p) / (2.0 * (1.0 + epsilon)), 1.0 - p)
@@ -33,7 +33,7 @@ def rates(outer, s0):
 
 @kernel
 def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, figures, wrong):
-    """Adds the rows inside the margin, a_i.w <= 1, times scale, to pull (K, d+1) of the problems in active.
+    """Add the rows with a_i.w <= 1, times scale, to pull (K, d+1), for the problems in `active`.
 
     chunk rows of a chunk; w (K, d+1) frozen; figures (K, FIGURES), added to: min a_i.w (from inf), rows with
     a_i.w <= 0, rows inside, sum of the hinge losses; wrong (1,) rows whose largest score is a wrong class's (K > 1).
@@ -58,9 +58,9 @@ def subgradient_block(block, numbers, labels, chunk, active, w, scale, pull, fig
 
 @register_jitable
 def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
-    """The rows start .. stop inside the margin of v_k (d+1,): their signs into inside (group,), 0 for the others.
+    """Fill inside (group,) with the signs of the rows start .. stop that have a margin <= 1 under v_k (d+1,), else 0.
 
-    Returns the rows present, the rows inside and the sum of the hinge losses.
+    Returns (rows present, rows inside, sum of the hinge losses).
     """
     present = 0
     hits = 0
@@ -84,13 +84,13 @@ def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
 def stochastic_block(
     block, numbers, labels, order, group, active, s0, average, scale, v, kept, landed, carried
 ):  # fmt: skip
-    """A step for every group of rows of the block, the ends of outer iterations included (section 6.3).
+    """A step for every group of rows of the block, including the ends of outer iterations (section 6.3).
 
-    order    permutation of the groups of `group` consecutive rows
-    average  whether an outer iteration ends with the mean of its iterates, or with the one of the least objective,
-             estimated on the rows of the step that leaves it
-    v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one
-    landed   (K, d+2) where the last outer iteration ended, and its mass in the last column
+    order    permutation of the groups of `group` consecutive rows;
+    average  whether an outer iteration ends with the mean of its iterates, or with that of the least objective,
+             estimated on the rows of the following step;
+    v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one;
+    landed   (K, d+2) end point of the last outer iteration, with its mass in the last column;
     carried  (K, CARRIED)
     The other parameters are those of `subgradient_block`.
     """

@@ -1,4 +1,4 @@
-"""The equations of an interior point's step, of columns that are kept: made and factored once, and solved twice."""
+"""The linear system of an interior point step on cached columns: factored once, solved twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streammargin.compiled.samples import Sample
 
 @kernel
 def margins(starts, ends, rows, values, w, n):
-    """A w (n,), of the columns (m,) of A that stand in `starts` and `ends`."""
+    """A w (n,) for the columns of A at `starts` and `ends` (m,)."""
     found = np.zeros(n)
     for j in range(w.size):
         if w[j] != 0.0:
@@ -33,11 +33,11 @@ def pulls(starts, ends, rows, values, a):
 
 @kernel
 def factored(starts, ends, rows, values, stiff, added):
-    """What `solved` takes, of A^T diag(stiff)^2 A + diag(added); stiff (n,), added (m,)."""
-    m, room = added.size, 0
+    """(U, roots) for `solved`: factorises A^T diag(stiff)^2 A + diag(added); stiff (n,), added (m,)."""
+    m, stored = added.size, 0
     for j in range(m):
-        room += ends[j] - starts[j]
-    begins, on, bent = np.zeros(m + 1, np.int64), np.empty(room, np.int32), np.empty(room)
+        stored += ends[j] - starts[j]
+    begins, on, bent = np.zeros(m + 1, np.int64), np.empty(stored, np.int32), np.empty(stored)
     kept = 0
     for j in range(m):
         for e in range(starts[j], ends[j]):
@@ -52,7 +52,7 @@ def factored(starts, ends, rows, values, stiff, added):
 
 @kernel
 def solved(U, roots, b):
-    """The solution (m,) of the system that was factored."""
+    """The solution (m,) of the factored system."""
     down = np.empty(b.size)
     for j in range(b.size):
         down[j] = -b[j]

@@ -1,8 +1,8 @@
-"""Our decorator for compiled functions: nogil, and cached on disk without ever being stale.
+"""The decorator for compiled functions: nogil, and cached on disk with a digest of all sources.
 
-Numba stamps a cached kernel with its own source file alone, so a change in a loss or in a row
-operation would go unnoticed. Here the stamp is a digest of all of losses/, penalties/, rows/ and compiled/; for a loss
-of the user's, also of the file that defines it.
+Numba checks a cached kernel against its own source file only, so it would miss a change in a loss or a row operation.
+Here the stamp is a digest of all of losses/, penalties/, rows/ and compiled/; for a user's own loss, also of the file
+that defines it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from numba.core import caching, config, event, types
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
-# Seconds that a kernel may take in plain Python before it is compiled, which takes about as long; 0: at once
+# Seconds that a kernel may run in plain Python before it is compiled, which takes about as long; 0: compile at once
 PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE", "2"))
-MOMENT = 0.5  # seconds of compiling that nobody need be told of
+MOMENT = 0.5  # seconds of compiling before it is reported
 logger = logging.getLogger("streammargin")
 _warned = False
 
@@ -76,9 +76,9 @@ class _Implementation(caching.CompileResultCacheImpl):
 
 
 class _Files(caching.IndexDataCacheFile):
-    """Files named by their contents' signature and sources.
+    """Cache files named by a digest of signature and sources.
 
-    Numba numbers them, so that two processes that compile at the same time give one name to two kernels.
+    Numba numbers them, so two processes that compile at the same time would give one name to two kernels.
     """
 
     def _load_index(self) -> dict:
@@ -90,14 +90,14 @@ class _Files(caching.IndexDataCacheFile):
 
     def save(self, key: Any, data: Any) -> None:
         with (Path(self._cache_path) / ".lock").open("wb") as lock:
-            with contextlib.suppress(OSError):  # a file system without locks: the last index written wins
+            with contextlib.suppress(OSError):  # a file system without locks: the index written last is kept
                 fcntl.flock(lock, fcntl.LOCK_EX)
             self._save(key, data)
 
     def _save(self, key: Any, data: Any) -> None:
         overloads = self._load_index()
         base = self._index_name.removesuffix(".nbi")
-        if not overloads:  # the sources have changed, and nobody will look for the old files again
+        if not overloads:  # the sources have changed: the old files are useless
             for old in Path(self._cache_path).glob(f"{glob.escape(base)}.*.nbc"):
                 old.unlink(missing_ok=True)
         digest = hashlib.sha256(repr((self._source_stamp, self._version, key)).encode()).hexdigest()
@@ -107,7 +107,7 @@ class _Files(caching.IndexDataCacheFile):
 
 
 def _classes(arguments: Iterable[Any]) -> Iterator[type]:
-    """The classes of all named tuples among types, and inside of these."""
+    """The classes of all named tuples among these types, nested ones included."""
     for one in arguments:
         if isinstance(one, types.BaseNamedTuple):  # type: ignore[attr-defined]
             yield one.instance_class
@@ -115,14 +115,14 @@ def _classes(arguments: Iterable[Any]) -> Iterator[type]:
 
 
 class _Cache(caching.FunctionCache):
-    """Kernels with classes from outside of this package have an index of their own: it can only be read where these
-    can be imported, and must not cost the others theirs.
+    """Kernels with classes from outside this package have a separate index, as it can only be read where these can be
+    imported.
     """
 
     _impl_class = _Implementation
 
     def _files(self, sig: Any) -> _Files | None:
-        """Where the kernel of this signature is kept; None for classes that another process could not import."""
+        """The cache files for this signature; None for classes that another process could not import."""
         name, stamp = self._impl.filename_base, _DIGEST
         foreign = {cls for cls in _classes(sig) if cls.__module__.partition(".")[0] != __name__.partition(".")[0]}
         for cls in sorted(foreign, key=lambda cls: (cls.__module__, cls.__qualname__)):
@@ -146,17 +146,17 @@ class _Cache(caching.FunctionCache):
             files.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
 
     def holds(self, sig: Any, target_context: Any) -> bool:
-        """Whether the compiled kernel of this signature is on disk."""
+        """Whether the kernel compiled for this signature is on disk."""
         files = self._files(sig)
         return files is not None and self._index_key(sig, target_context.codegen()) in files._load_index()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            # Numba would import all that compiling needs first, which takes longer than the rest of a short training;
-            # compiled code needs the runtime alone
+            # initialise the runtime only: Numba would also import the compiler, which takes longer than a short
+            # training
             rtsys.initialize(target_context)
             return self._load_overload(sig, target_context)
-        except Exception as error:  # likewise; it is compiled and written again
+        except Exception as error:  # a damaged file: the kernel is compiled and written again
             logger.info("a cached kernel of %s cannot be read (%s)", self._name, error)
             return None
 
@@ -168,16 +168,16 @@ class _Cache(caching.FunctionCache):
 
 
 class _CompileClock(event.Listener):
-    """Adds up the seconds spent on compiling, with what is compiled on the way of another kernel counted once."""
+    """Adds up the seconds spent on compiling; nested compilations count once."""
 
     def __init__(self) -> None:
         self.seconds, self._depth, self._started, self._collects = 0.0, 0, 0.0, True
-        self.waiting: dict[Callable[[], None], float] = {}  # whom to tell, once so many seconds were spent
+        self.waiting: dict[Callable[[], None], float] = {}  # functions to call once so many seconds were spent
 
     def on_start(self, event: Any) -> None:
         if self._depth == 0:
             self._started, self._collects = time.perf_counter(), gc.isenabled()
-            gc.disable()  # the compiler's objects live until it is done: looking for garbage costs a fifth of the time
+            gc.disable()  # garbage collection would take a fifth of the time, and find nothing
         self._depth += 1
         spent = self.seconds + time.perf_counter() - self._started
         for tell in [tell for tell, enough in self.waiting.items() if spent > enough]:
@@ -198,7 +198,7 @@ event.register("numba:compile", _clock)
 
 @contextlib.contextmanager
 def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if the compiler is at work for longer than a MOMENT while this lasts."""
+    """Call `tell` once if compiling takes longer than a MOMENT within this context."""
     _clock.waiting[tell] = _clock.seconds + MOMENT
     try:
         yield
@@ -207,15 +207,15 @@ def told_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
 
 
 def compile_seconds() -> float:
-    """Seconds that this process has spent on compiling kernels; reading them from the cache is not counted."""
+    """Seconds that this process has spent on compiling kernels, without reading them from the cache."""
     return _clock.seconds
 
 
 class _Expected(threading.local):
-    """What this thread expects of a kernel that is not compiled."""
+    """Per thread: how long a kernel call in plain Python is expected to take."""
 
-    seconds = math.inf  # of a call in plain Python
-    plain = False  # one is at work
+    seconds = math.inf
+    plain = False  # whether such a call is running
 
 
 _expected = _Expected()
@@ -223,10 +223,10 @@ _expected = _Expected()
 
 @contextlib.contextmanager
 def small_calls(seconds: float) -> Iterator[None]:
-    """While this lasts a call of a kernel in plain Python is expected to take so long, in this thread.
+    """Set the seconds that a kernel call in plain Python is expected to take, within this context and thread.
 
-    A kernel that is not compiled yet, nor on disk, runs as plain Python for PATIENCE seconds in all: small problems are
-    solved before a compiler would be done.
+    A kernel that is neither compiled nor on disk runs as plain Python for PATIENCE seconds in total, so small problems
+    are solved sooner than a kernel is compiled.
     """
     before, _expected.seconds = _expected.seconds, seconds
     try:
@@ -236,15 +236,15 @@ def small_calls(seconds: float) -> Iterator[None]:
 
 
 class Kernel(CPUDispatcher):
-    """A compiled function, which is plain Python where `small_calls` says that this is sooner done."""
+    """A compiled function that runs as plain Python where `small_calls` expects that to be faster."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.spent = 0.0  # seconds in plain Python
-        self._missing: set[Any] = set()  # signatures that are not on disk
+        self._missing: set[Any] = set()  # signatures known not to be on disk
 
     def _compile_for_args(self, *arguments: Any, **none: Any) -> Any:
-        """Called by Numba for arguments of new types; what this returns is called next."""
+        """Called by Numba for arguments of new types; it calls the function returned."""
         if _expected.plain or (self.spent + _expected.seconds < PATIENCE and not self._on_disk(arguments)):
             return self._in_python
         return super()._compile_for_args(*arguments, **none)
@@ -271,14 +271,14 @@ class Kernel(CPUDispatcher):
 def kernel(function: Callable | None = None, *, wide_sums: bool = False) -> Any:
     """Compile on first call for each set of argument types; plain Python under NUMBA_DISABLE_JIT=1.
 
-    wide_sums: LLVM may add in another order, and so several numbers at a time.
+    wide_sums: LLVM may reorder additions, and so vectorise sums.
     """
     if function is None:
         return functools.partial(kernel, wide_sums=wide_sums)
     if config.DISABLE_JIT:
         return function
     fastmath = {"reassoc", "contract"} if wide_sums else False
-    # numpy's error model: a division by zero gives inf, as the pure Python twin never does one
+    # numpy's error model: a division by zero gives inf instead of raising
     options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
     dispatcher = Kernel(function, targetoptions=options)
     try:

@@ -1,7 +1,7 @@
-"""One look at frozen weights: the exact sums that certify them and the duals that they suggest, a block at a time.
+"""For frozen weights, block by block: the exact sums that certify them, and a step of the duals.
 
-Rows are taken in chunks that stay in the cache. Scores come first, then what a chunk's rows have to do with a line of
-weights stands in columns, which the losses go along several rows at a time; the rows that pull are added last.
+Rows are processed in chunks that stay in the cache. First all scores are computed. Then the quantities of a chunk's
+rows are stored in columns, so that losses are vectorised over rows. The combinations of rows are added last.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import attained, derivative, has, largest_bend, lifted, raised, share_of
-from streammargin.rows.blocks import TOGETHER, Block
+from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import Labels, RowNumbers
 
-# columns of the sums of the weights, and of those of the duals, as in certificate.py; carries stand at the end.
-# GAP: of the losses' gaps; ADDED: terms, one after the other, of an entry of what is pulled, those in a chunk aside
+# columns of the sums of the weights, and of those of the duals, as in certificate.py; compensation terms are last.
+# GAP: sum of the losses' gaps; ADDED: number of additions in an entry of `pull`, without those within a chunk
 LOSSES, MISTAKES, ROUNDING, GAP, LOSS_CARRY, LOSS_SUMS = range(6)
 DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
 DUAL_SUMS = CARRY + 2
-CHUNK = 512  # rows that are worked on at a time
-VALUES = 1 << 16  # of a chunk's rows, about, at most: half a megabyte
+CHUNK = 512  # most rows of a chunk
+VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
 NONE = np.zeros((1, 0))
 ALL = -1  # in place of a side
-# what is known of the rows of a chunk, line by line; the last ones once
+# columns per row of weights; the last two once per chunk
 CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
 
 
 class Point(NamedTuple):
-    """Weights w (V, K, d+1): the duals see the first ones, the others are only looked at.
+    """Weights w (V, K, d+1): the duals use the margins of the first; for the others only figures are computed.
 
     lift (V, K): what is added to their margins, for the losses, or what the loss of numbers is lifted by (`lifted`);
     blur (V, K): eps times their norms.
@@ -49,10 +49,10 @@ class Prox(NamedTuple):
     """a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2, L_i = curvature + softness / cap_i.
 
     curvatures (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they are
-    centres    (K, n), or (K, 0): all 0; alpha (K, n) out, which may be the centres
-    twice      alpha makes the step, and what is pulled is another from there (the Pdprox paper's Algorithm 1)
-    total      (K, n), or (K, 0): what is pulled is added to it
-    steepest   where it is above 0, all rows bend as much as this times their cap
+    centres    (K, n), or (K, 0): all 0; alpha (K, n) out, may be the centres;
+    twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1)
+    total      (K, n), or (K, 0): the duals are added to it;
+    steepest   if above 0, the slope of every row is this times its cap
     """
 
     centres: np.ndarray
@@ -65,12 +65,12 @@ class Prox(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a look adds to.
+    """The sums that `look` adds to.
 
     losses (V, K, LOSS_SUMS) of all weights. duals (K, S, DUAL_SUMS); ALPHA: sum of |a_i|; MOVED: of
     softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i;
-    with S = 2 the duals that pull the constant column down have sums of their own, the second. confused (V, trials):
-    rows whose class is not the one with the largest score, of several classes.
+    with S = 2 the duals that decrease the constant have separate sums, the second. confused (V, trials): for several
+    classes, rows whose class is not the one with the largest score.
     """
 
     losses: np.ndarray
@@ -80,10 +80,10 @@ class Found(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for what a look knows of a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
+    """Temporary arrays for a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
 
-    lines: of weights that a loss couples; `apart` has each column of each by itself: of one array the compiler cannot
-    tell that they do not overlap. scores (V, K, CHUNK), few (TOGETHER, d+1), part (d+1,).
+    lines: rows of weights that a loss couples; `apart` has a view of each column, as the compiler cannot tell that
+    parts of one array do not overlap. scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
     """
 
     columns: np.ndarray
@@ -98,10 +98,10 @@ def look(
     block: Block, numbers: RowNumbers, labels: Labels, loss: Any, problems: np.ndarray, point: Point, rule: Prox,
     found: Found, H: np.ndarray | None = None,
 ) -> None:  # fmt: skip
-    """Add what the rows of the block say of a Point, by a rule for their duals, to what was Found.
+    """Add the sums of the block's rows at a Point to Found, and update their duals by a Prox rule.
 
-    problems   numbers k of the problems looked at; k belongs to the value of C number k // (K // trials). A loss that
-               couples lines of weights has all classes of a value of C, which stand one after the other
+    problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
+               couples rows of weights needs all classes of a value of C, in consecutive rows;
     H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A
     """
     V, K, width = point.w.shape
@@ -110,7 +110,7 @@ def look(
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(
         columns, tuple(tuple(columns[:, g]) for g in range(lines)), np.empty((2 + lines, CHUNK), np.int64),
-        np.empty((V, K, CHUNK)), np.zeros((TOGETHER, width)), np.empty(width),
+        np.empty((V, K, CHUNK)), np.zeros((GRAM_ROWS, width)), np.empty(width),
     )  # fmt: skip
     slopes = None if H is None else np.empty(CHUNK)
     look_block(block, numbers, labels, single, coupled, problems, point, rule, found, H, slopes, scratch)
@@ -118,12 +118,12 @@ def look(
 
 @kernel
 def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
-    """`look` with its scratch; what is None (H, slopes; the loss, or that which couples lines) is not compiled."""
+    """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     w, lift, blur = point
     centres, alpha, curvatures, softness, twice, total, steepest = rule
     losses, duals, pull, confused = found
     columns, apart, places, scores, few, part = scratch
-    there, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
+    present, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
     V, K, width = w.shape
     G = columns.shape[1]
     several = confused.shape[1] < K
@@ -132,7 +132,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
         start, m, values = stop, 0, 0
         while stop < block.rows() and stop - start < CHUNK and values < VALUES:
             if labels.weight(numbers.row(stop)) > 0.0:
-                there[m], lengths[m] = stop, row_norm(block, stop, 2.0)
+                present[m], lengths[m] = stop, row_norm(block, stop, 2.0)
                 m += 1
                 values += block.entries(stop)
             stop += 1
@@ -141,13 +141,13 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 k = at if several else problems[at]
                 line = w[v, k]
                 for r in range(m):
-                    block.prefetch_row(there[r] + 2)
-                    scores[v, k, r] = block.exact_dot(there[r], line)
+                    block.prefetch_row(present[r] + 2)
+                    scores[v, k, r] = block.exact_dot(present[r], line)
             if several:
-                count_confused(numbers, labels, there[:m], scores[v], confused[v])
+                count_confused(numbers, labels, present[:m], scores[v], confused[v])
         for at in range(0, problems.size, G):
             k = problems[at]
-            for v in range(V - 1, -1, -1):  # the columns of the first weights are those that stay
+            for v in range(V - 1, -1, -1):  # backwards: the columns of the first weights are used below
                 for g in range(G):
                     size, mistakes = gather(
                         block, numbers, labels, k + g, g, scores[v, k + g, :m], raised(loss, lift[v, k + g]),
@@ -181,7 +181,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                         listed[count], factors[count] = mine[r], factor
                         count += factor != 0.0 and (only == ALL or (factor < 0.0) == (only == 1))
                     add_duals(duals[k + g, side], only, softness[k], apart[g], size)
-                    # a chunk's share is added at once, which rounds less, where that is less work than its rows
+                    # sum a chunk separately, which rounds less, where d + 1 additions are less work than its rows
                     at_once = values >= width
                     pulls = part if at_once else pull[k + g, side]
                     if at_once:
@@ -200,32 +200,32 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
 
 
 @along
-def count_confused(numbers, labels, there, scores, confused):
-    """Adds the rows whose class is not the one with the largest score (K, m), per value of C."""
+def count_confused(numbers, labels, present, scores, confused):
+    """Count, per value of C, the rows whose class is not the one with the largest score (K, m)."""
     per_trial = scores.shape[0] // confused.size
     for trial in range(confused.size):
-        for r in range(there.size):
+        for r in range(present.size):
             best = trial * per_trial
             for k in range(best + 1, (trial + 1) * per_trial):
                 if scores[k, r] > scores[best, r]:
                     best = k
-            if not labels.own(best, numbers.row(there[r])):
+            if not labels.own(best, numbers.row(present[r])):
                 confused[trial] += 1
 
 
 @along
 def gather(block, numbers, labels, k, g, scores, lift, blur, centres, lengths, columns, places):
-    """Line g of the columns, of the rows that problem k has; returns how many these are, and how many it gets wrong."""
-    there, mine, off = places[0], places[2 + g], columns[OFF]
+    """Fill row g of the columns for the rows present in problem k; returns (their number, mistakes)."""
+    present, mine, off = places[0], places[2 + g], columns[OFF]
     caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
     sizes, middle = columns[SIZE], columns[CENTRE]
     size = mistakes = 0
     for r in range(scores.size):
-        i, length = there[r], lengths[r]
+        i, length = present[r], lengths[r]
         row = numbers.row(i)
         cap = labels.cap(k, row)
         margin = labels.margin(k, row, scores[r])
-        # written in any case and counted where wanted: a branch would often be guessed wrongly
+        # always written, and counted if present: faster than a branch
         mine[size], caps[size], sizes[size] = i, cap, length
         margins[size], signs[size], targets[size] = margin + lift, labels.sign(k, row), labels.target(row)
         off[size] = margin_rounding(block.entries(i) + 1, length, blur)
@@ -239,7 +239,7 @@ def gather(block, numbers, labels, k, g, scores, lift, blur, centres, lengths, c
 
 @kernel(wide_sums=True)
 def add_duals(sums, side, softness, columns, size):
-    """A chunk's share of the sums of the duals that pull the constant up, down (side 1), or of ALL."""
+    """Add a chunk's duals to the sums: those that increase the constant (side 0), decrease it (1), or ALL."""
     caps, signs, targets, centres = columns[CAP], columns[SIGN], columns[TARGET], columns[CENTRE]
     sizes, a, kept, shares = columns[SIZE], columns[A], columns[KEPT], columns[SHARE]
     dual, mass, summed, pulled, moved = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -260,7 +260,7 @@ def add_duals(sums, side, softness, columns, size):
 
 @along
 def loss_there(loss, bend, u, off, cap):
-    """cap phi(u), and how far above it the loss may lie within `off` of u; bend: largest second derivative of phi."""
+    """(cap phi(u), its largest increase within `off` of u); bend: bound on phi''."""
     if bend < np.inf:
         a, value = derivative(loss, u, cap)
         return value, off * (abs(a) + 0.5 * bend * cap * off)
@@ -311,7 +311,7 @@ def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size,
 
 @kernel
 def coupled_steps(loss, curvature, softness, columns, size):
-    """The same of a loss of the margins of several lines; what the row adds to a sum is in the first of them."""
+    """The same for a loss of several margins per row; a row's share is stored in the first column."""
     primal, slipped = 0.0, 0.0
     for r in range(size):
         cap, a = columns[CAP, 0, r], columns[A, :, r]

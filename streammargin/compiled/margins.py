@@ -1,4 +1,4 @@
-"""Exact margins of one block with the weights frozen, and the rows with the smallest of them."""
+"""Exact margins of one block for frozen weights, and the rows with the smallest ones."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from streammargin.compiled.samples import Sample, counts, weights
 
 @kernel
 def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, keys, ids, filled):
-    """Adds the block to the figures of K hard-margin problems; the sums are float64.
+    """Add the block to the figures of K hard-margin problems.
 
-    block     rows of the data; numbers, labels: of these rows, and of all n
-    joint     whether the K problems are the classes of one, whose margin is x.w_c - max over the others
-    w         (K, d+1) float64
-    smallest  (K,) min_i a_i.w, from inf; mistakes (K,) rows that are predicted wrongly; wrong (1,) rows whose
-              largest score is a wrong class's (K > 1)
-    keys      (2 K, M) and ids (2 K, M): heaps of the M rows with the smallest margins, line 2k for the
-              negative rows of problem k and 2k+1 for its positive ones, the largest margin in front;
-              filled (2 K,): how many of them there are
+    block     rows of the data; numbers, labels: of these rows, and of all n;
+    joint     whether the K problems are the classes of one joint margin, x.w_c - max over the other classes;
+    w         (K, d+1) float64;
+    smallest  (K,) min_i a_i.w, from inf; mistakes (K,) misclassified rows; wrong (1,) rows whose largest score
+              is not that of their class (K > 1)
+    keys      (2 K, M) and ids (2 K, M): max-heaps of the M rows with the smallest margins, row 2k for the
+              negative rows of problem k and 2k+1 for its positive ones; filled (2 K,): their numbers of entries
     """
     K = w.shape[0]
-    room = keys.shape[1]
+    capacity = keys.shape[1]
     scores = np.empty(K)
     for i in range(block.rows()):
         row = numbers.row(i)
@@ -52,20 +51,20 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
             smallest[k] = min(smallest[k], u)
             if labels.wrong(k, row, u):
                 mistakes[k] += 1
-            if room == 0:
+            if capacity == 0:
                 continue
             heap, names, size = keys[2 * k + side], ids[2 * k + side], filled[2 * k + side]
-            if size < room:  # sift up from the end
+            if size < capacity:  # sift up from the end
                 place = size
                 filled[2 * k + side] = size + 1
                 while place > 0 and heap[(place - 1) >> 1] < u:
                     heap[place], names[place] = heap[(place - 1) >> 1], names[(place - 1) >> 1]
                     place = (place - 1) >> 1
-            elif u < heap[0]:  # the front gives way: sift down
+            elif u < heap[0]:  # replace the root: sift down
                 place = 0
-                while 2 * place + 1 < room:
+                while 2 * place + 1 < capacity:
                     child = 2 * place + 1
-                    if child + 1 < room and heap[child + 1] > heap[child]:
+                    if child + 1 < capacity and heap[child + 1] > heap[child]:
                         child += 1
                     if not heap[child] > u:
                         break

@@ -1,7 +1,7 @@
-"""Semismooth Newton steps on the proximal-point form of the dual (augmented Lagrangian), one visit of the rows each.
+"""Semismooth Newton steps on the augmented Lagrangian (proximal point method on the dual), one visit of the rows each.
 
-For weights w and centres alpha, M_i(w) = max over feasible a of dual_i(a) - a u_i - (a - alpha_i)^2 L_i / 2 with
-u_i = a_i.w and L_i = softness / cap_i, attained at a_i, the proximal step of the loss. Then
+For weights w and centres alpha, let M_i(w) = max over feasible a of dual_i(a) - a u_i - (a - alpha_i)^2 L_i / 2, where
+u_i = a_i.w and L_i = softness / cap_i. It is attained at a_i, the proximal step of the loss. Then
 
     phi(w) = 1/2 ||w||^2 - offset.w + sum_i M_i(w),    gradient w - offset - A^T a,    H = I + A^T diag(slope_i) A,
 
@@ -20,16 +20,16 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 from streammargin.losses.base import attained
-from streammargin.rows.blocks import TOGETHER, add_outer_products
+from streammargin.rows.blocks import GRAM_ROWS, add_outer_products
 
-# columns of the sums, one row per problem; GAP: sum of the losses' gaps; FREE: rows with a slope; SUMMED, PULLED and
-# ROUNDING as in certificate.py; those from CARRY on belong to the first two
-PRIMAL, DUAL, GAP, MISTAKES, FREE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
+# columns of the sums, one row per problem; GAP: sum of the losses' gaps; ACTIVE: rows with a positive slope, which
+# contribute to H; SUMMED, PULLED and ROUNDING as in certificate.py; from CARRY on: compensation of the first two
+PRIMAL, DUAL, GAP, MISTAKES, ACTIVE, SUMMED, PULLED, ROUNDING, CARRY = range(9)
 SUMS = CARRY + 2
-CHUNK = 512  # rows whose share of H is added together
-FLAT = 0.03  # a search ends where the slope is this part of what it was: the next step has a way of its own
-TRIALS = 60  # of a search: halvings of an interval beyond that are rounding
-BEYOND = 1e30  # a margin whose loss is 0, and where no step leads
+CHUNK = 512  # rows processed at a time
+FLAT = 0.03  # a line search ends where the slope has fallen to this share of its initial value
+SEARCH_STEPS = 60  # most steps of a line search: more halvings of the interval would be below rounding
+FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
 
 @kernel
@@ -37,16 +37,16 @@ def newton_sums(
     block, numbers, labels, loss, problems, trials, softness, w, blur, norms, alpha, keep, margins, products, keys,
     image, H, sums, wrong,
 ):  # fmt: skip
-    """Adds what the rows of the block say of the weights w, which are frozen.
+    """Add the block's terms of phi, its gradient and its Hessian at the frozen weights w.
 
-    problems  numbers k of the problems looked at; trials: values of C, problem k belongs to k // (K // trials)
-    softness  (K,); w (K, d+1); blur (K,) eps times the norms of w
-    norms     (n,) norms of the rows, 0 until first needed; or (0,): they are not kept
-    alpha     (K, n) centres, or (K, 0) where softness is 0; keep: they move to a_i at once
-    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: by how much that changed, or (0, n)
-    keys      (n,) float32 out, or (0,): below 1 for rows with a slope, in [1, 2) for others, in the order of their
-              distance from where the loss bends; of several problems the least
-    image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted
+    problems  indices k of the active problems; trials: values of C, problem k belongs to k // (K // trials)
+    softness  (K,); w (K, d+1); blur (K,) eps times the norms of w;
+    norms     (n,) row norms, 0 until first needed; or (0,): not cached;
+    alpha     (K, n) centres, or (K, 0) where softness is 0; keep: set them to a_i;
+    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: change of the margins, or (0, n)
+    keys      (n,) float32 out, or (0,): below 1 for rows with a positive slope, in [1, 2) for others, increasing with
+              the distance of u from the curved part of the loss; for several problems the smallest key;
+    image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted;
     sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
               several classes
     """
@@ -54,26 +54,26 @@ def newton_sums(
     per_trial = w.shape[0] // trials
     scores = np.empty((w.shape[0] if per_trial > 1 else 0, CHUNK))
     score, size_of = np.empty(CHUNK), np.empty(CHUNK)
-    there, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
+    present, margin, signs = np.empty(CHUNK, np.int64), np.empty(CHUNK), np.empty(CHUNK)
     caps, centres, sizes, off = np.empty(CHUNK), np.zeros(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     a, slopes = np.empty(CHUNK), np.empty(CHUNK)
     pulling, free = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
-    few = np.zeros((TOGETHER, w.shape[1]))
+    few = np.zeros((GRAM_ROWS, w.shape[1]))
     for start in range(0, rows, CHUNK):
         stop = min(start + CHUNK, rows)
         for i in range(start, stop):
             row = numbers.row(i)
             size = norms[row] if norms.size > 0 else 0.0
             if not size > 0.0:
-                size = np.sqrt(block.sum_powers(i, 2.0))  # row_norm, and most of the time all of it
+                size = np.sqrt(block.sum_powers(i, 2.0))  # as row_norm, in the usual case
                 if not (size > 0.0 and np.isfinite(size)):
                     size = row_norm(block, i, 2.0)
                 if norms.size > 0:
                     norms[row] = size
             size_of[i - start] = size
         for k in problems:
-            # scores first, losses of all rows of the chunk at once, and rows added last: none waits for another, and
-            # lists are written in any case and counted where wanted, as a branch would often be guessed wrongly
+            # first all scores, then all losses, then sums of rows, so that rows are independent; lists are always
+            # written, and counted if wanted, which is faster than a branch
             w_k = w[k]
             for i in range(start, stop):
                 block.prefetch_row(i + 2)
@@ -83,7 +83,7 @@ def newton_sums(
                 row = numbers.row(i)
                 cap = labels.cap(k, row)
                 u = labels.margin(k, row, score[i - start])
-                there[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
+                present[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
                 if alpha.shape[1] > 0:
                     centres[m] = alpha[k, row]
                 sizes[m] = size_of[i - start]
@@ -107,21 +107,21 @@ def newton_sums(
             sums[k, ROUNDING] += slipped
             if keep:
                 for r in range(m):
-                    alpha[k, numbers.row(there[r])] = a[r]
+                    alpha[k, numbers.row(present[r])] = a[r]
             if keys.size > 0:
                 for r in range(m):
-                    row = numbers.row(there[r])
+                    row = numbers.row(present[r])
                     away = loss.distance(margin[r])
                     key = away / (1.0 + away) + (0.0 if slopes[r] > 0.0 else 1.0)
                     keys[row] = min(keys[row], key) if k != problems[0] else key
             pulls = count = 0
             for r in range(m):
-                i, pull, slope = there[r], signs[r] * a[r], slopes[r]
+                i, pull, slope = present[r], signs[r] * a[r], slopes[r]
                 pulling[pulls], a[pulls] = i, pull
                 pulls += pull != 0.0
                 free[count], slopes[count] = i, slope
                 count += slope > 0.0
-            sums[k, FREE] += count
+            sums[k, ACTIVE] += count
             block.add_rows(pulling[:pulls], a[:pulls], image[k])
             if H.shape[0] > 0:
                 block.add_gram(free[:count], slopes[:count], few, H[k])
@@ -131,19 +131,19 @@ def newton_sums(
 
 @kernel(wide_sums=True)
 def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
-    """a_i and their slopes, out, of the rows of a chunk, and its sums PRIMAL, DUAL, GAP, SUMMED, PULLED, ROUNDING.
+    """Fill a_i and slopes for the rows of a chunk; returns its sums PRIMAL, DUAL, GAP, SUMMED, PULLED, ROUNDING.
 
-    sizes: norms of the rows; off: how far rounding may have moved the margins; all (m,).
+    sizes: row norms; off: bounds on the rounding errors of the margins; all (m,).
     """
     primal, dual, gap, summed, pulled, slipped = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     bend = loss.curvature_bound()
-    if softness == 0.0:  # a loop of its own, without gaps, as there are none, and without a search for the step
+    if softness == 0.0:  # a separate loop: the gaps are 0, and the loss is evaluated at once
         for r in range(caps.size):
             cap, u = caps[r], margins[r]
             new, value, share, slopes[r] = attained(loss, u, cap)
             primal += value
             dual += share
-            # alpha itself is rounded, and the share's slope there is u
+            # alpha is rounded too, and the derivative of the share is u
             summed += abs(share) + (2.0 + abs(u)) * abs(new)
             pulled += abs(new) * sizes[r]
             slipped += off[r] * (new + 0.5 * bend * cap * off[r])
@@ -168,7 +168,7 @@ def chunk_terms(loss, softness, caps, margins, centres, sizes, off, a, slopes):
 
 @register_jitable
 def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
-    """Adds the rows from start to stop whose class is not the one with the largest score, per value of C."""
+    """Count, per value of C, the rows start .. stop whose class is not the one with the largest score."""
     per_trial = w.shape[0] // wrong.size
     for k in range(w.shape[0]):
         for i in range(start, stop):
@@ -188,16 +188,16 @@ def count_wrong(block, numbers, labels, start, stop, w, scores, wrong):
 
 @kernel
 def row_caps(labels, k, first, margins, caps):
-    """caps (m,) out: those of the rows from `first`. A row that is absent gets one of 1 and a margin no loss feels."""
+    """Fill caps (m,) for the rows from `first`. An absent row gets the cap 1 and a margin where the loss is 0."""
     for i in range(caps.size):
         caps[i] = labels.cap(k, first + i)
         if not caps[i] > 0.0:
-            caps[i], margins[i] = 1.0, BEYOND
+            caps[i], margins[i] = 1.0, FAR_MARGIN
 
 
 @kernel
 def attain(loss, softness, caps, alpha, margins, a, slopes, sums):
-    """a_i and their slopes, out, at these margins; PRIMAL, DUAL, GAP and FREE of the sums (SUMS,) are written.
+    """Fill a_i and slopes at these margins, and PRIMAL, DUAL, GAP and ACTIVE of the sums (SUMS,).
 
     alpha: the centres, or (0,) without softness; else all (n,).
     """
@@ -213,7 +213,7 @@ def attain(loss, softness, caps, alpha, margins, a, slopes, sums):
         sums[DUAL] += dual
         sums[GAP] += gap
         for i in range(low, high):
-            sums[FREE] += slopes[i] > 0.0
+            sums[ACTIVE] += slopes[i] > 0.0
 
 
 @kernel
@@ -231,9 +231,9 @@ def add_image(block, numbers, labels, k, alpha, image):
 
 @kernel
 def add_matrix(block, numbers, slopes, H):
-    """H (d+1, d+1) += sum_i slope_i x_i x_i^T over the rows of the block, its upper triangle only; slopes (n,)."""
+    """H (d+1, d+1) += sum_i slope_i x_i x_i^T over the rows of the block, upper triangle only; slopes (n,)."""
     rows, factors = np.empty(CHUNK, np.int64), np.empty(CHUNK)
-    few = np.zeros((TOGETHER, H.shape[0]))
+    few = np.zeros((GRAM_ROWS, H.shape[0]))
     for start in range(0, block.rows(), CHUNK):
         count = 0
         for i in range(start, min(start + CHUNK, block.rows())):
@@ -245,7 +245,7 @@ def add_matrix(block, numbers, slopes, H):
 
 @kernel
 def signed_products(block, numbers, labels, k, direction, products):
-    """products (n,) out: a_i.direction of the rows of the block, 0 of absent ones."""
+    """Fill products (n,) with a_i.direction for the rows of the block, 0 for absent ones."""
     for i in range(block.rows()):
         row = numbers.row(i)
         products[row] = 0.0
@@ -266,13 +266,13 @@ def subtract_image(block, numbers, labels, k, alpha, offset):
 
 @kernel
 def lowest(loss, softness, caps, alpha, margins, products, along, square, slope):
-    """The t > 0 where sum_i M_i + along t + square t^2 / 2 is lowest, roughly; slope < 0 is that at 0.
+    """Line search: an approximate minimiser t > 0 of sum_i M_i + along t + square t^2 / 2; slope < 0: derivative at 0.
 
-    The M_i are at the margins + t products; centres alpha, margins, products (n,), and caps as row_caps gives them.
-    Newton's method from t = 1, kept in the interval that still holds the minimum.
+    M_i is taken at margins + t products; centres alpha, margins, products (n,), caps from `row_caps`. Newton's method
+    from t = 1, safeguarded by an interval that contains the minimum.
     """
     low, high, t = 0.0, np.inf, 1.0
-    for _ in range(TRIALS):
+    for _ in range(SEARCH_STEPS):
         first, second = along + t * square, square
         for start in range(0, margins.size, CHUNK):
             stop = min(start + CHUNK, margins.size)
@@ -289,7 +289,7 @@ def lowest(loss, softness, caps, alpha, margins, products, along, square, slope)
 
 @register_jitable
 def narrowed(low, high, t, first, second):
-    """The interval that still holds the minimum, by the derivatives at t, and the next t in it, Newton's if it is."""
+    """Narrow the interval by the derivatives at t; the next t is Newton's if it lies inside, else the midpoint."""
     if first < 0.0:
         low = t
     else:
@@ -302,11 +302,11 @@ def narrowed(low, high, t, first, second):
 
 @kernel
 def add_slopes(labels, loss, k, softness, alpha, margins, products, t, sums):
-    """Adds the first and second derivative of sum_i M_i at the margins + t products to sums (2,); others (n,)."""
+    """Add the first and second derivative of sum_i M_i at margins + t products to sums (2,); others (n,)."""
     caps, those = np.empty(CHUNK), np.empty(CHUNK)
     for start in range(0, margins.size, CHUNK):
         stop = min(start + CHUNK, margins.size)
-        for r in range(stop - start):  # a slice that is set to another one takes Numba two seconds
+        for r in range(stop - start):  # a loop: compiling a slice assignment takes two seconds
             those[r] = margins[start + r]
         row_caps(labels, k, start, those[: stop - start], caps[: stop - start])
         slope_there, bend = chunk_slope(
@@ -318,7 +318,7 @@ def add_slopes(labels, loss, k, softness, alpha, margins, products, t, sums):
 
 @kernel(wide_sums=True)
 def chunk_slope(loss, softness, caps, margins, centres, along, t):
-    """First and second derivative of sum_i M_i at the margins + t along, over the rows of a chunk; all (m,)."""
+    """First and second derivative of sum_i M_i at margins + t along, over the rows of a chunk; all (m,)."""
     first, second = 0.0, 0.0
     if softness == 0.0:
         for r in range(caps.size):
@@ -336,7 +336,7 @@ def chunk_slope(loss, softness, caps, margins, centres, along, t):
 
 @kernel
 def move_centres(labels, loss, k, softness, alpha, margins):
-    """alpha_i <- a_i of problem k, from the margins; both (n,)."""
+    """alpha_i <- a_i in problem k, from the margins; both (n,)."""
     for i in range(margins.size):
         cap = labels.cap(k, i)
         if cap > 0.0:
@@ -345,7 +345,7 @@ def move_centres(labels, loss, k, softness, alpha, margins):
 
 @kernel
 def middle_centres(labels, loss, k, part, alpha):
-    """alpha_i (n,) <- the middle of what duals of problem k may be, times `part`."""
+    """alpha_i (n,) <- the midpoint of the feasible interval of duals in problem k, times `part`."""
     for i in range(alpha.size):
         cap = labels.cap(k, i)
         if cap > 0.0:
@@ -354,18 +354,19 @@ def middle_centres(labels, loss, k, part, alpha):
 
 @register_jitable
 def factor(H, floor):
-    """The factor U of I + H = U^T U takes the place of H's upper triangle; returns how many pivots had to be mended.
+    """Factorise I + H = U^T U in place, in the upper triangle of H; returns the number of corrected pivots.
 
-    No pivot is below 1; one that rounding has brought there, or below `floor` times its diagonal entry, is put back.
+    In exact arithmetic no pivot is below 1. One that rounding has made smaller, or smaller than `floor` times its
+    diagonal entry, is set to that bound.
     """
     size = H.shape[0]
-    mended = 0
+    corrected = 0
     diagonal = np.empty(size)
     for j in range(size):
         H[j, j] += 1.0
         diagonal[j] = H[j, j]
-    for low in range(0, size, TOGETHER):
-        high = min(low + TOGETHER, size)
+    for low in range(0, size, GRAM_ROWS):
+        high = min(low + GRAM_ROWS, size)
         for i in range(low, high):
             row = H[i, i:]
             for j in range(low, i):
@@ -376,7 +377,7 @@ def factor(H, floor):
             least = max(1.0, floor * diagonal[i])
             pivot = row[0]
             if not pivot >= least:
-                mended += 1
+                corrected += 1
                 pivot = least
             root = np.sqrt(pivot)
             row[0] = root
@@ -384,15 +385,15 @@ def factor(H, floor):
                 row[k] /= root
         if high < size:
             add_outer_products(H[low:high], -1.0, H, high)
-    return mended
+    return corrected
 
 
 @register_jitable
 def descent(U, gradient):
-    """-(U^T U)^-1 gradient, of an upper triangle U."""
+    """-(U^T U)^-1 gradient for an upper triangular U."""
     size = U.shape[0]
     direction = np.empty(size)
-    for i in range(size):  # Numba's own -gradient would import much of Numba with every start
+    for i in range(size):  # a loop: Numba's -gradient would import much of Numba at every start
         direction[i] = -gradient[i]
     for i in range(size):
         row = U[i, i:]
@@ -410,12 +411,12 @@ def descent(U, gradient):
 
 @kernel
 def newton_direction(H, gradient, floor):
-    """-H^-1 gradient by Cholesky's method, and how many pivots had to be mended; H = I + A^T D A is overwritten.
+    """(-H^-1 gradient by Cholesky factorisation, number of corrected pivots); H = I + A^T D A is overwritten.
 
     H (d+1, d+1): its upper triangle without the I; floor: of `factor`.
     """
-    mended = factor(H, floor)
-    return descent(H, gradient), mended
+    corrected = factor(H, floor)
+    return descent(H, gradient), corrected
 
 
 def warm(sample: Sample) -> None:

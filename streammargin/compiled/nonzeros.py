@@ -1,4 +1,4 @@
-"""Dense rows as sparse ones."""
+"""Convert dense rows to sparse ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streammargin.rows.blocks import DenseBlock
 
 @kernel
 def count_nonzeros(X, counts):
-    """counts (m,) out: values of each row of X (m, d) that are not 0."""
+    """Fill counts (m,) with the number of nonzeros of each row of X (m, d)."""
     for i in range(X.shape[0]):
         x = X[i]
         count = 0
@@ -22,12 +22,12 @@ def count_nonzeros(X, counts):
 
 @kernel
 def take_nonzeros(X, indptr, data, indices):
-    """data, indices (nnz,) out: the values of X (m, d) that are not 0, and their columns; indptr (m + 1,)."""
+    """Fill data and indices (nnz,) with the nonzeros of X (m, d) and their columns; indptr (m + 1,)."""
     columns = np.empty(X.shape[1] + 1, np.uint32)
     for i in range(X.shape[0]):
         x = X[i]
         found = 0
-        for j in range(x.size):  # written in any case, as a branch would often be guessed wrongly
+        for j in range(x.size):  # always written, and counted if nonzero: faster than a branch
             columns[found] = j
             found += x[j] != 0
         for r in range(found):

@@ -1,8 +1,8 @@
-"""Orders of rows and blocks: seeded, the same on every machine.
+"""Seeded permutations of rows and blocks, the same on every machine.
 
-A generator of NumPy takes longer to make than a few hundred rows to visit, and a pass over a file wants one for each of
-thousands of blocks. These orders are drawn by SplitMix64 (Steele, Lea and Flood 2014, Fast splittable pseudorandom
-number generators, with Stafford's mix 13), whose state is one number.
+Creating a NumPy generator takes longer than visiting a few hundred rows, and a pass over a file needs one for each of
+thousands of blocks. So the generator is SplitMix64, whose state is one number (Steele, Lea and Flood 2014, Fast
+splittable pseudorandom number generators, with Stafford's mix 13).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def permutation(size: int, *seed: int) -> np.ndarray:
     """A permutation of range(size), int64, drawn from these numbers (all >= 0); size < 2^32."""
     order = np.arange(size)
     if size > 1:
-        with np.errstate(over="ignore"):  # words wrap around; of use without the JIT only
+        with np.errstate(over="ignore"):  # words wrap around; NumPy would warn without the JIT
             shuffle(order, np.array(list(_words(seed)), np.uint64))
     return order
 
 
 def _words(seed: tuple[int, ...]) -> Iterator[int]:
-    """The numbers in pieces of 64 bits: one of each, but for seeds that are longer."""
+    """The numbers in words of 64 bits."""
     for number in map(int, seed):
         yield number & WORD
         while (number := number >> 64) > 0:
@@ -39,7 +39,7 @@ def _words(seed: tuple[int, ...]) -> Iterator[int]:
 
 @register_jitable
 def mixed(word):
-    """A word (uint64) all of whose bits depend on all of this one's."""
+    """A word (uint64) each bit of which depends on all bits of the argument."""
     word = (word ^ (word >> _30)) * FIRST
     word = (word ^ (word >> _27)) * SECOND
     return word ^ (word >> _31)
@@ -47,14 +47,14 @@ def mixed(word):
 
 @kernel
 def shuffle(order, words):
-    """Shuffle an array, as the seed words (uint64) say (Fisher and Yates; Durstenfeld 1964)."""
+    """Shuffle an array in place, seeded by words (uint64) (Fisher and Yates; Durstenfeld 1964)."""
     state = np.uint64(words.size)
     for word in words:
         state = mixed(state + STEP) ^ word
     state = mixed(state)
     for last in range(order.size - 1, 0, -1):
         state += STEP
-        # the upper half of the word as a part of 1, times the number of places
+        # the upper half of the word, scaled to 0 .. last
         place = np.int64(((mixed(state) >> _32) * (np.uint64(last) + ONE)) >> _32)
         order[last], order[place] = order[place], order[last]
 

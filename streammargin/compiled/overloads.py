@@ -1,6 +1,6 @@
-"""Makes the methods of the named tuples of losses/, penalties/ and rows/ callable inside kernels, by overload.
+"""Make the methods of the named tuples in losses/, penalties/ and rows/ callable in kernels, by `overload`.
 
-Importing this module is what a kernel file must do before it compiles anything.
+A kernel file must import this module before it compiles anything.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from streammargin.penalties import mirror_maps as norms
 from streammargin.rows import blocks, steps
 from streammargin.rows import labels as rows
 
-# what a loop calls becomes part of it, whatever its size: LLVM would not work on several rows at a time otherwise.
-# A method is called through its object, and a count of references would be kept for every array of that: 30 ns a call,
-# which LLVM does not always take out; these take and return numbers, so none of them needs to count
+# forceinline: LLVM vectorises a loop only where its calls are inlined. _nrt off: else each call counts references to
+# the arrays of its object, 30 ns that LLVM does not always remove; methods take and return numbers, so none is needed
 ALONG = {"forceinline": True, "_nrt": False}
-along = register_jitable(**ALONG)  # for functions of a loop that are given blocks or arrays, too
+along = register_jitable(**ALONG)  # for functions called in loops, with blocks or arrays as arguments
 
 
 def _prefetcher(level: int) -> Any:
@@ -65,7 +64,7 @@ def _overload_prefetch_outer(array, index):
     return run
 
 
-# reassociation lets LLVM use wide sums for dense rows; for CSR it would choose slow gathers
+# reassociation lets LLVM vectorise sums over dense rows; for CSR it would use slow gather instructions
 @overload(blocks.dense_dot, jit_options={"fastmath": {"reassoc", "contract"}})
 def _overload_dense_dot(x, w):
     return blocks.dense_dot
@@ -159,7 +158,7 @@ _known: set[type] = set()
 
 
 def expose(cls: type) -> None:
-    """Make the public methods of a named tuple callable inside kernels, by their order of parameters."""
+    """Make the public methods of a named tuple callable in kernels, with positional arguments."""
     if cls in _known:
         return
     _known.add(cls)
@@ -170,7 +169,7 @@ def expose(cls: type) -> None:
 
 
 def _overload_method(name: str, signature: inspect.Signature) -> None:
-    """One overload for all named tuples that have a method of this name (and as many parameters)."""
+    """One overload for all named tuples with a method of this name (and the same number of parameters)."""
 
     def choose(*args: Any) -> Any:
         method = getattr(args[0].instance_class, name, None)

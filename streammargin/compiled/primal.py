@@ -1,7 +1,7 @@
-"""Primal steps along single rows: perceptron, mirror descent, and subgradients with a falling step, in one loop.
+"""Primal steps along single rows: perceptron, mirror descent, and Pegasos, in one loop.
 
-All three add positive multiples of signed rows to theta and look at the rows through w = mirror(theta)
-(lp-norm perceptron paper, eq. (10) and its baselines; Pegasos: Shalev-Shwartz et al. 2007).
+All three add positive multiples of signed rows to theta, with w = mirror(theta) (lp-norm perceptron paper, eq. (10)
+and its baselines; Pegasos: Shalev-Shwartz et al. 2007).
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import NORMS, ONE, Sample, weights
 from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
 
-# columns carried along for ever: rows seen and the sum of their caps, sum of the multiples added to theta, sum of the
-# weights of the iterates seen, how much of that is in `mean` (p < 2), moves since theta's powers were taken afresh
+# columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
+# theta, the sum of the weights of the iterates, how much of that is in `mean` (p < 2), moves since the last `renew`
 STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
 # columns of the running figures of a pass
 LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
-LARGE, SMALL = 1e100, 1e-100  # powers of theta this far from 1 are on their way out of what a float64 can hold
-STEEP = 256.0  # 2^q < LARGE up to here
-LEAST_AGE = 1024  # moves before theta's powers are taken afresh at least: it costs d of them
+LARGE, SMALL = 1e100, 1e-100  # a power sum outside this range triggers `renew`, before a float64 over- or underflows
+STEEP = 256.0  # for q up to this, 2^q < LARGE
+LEAST_AGE = 1024  # least number of moves between two `renew`, which costs d powers
 
 
 @register_jitable
 def renew(theta, powers, q):
-    """Divide theta by a number near max |theta|, take its powers afresh; (sum |theta|^q, the divisor).
+    """Divide theta by a number near max |theta| and recompute its powers; returns (sum |theta|^q, divisor).
 
-    That is a power of two, which rounds nothing, unless powers of numbers below 2 would overflow.
+    The divisor is a power of two, so that nothing is rounded, unless powers of numbers below 2 could overflow.
     """
     top = 0.0
     for j in range(theta.size):
@@ -49,17 +49,17 @@ def primal_block(
     block, numbers, labels, norm, rule, base, order, group, problems, theta, powers, power_sum, unit, mean, carried,
     figures,
 ):  # fmt: skip
-    """One visit of every row of the block, for every problem listed.
+    """Visit every row of the block, for every problem listed.
 
-    block      rows of the data; numbers, labels: of these rows, and of all n
+    block      rows of the data; numbers, labels: of these rows, and of all n;
     rule       what a step adds (rows/steps.py)
-    base       a power of two: the rows are taken as x / base, so that no square of theirs overflows
-    order      permutation of the groups of `group` consecutive rows
-    problems   numbers k of the problems to update
+    base       a power of two: rows are used as x / base, so that their squares do not overflow;
+    order      permutation of the groups of `group` consecutive rows;
+    problems   indices k of the problems to update;
     theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,)
     mean       (K, d+1), or (K, 0) for no average: with the iterates' weights g_t and G_t = g_0 + ... + g_{t-1},
-               p = 2: the sum of the moves of theta times G, so that sum g_t w_t = CLOCK theta - mean takes no work of
-               O(d) a move; p < 2: sum g_t w_t itself, but for the current w
+               p = 2: the sum of the moves of theta times G, as sum g_t w_t = CLOCK theta - mean then needs no O(d)
+               work per move; p < 2: sum g_t w_t itself, without the current w;
     carried    (K, CARRIED), figures (K, FIGURES): added to
     """
     averaging = mean.shape[1] > 0
@@ -103,7 +103,7 @@ def primal_block(
                 power_sum[k] = norm.move(block, i, sign * step / (base * unit[k]), theta[k], powers[k], power_sum[k])
                 if not euclidean:
                     carried[k, AGE] += 1.0
-                    old = carried[k, AGE] > max(theta.shape[1], LEAST_AGE)  # the running sum drifts
+                    old = carried[k, AGE] > max(theta.shape[1], LEAST_AGE)  # rounding accumulates
                     if old or not SMALL < power_sum[k] < LARGE:
                         power_sum[k], factor = renew(theta[k], powers[k], norm.q)
                         unit[k] *= factor

@@ -1,4 +1,4 @@
-"""A quadratic function and a penalty that falls into blocks of columns, minimised in memory."""
+"""Minimise a quadratic function plus a block-separable penalty, in memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streammargin.compiled.newton import descent, factor
 from streammargin.compiled.samples import Sample
 from streammargin.penalties.base import Pieces
 
-RIDGE = 1e-13  # of a matrix whose diagonal is 1: what makes one without an inverse have one
-SWEEPS = 3  # rounds over the columns that are not 0, before their Newton step
-TRIALS = 12  # halvings of such a step
+RIDGE = 1e-13  # added to a unit diagonal, so that a singular matrix can be factored
+SWEEPS = 3  # rounds over the nonzero blocks before their Newton step
+BACKTRACKS = 12  # most halvings of that step
 
 
 @register_jitable
 def _value(pieces, slope, bent, move, v):
-    """What the move from v adds to slope.move + 1/2 move.bent, and the penalty of v."""
+    """slope.move + 1/2 move.bent plus the penalty of v."""
     total = 0.0
     for j in range(v.size):
         total += move[j] * (slope[j] + 0.5 * bent[j])
@@ -34,7 +34,7 @@ def _value(pieces, slope, bent, move, v):
 
 @register_jitable
 def _still(pieces, b, v):
-    """Whether all of block b is 0, and kept there by its threshold."""
+    """Whether block b is 0 and has a threshold > 0."""
     for j in range(pieces.starts[b], pieces.starts[b + 1]):
         if v[j] != 0.0:
             return False
@@ -43,9 +43,9 @@ def _still(pieces, b, v):
 
 @register_jitable
 def _sweep(H, pieces, bounds, slope, v, awake):
-    """One proximal step of every block, or of those that are not 0; the largest of their slopes, as far as it counts.
+    """One proximal step on every block, or with `awake` on the nonzero ones; returns the largest scaled change.
 
-    slope (d,), that of the quadratic function at v, is kept up to date.
+    slope (d,), the gradient of the quadratic function at v, is kept up to date.
     """
     most = 0.0
     for b in range(pieces.thresholds.size):
@@ -74,9 +74,9 @@ def _sweep(H, pieces, bounds, slope, v, awake):
 
 @register_jitable
 def scaled_factor(F):
-    """The factor of F (m, m), scaled so that its diagonal is 1, takes the place of its upper triangle.
+    """Factorise F (m, m), scaled to a unit diagonal, in place, in its upper triangle.
 
-    Returns the roots of the diagonal.
+    Returns the square roots of the diagonal.
     """
     m = F.shape[0]
     roots = np.empty(m)
@@ -91,10 +91,10 @@ def scaled_factor(F):
 
 @register_jitable
 def scaled_descent(U, roots, gradient):
-    """-F^-1 gradient (m,) of an F that was factored."""
+    """-F^-1 gradient (m,) for a factored F."""
     size = roots.size
     scaled = np.empty(size)
-    for r in range(size):  # whole arrays at once would take seconds to compile, and 20 MB of scipy.linalg
+    for r in range(size):  # a loop: array operations would take seconds to compile, and load 20 MB of scipy.linalg
         scaled[r] = gradient[r] / (roots[r] * RIDGE)
     found = descent(U, scaled)
     for r in range(size):
@@ -104,14 +104,14 @@ def scaled_descent(U, roots, gradient):
 
 @register_jitable
 def scaled_direction(F, gradient):
-    """-F^-1 gradient (m,) of the upper triangle of F (m, m), scaled so that its diagonal is 1; F is overwritten."""
+    """-F^-1 gradient (m,) from the upper triangle of F (m, m), scaled to a unit diagonal; F is overwritten."""
     roots = scaled_factor(F)
     return scaled_descent(F, roots, gradient)
 
 
 @register_jitable
 def _newton_step(H, pieces, bounds, slope, v):
-    """The step (d,) to where the function would be smallest if no column came to 0 or left it, and how many did not."""
+    """(Newton step (d,) on the nonzero blocks, number of their columns)."""
     columns = np.empty(v.size, np.int64)
     lengths = np.zeros(pieces.thresholds.size)
     m = 0
@@ -145,7 +145,7 @@ def _newton_step(H, pieces, bounds, slope, v):
             if pieces.thresholds[b] > 0.0:
                 pull = pieces.thresholds[b] / lengths[b]
                 down[r] += pull * value
-                if last - first > 1:  # the length bends as well
+                if last - first > 1:  # the norm of a block has curvature too
                     F[r, r] += pull
                     for c in range(r, last):
                         F[r, c] -= pull * (value / lengths[b]) * (v[columns[c]] / lengths[b])
@@ -160,17 +160,17 @@ def _newton_step(H, pieces, bounds, slope, v):
 def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + sum_b thresholds_b ||v_b|| + ridges_b/2 ||v_b||^2.
 
-    H       (d, d) symmetric, positive semidefinite; a column with 0 on the diagonal stays where it is
-    resting (d,) bool: blocks of columns that are all so stay where they are
-    slope   (d,) at v0, overwritten; v (d,) v0 at first, overwritten
-    part    it ends where no block's slope is above this part of the largest at first, after so many rounds, or when
-            the cubes of the columns of their Newton steps come to this much work
+    H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed
+    resting (d,) bool: blocks whose columns are all resting stay fixed
+    slope   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten;
+    part    stop where the largest change has fallen to this share of the first one, after so many rounds, or when
+            the sum of the cubed sizes of the Newton steps exceeds `work`
 
-    Rounds of block proximal steps (Tseng 2001), each with a Newton step of the columns that are not 0. Returns the
-    number of rounds.
+    Each round makes proximal steps on all blocks (Tseng 2001) and a Newton step on the nonzero ones. Returns the number
+    of rounds.
     """
     bounds = np.zeros(pieces.thresholds.size)
-    for b in range(bounds.size):  # Gershgorin's
+    for b in range(bounds.size):  # Gershgorin bound on the largest eigenvalue
         low, high = pieces.starts[b], pieces.starts[b + 1]
         rests = True
         for j in range(low, high):
@@ -183,7 +183,7 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
                 total += abs(H[j, k])
             bounds[b] = max(bounds[b], total)
     enough = 0.0
-    bent, move, there = np.empty(v.size), np.empty(v.size), np.empty(v.size)
+    bent, move, tried = np.empty(v.size), np.empty(v.size), np.empty(v.size)
     for number in range(rounds):
         most = _sweep(H, pieces, bounds, slope, v, False)
         if number == 0:
@@ -197,23 +197,23 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
         move[:] = 0.0
         before = _value(pieces, slope, bent, move, v)
         length = 1.0
-        for _ in range(TRIALS):
+        for _ in range(BACKTRACKS):
             bent[:] = 0.0
             for b in range(bounds.size):
                 low, high = pieces.starts[b], pieces.starts[b + 1]
                 for j in range(low, high):
-                    there[j] = v[j] + length * step[j]
-                if high - low == 1 and pieces.thresholds[b] > 0.0 and there[low] * v[low] < 0.0:
-                    there[low] = 0.0  # the function bends where a sign changes
+                    tried[j] = v[j] + length * step[j]
+                if high - low == 1 and pieces.thresholds[b] > 0.0 and tried[low] * v[low] < 0.0:
+                    tried[low] = 0.0  # a kink of the penalty
             for j in range(v.size):
-                move[j] = there[j] - v[j]
+                move[j] = tried[j] - v[j]
                 if move[j] != 0.0:
                     row = H[j]
                     for k in range(v.size):
                         bent[k] += move[j] * row[k]
-            if _value(pieces, slope, bent, move, there) < before:
+            if _value(pieces, slope, bent, move, tried) < before:
                 for k in range(v.size):
-                    v[k] = there[k]
+                    v[k] = tried[k]
                     slope[k] += bent[k]
                 break
             length *= 0.5

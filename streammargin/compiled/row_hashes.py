@@ -1,4 +1,4 @@
-"""Sums of the hashes of rows, which do not depend on the order and the blocks that the rows are read in."""
+"""Sums of row hashes, independent of the order and the blocks in which rows are read."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
 from streammargin.rows.blocks import Block, CSRBlock
 
-# odd numbers, those of SplitMix64 (Steele, Lea and Flood 2014): a product with one loses nothing mod 2^64
+# odd constants of SplitMix64 (Steele, Lea and Flood 2014): multiplication by them is invertible mod 2^64
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 ONE, S27, S30, S31 = np.uint64(1), np.uint64(27), np.uint64(30), np.uint64(31)
 
 
 @register_jitable
 def _mixed(z):
-    """The finaliser of SplitMix64, one to one: a value that is altered alone is always noticed."""
+    """The finaliser of SplitMix64. It is one-to-one, so a change of a single value is always detected."""
     z = (z ^ (z >> S30)) * FIRST
     z = (z ^ (z >> S27)) * SECOND
     return z ^ (z >> S31)
@@ -39,7 +39,7 @@ def _dense_sum(words, low, high, first):
 def _sparse_sum(words, indices, indptr, low, high, first):
     found = np.uint64(0)
     for i in range(low, high):
-        # slices: positions counted from 0 are known not to be negative, and so several are taken at a time
+        # slices: indices from 0 are known not to be negative, so LLVM vectorises the loop
         values, places = words[indptr[i] : indptr[i + 1]], indices[indptr[i] : indptr[i + 1]]
         total = np.uint64(0)
         for k in range(values.size):
@@ -49,12 +49,12 @@ def _sparse_sum(words, indices, indptr, low, high, first):
 
 
 def row_hashes(block: Block, low: int, high: int, first: int) -> int:
-    """The sum mod 2^64, as int64, over rows low..high of a block whose row 0 has the number `first`.
+    """The sum of hashes mod 2^64, as int64, over rows low..high of a block whose row 0 has the number `first`.
 
-    No cryptographic hash: made to notice damage and mistakes, not a forgery. Values count by their bits; the order of
-    the values in a sparse row does not.
+    Not a cryptographic hash: it detects damage and mistakes, not forgery. It depends on the bits of the values, not on
+    the order of the values in a sparse row.
     """
-    with np.errstate(over="ignore"):  # of which NumPy would speak where nothing is compiled
+    with np.errstate(over="ignore"):  # NumPy would warn without the JIT
         if isinstance(block, CSRBlock):
             words = block.data.view(f"u{block.data.itemsize}")
             return int(_sparse_sum(words, block.indices, block.indptr, low, high, first))

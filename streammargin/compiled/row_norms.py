@@ -1,4 +1,4 @@
-"""Norms of the rows, for methods that scale their steps by them."""
+"""Row norms, for methods that scale their steps by them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.samples import Sample
 
-# columns of the figures of all rows that are present
+# columns of the figures over all present rows
 LARGEST, TOTAL, ROWS, EMPTY, ROW_FIGURES = 0, 1, 2, 3, 4
 
 
 @along
 def row_norm(block, i, q):
-    """||x_i||_q, or the next larger of ||x_i||_2 and ||x_i||_1 where its powers under- or overflow; 0 for 0 alone."""
+    """||x_i||_q, or ||x_i||_2 or ||x_i||_1, which are upper bounds, where powers under- or overflow; 0 for zeros."""
     total = block.sum_powers(i, q)
-    return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # a power costs as much as the sum
+    return length_of(block, i, np.sqrt(total) if q == 2.0 else total ** (1.0 / q))  # sqrt is much faster than a power
 
 
 @along
 def length_of(block, i, size):
-    """What `row_norm` returns, of a row whose norm comes to this size by its powers."""
+    """The result of `row_norm`, given the norm computed from powers."""
     for r in (2.0, 1.0):
         if not (size > 0.0 and np.isfinite(size)):
             size = block.sum_powers(i, r) ** (1.0 / r)
@@ -30,7 +30,7 @@ def length_of(block, i, size):
 
 @kernel
 def row_norms(block, numbers, labels, q, figures):
-    """figures (ROW_FIGURES,): largest ||x_i||_q, their sum, the rows present, and those of norm 0; added to."""
+    """Add to figures (ROW_FIGURES,): largest ||x_i||_q, their sum, the rows present, and those of norm 0."""
     for i in range(block.rows()):
         row = numbers.row(i)
         cap = 0.0

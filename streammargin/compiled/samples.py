@@ -1,6 +1,6 @@
-"""Two rows of every kind that there is, to compile kernels with before they are needed.
+"""Two rows of every kind, to compile kernels in advance.
 
-A file of kernels has a function `warm(sample)` that calls each of them once; `warmup` finds it.
+Each file of kernels has a function `warm(sample)` that calls each of them once; `warmup` finds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NORMS = (make_norm(2.0), make_norm(1.5))
 
 
 class Sample(NamedTuple):
-    """A block of two rows and two columns, and what is known of the rows: one binary problem."""
+    """A block of two rows and two columns, with labels for one binary problem."""
 
     kind: str
     block: Block
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
     @property
     def rows(self) -> tuple[Block, RowNumbers, Labels]:
-        """What most kernels begin with."""
+        """The first arguments of most kernels."""
         return self.block, self.numbers, self.labels
 
     @property
@@ -41,22 +41,22 @@ class Sample(NamedTuple):
 
     @property
     def dtype(self) -> np.dtype:
-        """The type of the values."""
+        """The dtype of the values."""
         return values_of(self.block).dtype
 
     @property
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Two columns of a value each: their starts and ends, and rows and values."""
+        """Two columns with one value each: starts, ends, rows and values."""
         ends = np.array([1, 2])
         return ends - 1, ends, np.array([0, 1, 0], np.int32), np.ones(3, self.dtype)
 
     def losses(self, method: str) -> list[Any]:
-        """One loss of each family that has this method: the others differ in numbers only."""
+        """One loss of each class of terms that has this method; others differ only in their numbers."""
         families = {type(loss): loss for loss in (cls().terms() for _, cls in sorted(LOSSES.items()))}
         return [loss for kind, loss in families.items() if has(kind, method)]
 
     def dual_steps(self) -> Iterator[tuple[Any, L2 | Lp, np.dtype]]:
-        """(loss, norm, type of the weights) as dual coordinate ascent meets them."""
+        """(loss, penalty, dtype of the weights) in dual coordinate ascent."""
         for loss in self.losses("step"):
             for norm in NORMS:
                 yield loss, norm, np.dtype(np.float64)

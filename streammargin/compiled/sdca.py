@@ -23,19 +23,19 @@ GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = 0, 1, 2, 3, 4, 5
 def sdca_turns(
     turns, labels, loss, norm, problems, alpha, sleep, curvature, theta, powers, power_sum, centre, damping, figures,
 ):  # fmt: skip
-    """One visit of every row of these turns that is awake, for every problem listed.
+    """Visit every row of these turns that is awake, for every problem listed.
 
-    turns     of rows/visits.py; labels: of all n rows
-    problems  numbers k of the problems to update
+    turns     of rows/visits.py; labels: of all n rows;
+    problems  indices k of the problems to update;
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
-              first needed, inf where it overflowed
-    theta     (K, d+1) A^T alpha, powers what the norm keeps beside it (or the same array), power_sum (K,)
-    centre    (K,) of the constant's weight, which follows; damping: 1, or how far that weight goes from there, the
-              constant of the block being sqrt(damping) times what it is to be
+              first needed, inf where it overflows;
+    theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or the same array), power_sum (K,)
+    centre    (K,) of the constant's weight, updated; damping: 1, or the factor of that weight's distance from the
+              centre, where the block's constant is sqrt(damping) times its value (slow_constant.py)
     figures   (K, FIGURES), added to
     """
     visits, start, stop, parts = turns
-    for step in range(start * PLACES, stop * PLACES):  # one loop: to compile a function of its own takes a second more
+    for step in range(start * PLACES, stop * PLACES):  # one loop: a function takes a second more to compile
         block, lowest, listed, whole, group = visits[step % PLACES]
         numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()

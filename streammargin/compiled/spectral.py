@@ -1,4 +1,4 @@
-"""The product that a power iteration needs."""
+"""The matrix-vector product of a power iteration on A^T A."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streammargin.compiled.samples import Sample
 
 @kernel
 def gram_product(block, numbers, labels, v, product):
-    """product (d+1,) += sum_i (x_i.v) x_i over the rows of the block that are present; v (d+1,)."""
+    """product (d+1,) += sum_i (x_i.v) x_i over the present rows of the block; v (d+1,)."""
     for i in range(block.rows()):
         if labels.weight(numbers.row(i)) > 0.0:
             block.prefetch_row(i + 2)

@@ -1,6 +1,6 @@
-"""Operations on vectors of length d + 1 between two passes, each in one read where NumPy takes three or four.
+"""Operations on vectors of length d + 1 between passes, each in one loop where NumPy needs three or four.
 
-For sparse rows with many features these take as long as a good part of the pass.
+For sparse rows with many features they take a large part of the time of a pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def square(x):
 
 @kernel(wide_sums=True)
 def mix(a, x, b, y):
-    """x = a x + b y, in place; x and y (m,) float64, not the same array. Returns ||x||^2 as it is then."""
+    """x = a x + b y, in place; x and y (m,) float64, different arrays. Returns the new ||x||^2."""
     total = 0.0
     for j in range(x.size):
         x[j] = a * x[j] + b * y[j]
@@ -32,7 +32,7 @@ def mix(a, x, b, y):
 
 @kernel(wide_sums=True)
 def towards(x, b, y):
-    """x.s and ||s||^2 of the step s = b y - x; x and y (m,) float64."""
+    """(x.s, ||s||^2) for the step s = b y - x; x and y (m,) float64."""
     along = 0.0
     total = 0.0
     for j in range(x.size):

@@ -1,4 +1,4 @@
-"""Compiles and caches every kernel for every kind of rows it may meet."""
+"""Compile and cache every kernel for every kind of rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from types import ModuleType
 from streammargin import compiled as kernels
 from streammargin.compiled.samples import samples
 
-PROCESSES = 2  # the compiler holds a lock, so that threads would wait for each other
+PROCESSES = 2  # processes, as the compiler holds a lock that serialises threads
 
 
 def warmup(report: Callable[[str], None] = lambda what: None) -> None:
-    """Run every kernel once on two rows of each kind; report is told what is done, after each file of kernels."""
+    """Run every kernel once on two rows of each kind; `report` is called with a line after each file of kernels."""
     names = [found.name for found in pkgutil.iter_modules(kernels.__path__)]
     names = [name for name in names if hasattr(_file(name), "warm")]
     kinds = [sample.kind for sample in samples()]
-    spawned = multiprocessing.get_context("spawn")  # a copy of a process with threads may wait for their locks
+    spawned = multiprocessing.get_context("spawn")  # a fork of a process with threads may deadlock
     with ProcessPoolExecutor(PROCESSES, mp_context=spawned) as workers:
         jobs = {workers.submit(_warm, name, kind): (name, kind) for name in names for kind in range(len(kinds))}
         for number, job in enumerate(as_completed(jobs), 1):

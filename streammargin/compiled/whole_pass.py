@@ -1,4 +1,4 @@
-"""Passes with the weights frozen: what a gradient step needs and what certifies the weights, from one read.
+"""Passes with frozen weights: the gradient for the next step and the figures that certify the weights, in one read.
 
 Dual acceleration paper, Algorithm 1 and sections 5.1, 5.2; for `perceptron_block`: Cotter, Shalev-Shwartz and
 Srebro 2012.
@@ -15,15 +15,15 @@ from streammargin.compiled.chunks import MISTAKES, ROOT, SMALLEST, chunk_add, ch
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, counts, weights
 
-# further columns of the figures; the classes of one joint margin share those of the first row
+# further columns of the figures; the classes of a joint margin share those of row 0
 LEVEL, TOTAL, VALUE, FIGURES = 2, 3, 4, 5
-# the level may lie this far below the largest score: exp(200) is far from overflow, and sums are rescaled seldom
-ROOM = 200.0
+# the sums are rescaled once the largest score exceeds the level by this; exp(200) is far from overflow
+HEADROOM = 200.0
 
 
 @register_jitable
 def top_score(figures, group, joint):
-    """The largest score -a_i.w so far, of all classes of a joint margin."""
+    """The largest score -a_i.w so far; for a joint margin, over all classes."""
     if not joint:
         return -figures[group, SMALLEST]
     smallest = np.inf
@@ -33,12 +33,12 @@ def top_score(figures, group, joint):
 
 
 @register_jitable
-def chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures):
-    """Puts the coefficients of the rows in A^T q, times exp(-LEVEL), in the place of the margins."""
+def chunk_shares(numbers, labels, loss, start, size, joint, active, cutoff, margins, figures):
+    """Replace the margins by the coefficients of the rows in A^T q, times exp(-LEVEL)."""
     for k in active:
         group = 0 if joint else k
         level = figures[group, LEVEL]
-        floor = loss.level(top_score(figures, group, joint)) - reach
+        floor = loss.level(top_score(figures, group, joint)) - cutoff
         total = 0.0
         value = 0.0
         for r in range(size):
@@ -65,16 +65,16 @@ def chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margi
 
 
 @kernel
-def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, reach, pull, figures, wrong):
-    """Adds the rows of the block to the gradient and to the figures of the pass.
+def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, cutoff, pull, figures, wrong):
+    """Add the rows of the block to the gradient and to the figures of the pass.
 
-    chunk    rows of a chunk
-    joint    whether the problems are the classes of one margin
-    active   problems (int64) whose gradient is wanted (all of a joint margin's); the figures are those of all K
-    w        (K, d+1) weights; scale (K,): the largest scale_k x.w_k must be the own class's, or the row is `wrong`
-    reach    a row whose level lies this far below the largest is worth nothing to rounding, and is skipped
-    pull     (K, d+1), added to: sum_i share_i a_i, times exp(-LEVEL); shares that are skipped lack in TOTAL too,
-             so that pull / TOTAL is A^T q for a q of the simplex
+    chunk    rows of a chunk;
+    joint    whether the problems are the classes of one margin;
+    active   problems (int64) whose gradient is wanted (all of a joint margin's); the figures are those of all K;
+    w        (K, d+1) weights; scale (K,): a row is `wrong` unless the largest scale_k x.w_k is that of its class;
+    cutoff   a row whose level is this far below the largest is lost in rounding, and is skipped;
+    pull     (K, d+1), added to: sum_i share_i a_i, times exp(-LEVEL); skipped shares are not in TOTAL either, so
+             pull / TOTAL is A^T q for a q in the simplex;
     figures  (K, FIGURES); wrong (1,)
     """
     K = w.shape[0]
@@ -85,7 +85,7 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
         chunk_look(block, numbers, labels, start, size, joint, w, scale, scores, margins, figures, wrong)
         for group in active[:1] if joint else active:
             level = loss.level(top_score(figures, group, joint))
-            if level > figures[group, LEVEL] + ROOM:
+            if level > figures[group, LEVEL] + HEADROOM:
                 factor = math.exp(figures[group, LEVEL] - level)
                 figures[group, LEVEL] = level
                 figures[group, TOTAL] *= factor
@@ -94,7 +94,7 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
                     if joint or k == group:
                         for j in range(pull.shape[1]):
                             pull[k, j] *= factor
-        chunk_shares(numbers, labels, loss, start, size, joint, active, reach, margins, figures)
+        chunk_shares(numbers, labels, loss, start, size, joint, active, cutoff, margins, figures)
         chunk_add(block, start, size, active, margins, pull)
 
 
@@ -102,17 +102,17 @@ def softmax_block(block, numbers, labels, loss, chunk, joint, active, w, scale, 
 def perceptron_block(
     block, numbers, labels, chunk, active, w, average, scale, nearest, figures, averaged, wrong
 ):  # fmt: skip
-    """Finds the row of the smallest margin under w, and adds to the figures of w and of the average.
+    """Find the row with the smallest margin under w, and update the figures of w and of the average.
 
-    nearest  (K, d+1) the signed row a_i of the smallest a_i.w_k so far, that margin being figures[k, SMALLEST]
-    average  (K, d+1) weights with figures `averaged`; (0, d+1) where they are not asked for
-    scale    of the average where there is one, else of w, and so is `wrong`; the rest as in `softmax_block`
+    nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST]
+    average  (K, d+1) averaged weights, with figures `averaged`; (0, d+1) without averaging;
+    scale    and `wrong` refer to the average where there is one, else to w; the rest as in `softmax_block`
     """
     K = w.shape[0]
     scores = np.empty((K, chunk))
     margins = np.empty((K, chunk))
     rows = np.full(K, -1)
-    shown = wrong[: 0 if average.shape[0] > 0 else 1]  # of w only where it is w that is shown
+    shown = wrong[: 0 if average.shape[0] > 0 else 1]  # counted for w only without averaging
     for start in range(0, block.rows(), chunk):
         size = min(chunk, block.rows() - start)
         before = figures[:, SMALLEST].copy()

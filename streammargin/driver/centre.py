@@ -1,6 +1,7 @@
-"""Numbers are taken from where a constant alone is best, so that their constant need not come from far.
+"""Centre the targets of a regression: subtract the constant that predicts them best on its own.
 
-One that is penalised is so about that value: numbers near 100,000 cost no more than those near 0.
+A penalised constant is then penalised for its distance from that value, so targets near 100,000 train like those near
+0.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from streammargin.driver.setup import Target
 from streammargin.errors import DataError
 from streammargin.losses.base import has
 
-PIECE = 1 << 16  # numbers that are looked at together
-HALVINGS = 40  # of the range in which a quantile is looked for
-# From 0, in units of their spread. What is taken off numbers, or a column, goes back into the constant that is saved,
-# and its scores lose as many digits. The objective of the saved weights was off by 1e-9 of it at 1e7 (50 rows).
+PIECE = 1 << 16  # targets per chunk
+HALVINGS = 40  # bisection steps in the search for a quantile
+# Largest |mean| of the targets, or of a column, in units of their spread. The saved constant includes the subtracted
+# mean, so the scores lose that many digits. At 1e7 the saved weights' objective had a relative error of 1e-9 (50 rows).
 FARTHEST = 4e6
 
 
 class _Present:
-    """Numbers (n,) and weights (n,), or (0,) for 1, of the rows that are present, a piece at a time."""
+    """Targets (n,) and sample weights (n,), or (0,) where all are 1, of the rows present, one chunk at a time."""
 
     def __init__(self, targets: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
         self.targets, self.codes, self.weights = targets, codes, weights
@@ -32,16 +33,16 @@ class _Present:
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(self.targets), PIECE):
             rows = slice(start, start + PIECE)
-            there = self.codes[rows] == 0
-            numbers = self.targets[rows][there]
-            yield numbers, self.weights[rows][there] if self.weights.size else np.ones(len(numbers))
+            present = self.codes[rows] == 0
+            numbers = self.targets[rows][present]
+            yield numbers, self.weights[rows][present] if self.weights.size else np.ones(len(numbers))
 
     def up_to(self, value: float) -> float:
-        """The weight of the numbers that are no larger."""
+        """Total weight of the targets <= value."""
         return math.fsum(float(weights[numbers <= value].sum()) for numbers, weights in self.pieces())
 
     def around(self, value: float) -> tuple[float, float]:
-        """The largest number up to this value and the smallest beyond; -inf and inf where there is none."""
+        """The largest target <= value and the smallest target > value; -inf and inf where there is none."""
         below, above = -math.inf, math.inf
         for numbers, _ in self.pieces():
             below = max(below, float(numbers.max(initial=-math.inf, where=numbers <= value)))
@@ -49,14 +50,14 @@ class _Present:
         return below, above
 
     def mean(self) -> float:
-        """Exact where all are equal."""
+        """The weighted mean; exact where all targets are equal."""
         first = float(self.targets[np.argmax(self.codes == 0)])
         parts = [(float(weights @ (numbers - first)), float(weights.sum())) for numbers, weights in self.pieces()]
         total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
         return first + total / mass
 
     def clipped_mean(self, most: float) -> float:
-        """The constant from which errors, each taken as `most` at most, sum up to 0."""
+        """The constant for which the weighted errors, clipped to [-most, most], sum to 0."""
         low, high = self.around(-math.inf)[1], self.around(math.inf)[0]
         for _ in range(2 * HALVINGS):
             middle = 0.5 * low + 0.5 * high
@@ -67,19 +68,19 @@ class _Present:
         return low
 
     def size(self) -> float:
-        """The mean distance from 0."""
+        """The weighted mean of |target|."""
         parts = [(float(weights @ np.abs(numbers)), float(weights.sum())) for numbers, weights in self.pieces()]
         total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
         return total / mass
 
     def quantile(self, level: float) -> float:
-        """The number that more than this share of the weight lies up to; of two, at just so much, their mean."""
+        """The weighted quantile at `level`: midway between two targets where both are quantiles."""
         goal = level * self.up_to(math.inf)
         low = self.around(-math.inf)[1]
         if self.up_to(low) > goal:
             return low
         high = self.around(math.inf)[0]
-        for _ in range(HALVINGS):  # no more than the goal lies up to `low`
+        for _ in range(HALVINGS):  # invariant: up_to(low) <= goal
             middle = 0.5 * low + 0.5 * high
             if self.up_to(middle) > goal:
                 high = middle
@@ -90,10 +91,10 @@ class _Present:
 
 
 def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any) -> Target:
-    """The constant that is best alone is taken off `targets` (n,), in place, where a loss says which quantile that is.
+    """Subtract from `targets` (n,), in place, the constant that predicts them best on its own: the shift.
 
-    Where it does not it is the mean, of errors as far as the loss tells them apart; that of equal numbers is exact.
-    The constant takes it up again at the end. weights (n,), or (0,) for 1.
+    That is the quantile `loss.level()`, where the loss has a level. Else it is the mean, of errors clipped at
+    `loss.most()` where the loss has that. The saved constant includes the shift again. weights (n,), or (0,) for 1.
     """
     present = _Present(targets, target.codes, weights)
     level = loss.level() if has(loss, "level") else None
@@ -107,10 +108,10 @@ def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any)
 
 
 def check_near(target: Target, targets: np.ndarray, weights: np.ndarray, name: str) -> None:
-    """DataError for numbers, of which the shift was taken, that predictions could not tell apart: see FARTHEST."""
+    """DataError where the shift is so much larger than the targets' spread that scores lose it: see FARTHEST."""
     size = _Present(targets, target.codes, weights).size()
     if 0.0 < size * FARTHEST < abs(target.shift):
         raise DataError(
-            f"{name}: its labels are {target.shift:.7g} give or take {size:.2g}, too far from 0 to predict what tells "
-            "them apart; subtract their mean from them"
+            f"{name}: its labels are {target.shift:.7g} +- {size:.2g}, too far from 0 for predictions that resolve the "
+            "spread; subtract their mean from them"
         )

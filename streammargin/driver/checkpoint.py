@@ -1,4 +1,4 @@
-"""A directory that a training goes on from after it was killed: two slots, and one process at a time."""
+"""The checkpoint directory from which a killed training resumes: two slots, locked by one process at a time."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "p
           "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
 SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of columns")  # of the identity, of the data
-SHARE = 0.02  # of a training may go into its checkpoints
+SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
 
 
 class OtherTraining(Exception):
-    """A training that is done was another one than this."""
+    """The directory holds a finished training with other options or data."""
 
 
 class Checkpoint:
-    """Writes the slots in turn, so that one that is whole is always there.
+    """Writes the two slots alternately, so that one complete slot is always on disk.
 
-    identity: what must be the same for a training to go on (name -> plain value). written: whether the slot of the
-    state in which the run was broken off is on disk; ended: whether that of a training that is done was loaded;
-    finished: whether the directory held one; replaced: whether this training took its place.
+    identity: what must be the same for a training to resume (name -> plain value); written: whether the state in which
+    the run was interrupted is on disk; finished: whether the directory held a finished training; ended: whether its
+    final state was loaded; replaced: whether this training replaced it.
     """
 
     def __init__(self, folder: str, seconds: float) -> None:
-        """Make the directory and lock it. OutputError where that cannot be, or another process has it."""
+        """Create the directory and lock it. OutputError where that fails or another process holds the lock."""
         self.folder, self.seconds = os.path.abspath(folder), seconds
         try:
             os.makedirs(self.folder, exist_ok=True)
             self._lock = os.open(os.path.join(self.folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        except (OSError, RecursionError) as error:  # the latter of a path of thousands of parts
+        except (OSError, RecursionError) as error:  # RecursionError: a path of thousands of parts
             reason = getattr(error, "strerror", "the path is too long")
             raise OutputError(f"cannot write checkpoints to {folder}: {reason}; name another one") from error
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # dies with this process
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock ends with this process
         except OSError as error:
             os.close(self._lock)
             raise OutputError(
@@ -56,19 +56,19 @@ class Checkpoint:
         if is_foreign(part := self._path(PART)):
             self.close()
             raise OutputError(
-                f"{part} is no part of a checkpoint, and would be replaced; move it, or name another directory"
+                f"{part} was not written by a checkpoint, and would be replaced; move it, or name another directory"
             )
         self.identity: dict[str, Any] = {}
         self.written = self.ended = self.finished = self.replaced = False
         self._serial = 0  # of the newest slot
         self._next = SLOTS[0]
-        self._marks: list[Any] = []  # of the slot that was taken
+        self._marks: list[Any] = []  # of the slot that was loaded
         self._taken = ""
         self._interval, self._last = seconds, time.monotonic()
         self._failed: str | None = None
 
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Release the lock."""
         os.close(self._lock)
 
     def __enter__(self) -> Checkpoint:
@@ -77,10 +77,10 @@ class Checkpoint:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # going on
+    # resuming
 
     def least_tol(self) -> float:
-        """The smallest tolerance that the training in the directory ever had, inf where there is none."""
+        """The smallest tolerance of the saved training over all its runs, inf where there is none."""
         known = [math.inf]
         for name in SLOTS:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
@@ -88,16 +88,16 @@ class Checkpoint:
         return min(known)
 
     def resume(self, training: Runs, identity: dict[str, Any]) -> bool:
-        """Put the training where the newest slot was written; False where there is none.
+        """Restore the training from the newest slot; False where there is no slot.
 
-        Raises OtherTraining where a training that is done was another one. Of one that is not done: UsageError where
-        options are others, DataError where data are; and DataError where no slot is whole.
+        Raises OtherTraining where a finished training had another identity. For an unfinished one: UsageError where
+        options differ, DataError where the data differ. DataError, too, where no slot is complete.
         """
         self.identity = json.loads(json.dumps(identity))
-        there = [name for name in SLOTS if os.path.lexists(os.path.join(self.folder, name))]
-        if not there:
+        present = [name for name in SLOTS if os.path.lexists(os.path.join(self.folder, name))]
+        if not present:
             return False
-        self._take(training, there)
+        self._load(training, present)
         run = training.run
         self.ended = run.progress.phase == DONE
         for listener, mark in zip(run.history.listeners, self._marks, strict=False):
@@ -112,19 +112,19 @@ class Checkpoint:
         return True
 
     def replace(self, why: str) -> None:
-        """Take away what a training that is done has left: another one begins."""
+        """Delete the slots of a finished training: another one begins."""
         for name in SLOTS:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
         self._taken, self._marks, self.ended, self.finished, self.replaced = "", [], False, False, True
-        LOG.warning("%s held a training that is done, %s: this one takes its place", self.folder, why,
+        LOG.warning("%s held a finished training, %s: this training replaces it", self.folder, why,
                     extra={"code": "checkpoint"})  # fmt: skip
 
-    def _take(self, training: Runs, there: list[str]) -> None:
-        """Go on from the first slot that is whole and fits, with a warning where that is not the first."""
+    def _load(self, training: Runs, present: list[str]) -> None:
+        """Load the newest slot that is complete and fits, with a warning where it is not the newest of all."""
         refused: list[str] = []
         run = training.run
-        for name in self._in_order(there, run.limits.passes, refused):
+        for name in self._in_order(present, run.limits.passes, refused):
             try:
                 header, arrays = self._read(name)
             except (OSError, ValueError) as error:
@@ -143,17 +143,18 @@ class Checkpoint:
             self._serial, self._next = header["serial"], next(other for other in SLOTS if other != name)
             self._marks, self._taken = header["marks"], self._path(name)
             for message in refused:
-                LOG.warning("%s; the other slot is taken", message, extra={"code": "checkpoint"})
+                LOG.warning("%s; the other slot is used", message, extra={"code": "checkpoint"})
             return
-        raise DataError(f"{'; '.join(refused)}; delete {self.folder} to start from nothing")
+        raise DataError(f"{'; '.join(refused)}; delete {self.folder} to start from scratch")
 
-    def _in_order(self, there: list[str], passes: int, refused: list[str]) -> list[str]:
-        """The newest slot first, by their headers; those without one are told of.
+    def _in_order(self, present: list[str], passes: int, refused: list[str]) -> list[str]:
+        """The slots, newest first by their headers; slots with a bad header are added to `refused`.
 
-        Of a training that ended by its passes, and may make more now, it is the slot from before the end.
+        A training that ended because its passes were used up, and may make more now, resumes from the slot before its
+        end: that one comes first.
         """
         serials, ended, phases = {}, {}, {}
-        for name in there:
+        for name in present:
             try:
                 plain = read_plain(self._path(name))
                 serials[name], p = int(plain["serial"]), plain["progress"]
@@ -166,10 +167,10 @@ class Checkpoint:
         return order[::-1] if order and ended[order[0]] else order
 
     def contradicted(self, error: ArithmeticError) -> Exception:
-        """What to raise for proofs that exclude each other: where a slot was taken, they are its own."""
+        """What to raise where bounds contradict each other: where a slot was loaded, its numbers are to blame."""
         if not self._taken:
             return error
-        return DataError(f"what {self._taken} held is not true: {error}; delete {self.folder} to start from nothing")
+        return DataError(f"the numbers in {self._taken} are wrong: {error}; delete {self.folder} to start from scratch")
 
     def _read(self, name: str) -> tuple[dict[str, Any], Arrays]:
         header, arrays = read_slot(self._path(name))
@@ -183,14 +184,14 @@ class Checkpoint:
         return os.path.join(self.folder, name)
 
     def _compare(self, saved: dict[str, Any], lowered: bool) -> StreamMarginError | None:
-        """What tells this training from the one that was saved; None for nothing."""
+        """The error for the first item in which the saved identity differs; None where both are equal."""
 
-        # the data's size decides what `auto` takes, the solver much else, options what labels are, and all the blocks
+        # causes before effects: the data's size decides the solver of `auto`, and all options decide the blocks
         def rank(name: str) -> tuple[Any, ...]:
             return name == PLAN, name in TEXTS, name not in SIZES, name != "solver", name
 
         for name in sorted(saved.keys() | self.identity.keys(), key=rank):
-            if name == PLAN and lowered:  # vectors may be wider, and leave blocks less room
+            if name == PLAN and lowered:  # a smaller tol may need float64 vectors, which leave fewer bytes for blocks
                 continue
             then, now = saved.get(name), self.identity.get(name)
             if then != now:
@@ -198,7 +199,7 @@ class Checkpoint:
         return None
 
     def _differs(self, name: str, then: Any, now: Any) -> StreamMarginError:
-        """What to raise where a training is not the one that is held."""
+        """The error for an unfinished training that differs from this one in `name`."""
         if name in SIZES or (name in TEXTS and (name != "held-out labels" or None not in (then, now))):
             which = f"{now} {name}, not the {then}" if name in SIZES else f"other {name} than those"
             return DataError(
@@ -206,35 +207,36 @@ class Checkpoint:
                 "delete the directory, or name another"
             )
         if name == "held-out labels":
-            first, mend = ("without", "leave `valid` out") if then is None else ("with", "name them with `valid`")
+            first, mend = ("without", "leave out `valid`") if then is None else ("with", "name them with `valid`")
             differ = f"{first} held-out data; {mend}"
         else:
-            differ = f"with {name} {then!r}, and this one has {now!r}; go on as it began"
+            differ = f"with {name} {then!r}, not {now!r}; use {then!r} again"
         return UsageError(f"{self.folder} holds an unfinished training {differ}, delete it, or name another directory")
 
     # writing
 
     def keep(self, training: Runs, reason: str | None) -> None:
-        """Called between two blocks; reason: why the run is about to be broken off, None where it goes on.
+        """Write a slot if one is due. Called between two blocks; reason: why the run is about to end, None: it goes on.
 
-        More passes go on from a slot from before the end (`_newest`); any does, so the end needs no other.
+        A training that ends by its passes needs a slot from before its end, to make more passes later. Any slot will
+        do (`_in_order`), so one is written here only where none exists.
         """
-        if training.run.progress.phase == IDENTITY:  # the slot that was taken is as far as it came
+        if training.run.progress.phase == IDENTITY:  # no further than the slot that was loaded
             self.written = True
             return
-        self.finished = False  # it is this training that goes on
+        self.finished = False
         none_before = reason == "passes" and not self._serial
         due = time.monotonic() - self._last >= self._interval
         if due or none_before or reason in ("signal", "seconds"):
             self.written = self._write(training)
 
     def finish(self, training: Runs) -> None:
-        """Called at the end; a training that was stopped keeps the slot from before that."""
+        """Write the final slot; a training that was stopped early keeps the slot from before the stop."""
         if not self.ended and training.run.progress.reason not in ("signal", "seconds"):
             self._write(training)
 
     def _write(self, training: Runs) -> bool:
-        """Whether a slot was written; a disk that fails is worth a warning and no more."""
+        """Whether a slot was written; a failing disk is only a warning, once per message."""
         run = training.run
         started = time.perf_counter()
         path = self._path(self._next)

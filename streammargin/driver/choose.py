@@ -1,4 +1,4 @@
-"""The solver for a problem: the first of several that serves it within the memory budget."""
+"""Choose the solver of a problem: the first in a list that supports it and fits the memory budget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def choose(
     problem_for: Callable[[Method], Problem],
     fit: Callable[[Method, Problem], Fitted],
 ) -> tuple[Method, Fitted]:
-    """The solver, and what `fit` makes of its problem. Raises the last one's UsageError where none of them will do.
+    """The first solver that supports its problem and fits, and the return value of `fit`.
 
-    problem_for: with the solver's own loss and C where these were left out; fit says how it is planned, or raises
-    UsageError for a budget that is too small. With a budget of 0 a method leaves out what it may do without, so that
-    the error names the least.
+    Raises the last solver's UsageError where none does. problem_for: the problem, with the solver's own loss and C
+    where these were left out. fit: plans the memory; UsageError for a budget that is too small. It is tried with
+    smaller shares of the budget for the solver's optional caches; a share of 0 makes the error name the minimum.
     """
     refusal = UsageError("there is no solver to try")
     for method in methods:
@@ -35,7 +35,7 @@ def choose(
         except UsageError as error:
             refusal = error
             continue
-        for share in (1.0, 0.75, 0.5, 0.0):  # what it holds may leave too little for blocks that cannot be small
+        for share in (1.0, 0.75, 0.5, 0.0):  # caches may leave too little for blocks that cannot be small
             try:
                 return method, fit(method, replace(problem, budget=int(share * problem.budget)))
             except UsageError as error:

@@ -1,4 +1,4 @@
-"""The time of a training: what its reads take, and when it is up. Nothing else looks at a clock."""
+"""Measures the seconds of each read, and says when `max_seconds` are over. Nothing else decides by the clock."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from streammargin.driver.outcome import Limits
 from streammargin.driver.prefetch import ReadCounts
 
 Spent = tuple[float, ...]  # seconds, seconds reading, seconds waiting, and bytes
-GRACE = 1.0  # seconds that what comes after the last pass may take beyond the limit: without it nothing is proven
+GRACE = 1.0  # seconds beyond the limit for the certificate after the last pass: without it nothing is proven
 
 
 class Clock:
-    """longest: the seconds that the longest read of each phase took."""
+    """longest: seconds of the longest read of each phase so far, without compiling."""
 
     def __init__(self, limits: Limits, counts: ReadCounts) -> None:
         self.limits, self.started = limits, time.perf_counter()
@@ -21,7 +21,7 @@ class Clock:
         self.set_off(counts)
 
     def set_off(self, counts: ReadCounts) -> None:
-        """A read begins, or goes on."""
+        """Start the timer of a read that begins or resumes."""
         self._then, self._compiled = self._now(counts), compile_seconds()
 
     @staticmethod
@@ -33,19 +33,19 @@ class Clock:
         return time.perf_counter() - self.started
 
     def compiling(self) -> float:
-        """Seconds of this read that went into compiling: the next one will not take them."""
+        """Seconds of this read spent on compiling: the next read will not need them."""
         return compile_seconds() - self._compiled
 
     def spent(self, before: Spent, counts: ReadCounts) -> Spent:
-        """What the read at work took, and before it was taken up."""
+        """Totals of the current read: `before`, from an interrupted run, plus what was spent since `set_off`."""
         return tuple(b + n - t for b, n, t in zip(before, self._now(counts), self._then, strict=True))
 
     def over(self, phase: str, spent: Spent) -> None:
-        """A read is over, which took so much."""
+        """Note the seconds of a read that has ended."""
         self.longest[phase] = max(self.longest.get(phase, 0.0), spent[0] - self.compiling())
 
     def up(self, afterwards: float | None) -> bool:
-        """Whether the time is up, where so many seconds are to be left; None: nothing but the end comes afterwards."""
+        """Whether time is up, with `afterwards` seconds reserved for the certificate; None: only the end follows."""
         limit, elapsed = self.limits.max_seconds, self.elapsed()
         if limit is None:
             return False

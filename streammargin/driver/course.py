@@ -1,4 +1,4 @@
-"""Where a run stands, and what follows from that."""
+"""The state of a run, and the decisions that follow from it: judge figures, choose the next phase, end."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from streammargin.sources.watched import WatchedSource
 
 @dataclass
 class Shared:
-    """What the runs of a training share.
+    """What all runs of a training share.
 
-    column: the value of the constant column. watched: the rows as they are stored, and the held-out ones, of a training
-    with a checkpoint.
+    column: value of the constant column. watched: the sources as stored, training and held-out, of a training with
+    checkpoints; they detect altered files.
     """
 
     labels: RowLabels
@@ -51,10 +51,10 @@ class Shared:
 
 
 class Course:
-    """Whatever decides what comes next lies in `state`, `watch` and `progress`, and in the sums of `scaling`,
-    `validator` and `bias`. The clock is asked for nothing but `max_seconds`, and what is told.
+    """Only `state`, `watch`, `progress` and the sums of `scaling`, `validator` and `bias` decide what comes next.
 
-    costs: the values of C of the problem. Without a state and progress it is at the beginning.
+    So these are what a checkpoint saves. The clock decides nothing but `max_seconds`. costs: the problem's values of C.
+    Without state and progress the run is at its beginning.
     """
 
     def __init__(
@@ -66,35 +66,35 @@ class Course:
         self.reader, self.column, self.limits, self.clock = shared.reader, shared.column, shared.limits, shared.clock
         self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
         self.bias, self.predictions, self.watched = shared.midway, shared.predictions, shared.watched
-        self.doubted: list[int] = []  # of what is watched: must be read before the training goes on
+        self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
         self.progress = self.blank() if progress is None else progress
         self.watch = new(method.watch, problem) if watch is None and method.watch is not None else watch
         self.state = self.solver.start(problem, shared.labels) if state is None else state
         if progress is None:
             self.progress.go(SCALING if self.scaling is not None else self.after_scaling())
         self.active = self.progress.active
-        # until the first pass is over
+        # needed in the first pass only
         self.ranges = Ranges(problem, shared.labels) if self.scaling is None and not self.progress.number else None
 
     @property
     def solver(self) -> Solver:
-        """The one at work."""
+        """The solver of the current stage."""
         return self.stages[self.progress.stage].solver
 
     def blank(self) -> Progress:
-        """Nothing is known yet."""
+        """The progress of a run that has not begun."""
         none = np.zeros(self.problem.count, bool)
         stopping = Stopping(self.problem.count, self.limits.tol)
         return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
 
     def after_scaling(self) -> str:
-        """The phase that comes next, until the first pass."""
+        """The next phase after scaling, or after a prologue read."""
         return PROLOGUE if self.progress.round < self.method.prologue_passes(self.problem) else PASS
 
     # certificates
 
     def judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
-        """After exact figures; swept: they took a read of their own."""
+        """Take exact figures, mark problems as done, choose the next phase; swept: the figures took an extra read."""
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
@@ -109,12 +109,12 @@ class Course:
             self.go_on()
 
     def _worth_validating(self, swept: bool) -> bool:
-        # where every pass certifies itself, the held-out data would be read as often as the rows
+        # where every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
         number = self.progress.number
         return swept or not self.active.size or number & (number - 1) == 0
 
     def tell_certificates(self) -> None:
-        """The events of the last figures, once."""
+        """Publish the events of the last figures, once."""
         p = self.progress
         if p.told == p.judged or p.figures is None:
             return
@@ -134,13 +134,13 @@ class Course:
         return self.solver.satisfied(self.problem, self.state, k, figures)
 
     def _unproven(self) -> np.ndarray:
-        """Which problems ended, if they did, because the solver is satisfied, with no proof within the tolerance."""
+        """Problems (K,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
         assert self.progress.figures is not None
         known = enumerate(self.progress.figures)
         return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, f) for k, f in known])
 
     def verdict(self) -> str:
-        """The reason where nothing is left to do."""
+        """The reason of the end where all problems are done."""
         p = self.progress
         if p.impossible.any():
             assert p.figures is not None
@@ -152,7 +152,7 @@ class Course:
     # what comes next
 
     def go_on(self) -> None:
-        """After a pass that was certified, or needs no certificate."""
+        """Choose the next phase after a pass that was certified, or needs no certificate."""
         p = self.progress
         if not self.active.size:
             self.finish("tolerance")
@@ -162,7 +162,7 @@ class Course:
             p.go(PASS)
 
     def finish(self, reason: str) -> None:
-        """The weights are those certified last, unless a signal came."""
+        """End the passes. The answer is the weights certified last, or the latest ones where a signal came."""
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
         if reason != "signal" and not self.active.size:
@@ -179,7 +179,7 @@ class Course:
             self.end(reason)
 
     def end(self, reason: str) -> None:
-        """The weights stand; what is left is a look at what they predict."""
+        """Fix the weights; at most a read of the predicted classes follows."""
         p = self.progress
         p.reason = reason
         p.go(DONE)
@@ -195,14 +195,14 @@ class Course:
     # what was found
 
     def point(self, proven: bool) -> Point:
-        """What was certified last, or the latest."""
+        """The weights certified last (proven), or the latest ones."""
         return self.solver.point(self.problem, self.state, self.column, proven)
 
     def outcome(self) -> Outcome:
-        """How it ended."""
+        """How the run ended."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
-        if self.doubted:  # of these rows nothing is known yet
+        if self.doubted:  # rows that may have changed: earlier figures do not count
             return Outcome(p.reason, np.zeros_like(p.done), p.number, self.point(p.proven), None, None, None)
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)

@@ -1,4 +1,4 @@
-"""Events: plain dicts, kept in a bounded history and handed to the listeners."""
+"""Events are plain dicts, passed to the listeners and kept in a history of bounded length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESIDENT_SECONDS = 0.1
 
 
 class _Resident:
-    """Resident memory of this process, at most RESIDENT_SECONDS old: asking costs as much as a short pass."""
+    """Resident memory of this process, read every RESIDENT_SECONDS at most: it costs as much as a short pass."""
 
     def __init__(self) -> None:
         self._bytes: int | None = None
@@ -37,12 +37,12 @@ _resident = _Resident()
 
 
 def resident_bytes() -> int | None:
-    """Resident memory of this process of a moment ago, or None where the system does not tell."""
+    """Resident memory of this process, at most RESIDENT_SECONDS old; None where the system does not report it."""
     return _resident.read()
 
 
 class History:
-    """Publishes events and keeps at most KEPT of them, the pass_end ones thinned evenly."""
+    """Publishes events and keeps at most KEPT of them: with more, every other pass_end event is dropped."""
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self.listeners = list(listeners)
@@ -67,19 +67,19 @@ class History:
             self._thin()
 
     def save(self) -> dict[str, Any]:
-        """What is kept, and how it was thinned, as plain values."""
+        """The kept events and the thinning counters, as plain values."""
         return {"events": self.events, "stride": self._stride, "seen": self._seen}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from what `save` returned. ValueError where it is none of that."""
+        """Restore what `save` returned. ValueError where it is not that."""
         if not all(isinstance(event, dict) and isinstance(event.get("event"), str) for event in saved["events"]):
-            raise ValueError("its history is none")
+            raise ValueError("its history is not a list of events")
         if not saved["stride"] >= 1 or not saved["seen"] >= 0:
-            raise ValueError("its history counts wrongly")
+            raise ValueError("its history has wrong counters")
         self.events, self._stride, self._seen = list(saved["events"]), saved["stride"], saved["seen"]
 
     def start_over(self) -> None:
-        """Forget all events: another training begins in place of the one that they are of."""
+        """Delete all events: another training begins."""
         self.events, self._stride, self._seen = [], 1, 0
         for listener in self.listeners:
             if hasattr(listener, "start_over"):

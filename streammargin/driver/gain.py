@@ -1,4 +1,4 @@
-"""A training that gets nowhere says so once a minute: it goes on, and whoever waits may not want to."""
+"""Warn once a minute while neither gap nor objective falls; the training goes on."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import time
 from streammargin.solvers.proof.figures import Figures
 
 EVERY = 60.0  # seconds
-PART = 0.99  # what the gap or the objective is to fall to
+PART = 0.99  # a fall to this share of the smallest value so far counts as progress
 
 
 class Gain:
-    """The smallest gap and objective so far, and when they fell last. Telling alone depends on it."""
+    """The smallest gap and objective so far, and when they last fell. Only warnings depend on it."""
 
     def __init__(self) -> None:
         self.gap = self.primal = math.inf
         self._fell = self._told = time.monotonic()
 
     def remark(self, estimate: float | None, figures: list[Figures]) -> str | None:
-        """What to say after a pass, options marked (see wording.py); None mostly."""
+        """The warning due after a pass, options in backquotes (see wording.py); None if none is due."""
         now, gaps = time.monotonic(), [f.margin_gap if f.gap is None else f.gap for f in figures]
         gap = max([math.inf if one is None else one for one in gaps], default=math.inf)
         gap = min(gap, math.inf if estimate is None else estimate)
@@ -32,4 +32,4 @@ class Gain:
         self._told = now
         minutes = int((now - self._fell) / 60.0)
         known = "no gap is known yet" if math.isinf(self.gap) else f"the gap is still about {self.gap:.1e}"
-        return f"no gain for {minutes} min: {known}; the training goes on"
+        return f"no progress for {minutes} min: {known}; the training goes on"

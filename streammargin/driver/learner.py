@@ -1,4 +1,4 @@
-"""Learning from batches that pass by once: the loop that never sees a row again, and so proves nothing of all rows."""
+"""Learn from a stream of batches. Each row is seen once, so nothing can be proven about all rows."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def streaming_solvers() -> list[str]:
 
 
 class Learner:
-    """Weights that learn from batches (X, y) in the order they come, in memory that depends on d and K alone.
+    """Learns weights from batches (X, y) in the order they arrive, in memory that depends on d and K only.
 
-    options: C of one value; max_rows is how many rows make up the objective, for a method with a finite C, or else
-    as many as the first batch has. Can be pickled between two batches.
+    options: C has one value. With a finite C the objective sums over max_rows rows, or over as many as the first batch
+    has. Can be pickled between two batches.
 
     Attributes
     ----------
-    target : Target, the classes; None before the first batch, like features
-    names : (d,) of the columns of the first batch, None where it has none; others must have the same, if any
-    batches, rows, mistakes : int, learned so far; mistakes were made on rows not yet learned from
+    target : Target, the classes; None before the first batch
+    names : (d,) column names of the first batch, None where it has none; later batches must have the same, if any
+    batches, rows : int, learned so far
+    mistakes : int, rows that were misclassified before they were learned from
     """
 
     def __init__(self, options: Options) -> None:
         options.check_place(
             Where.STREAM,
-            "cannot be used with a stream, whose batches hold all there is and pass by once; leave it out (`max_rows` "
-            "and `max_seconds` end a stream)",
+            "cannot be used with a stream, read once; leave it out (`max_rows` and `max_seconds` end a stream)",
         )
         if options.midway:
-            raise UsageError("`bias=midway` needs another read of all rows; give the bias of a stream as a number")
+            raise UsageError("`bias=midway` needs a second read of all rows; give the bias of a stream as a number")
         if options.bias == FREE:
-            raise UsageError("what learns from streams penalises the constant; give `bias` as a number")
+            raise UsageError("solvers of streams penalise the constant; give `bias` as a number")
         if options.class_weight == "balanced":
             raise UsageError(
                 "`class_weight=balanced` needs all rows before the first step; give a factor for each label"
@@ -73,28 +73,28 @@ class Learner:
             )
         self.solver: StreamSolver[Any] = method
         if options.positive is not None and options.classes is not None:
-            raise UsageError("of a stream, `positive` sets one class against all others; leave `classes` out")
+            raise UsageError("with a stream, `positive` sets one class against all others; leave out `classes`")
         self.options = options
         self.loss = terms(self.solver.default_loss if options.loss is None else options.loss)
         self.C = options.costs[0] if options.costs else self.solver.default_C
         self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
-        self.names: np.ndarray | None = None  # of the columns of the first batch
-        self.problem: Problem | None = None  # without rows
+        self.names: np.ndarray | None = None  # column names of the first batch
+        self.problem: Problem | None = None  # its `rows` is 0
         self.state: State | None = None
 
     @property
     def features(self) -> int:
-        """d, the columns of every batch."""
+        """d, the number of columns of every batch."""
         assert self.problem is not None, "no batch was learned"
         return self.problem.features
 
     def learn(self, X: Any, y: Any, sample_weight: Any = None, limit: int | None = None) -> None:
         """Learn from each of the first `limit` rows of X (m, d) once, in order, with labels y (m,).
 
-        Raises DataError, naming batch and row (both from 0), for values that are not finite, an unknown label or
-        another number of columns; then nothing was learned from the batch.
+        Raises DataError, naming batch and row (both from 0), for values that are not finite, an unknown label, or
+        a different number of columns. Nothing is learned from such a batch.
         """
         name = f"batch {self.batches}"
         source = ArraySource(X, y, sample_weight, name)
@@ -143,7 +143,7 @@ class Learner:
             )
         if len(known) < 2:
             raise DataError(
-                f"{name} holds the label {known[0]} only; name all labels beforehand, with `classes=[...]`"
+                f"{name} has only the label {known[0]}; list all labels in advance, with `classes=[...]`"
                 if self.options.classes is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
@@ -159,8 +159,8 @@ class Learner:
         if np.any(codes < 0):
             row = int(np.argmax(codes < 0))
             raise DataError(
-                f"{name}: row {row} has the label {values[numbers[row]]}, but those known are "
-                f"{', '.join(map(str, target.classes[:20].tolist()))}; name all labels beforehand, with `classes=[...]`"
+                f"{name}: row {row} has the label {values[numbers[row]]}, but the known labels are "
+                f"{', '.join(map(str, target.classes[:20].tolist()))}; list all in advance, with `classes=[...]`"
             )
         return codes
 
@@ -180,12 +180,12 @@ class Learner:
         return problem
 
     def point(self) -> Point:
-        """What it found by the last batch."""
+        """The weights after the last batch."""
         assert self.problem is not None and self.state is not None, "no batch was learned"
         return self.solver.point(self.problem, self.state, self.column, proven=False)
 
     def margin_upper(self) -> float | None:
-        """An upper bound of the smallest margin of the classes, from the steps; None where the method has none."""
+        """Upper bound on the smallest margin of the classes, from the steps made; None where the method has none."""
         assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None
@@ -194,7 +194,7 @@ class Learner:
 
 
 def _no_groups(given: object) -> np.ndarray:
-    raise UsageError("what learns from streams serves l2 and lp; give one of these as `penalty`")
+    raise UsageError("solvers of streams support the penalties l2 and lp; give one of these as `penalty`")
 
 
 def learn_stream(
@@ -206,10 +206,10 @@ def learn_stream(
     announce: Callable[[], dict[str, Any]],
     should_stop: Callable[[], str | None] | None = None,
 ) -> tuple[str, float]:
-    """Learn until the iterator ends or max_rows is met ("passes"), time is up ("seconds"), or a "signal" comes.
+    """Learn until the iterator ends or max_rows are read ("passes"), time is up ("seconds"), or a "signal" comes.
 
-    Returns that reason and the seconds it took. announce: the run_start event, asked for after the first batch.
-    What the iterator raises is not touched.
+    Returns that reason and the seconds it took. announce: returns the run_start event, called after the first batch.
+    Exceptions of the iterator pass through.
     """
     started = time.perf_counter()
     reason, waited, asked = "passes", 0.0, started
@@ -252,6 +252,6 @@ def _parts(batch: Any, number: int) -> tuple[Any, Any, Any]:
 
 
 def _is_empty(X: Any) -> bool:
-    """Whether this is an array without rows; what is no array is for others to refuse."""
+    """Whether X is an array without rows; other types are refused elsewhere."""
     shape = getattr(X, "shape", None)
     return isinstance(shape, tuple) and shape[:1] == (0,)

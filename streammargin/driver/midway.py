@@ -1,4 +1,4 @@
-"""A bias for weights that were found without one."""
+"""A bias for weights that were trained without one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from streammargin.points.base import Point
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 
-SCORES = 1 << 16  # that are worked on at a time
+SCORES = 1 << 16  # computed at a time
 
 
 class Midway:
-    """b that puts the hyperplanes x.w + b = 0 midway between the classes (homotopic paper, eq. (15)).
+    """Finds b such that the hyperplanes x.w + b = 0 lie midway between the classes (homotopic paper, eq. (15)).
 
-    Rows come in pieces, in any order. For the widest separator (w*, b*), |b - b*| <= max ||x_i|| ||w - w*||; and where
-    w separates the rows with b = 0, the smallest y (x.w + b) is no smaller than the smallest y x.w.
+    Rows are added in chunks, in any order. For the maximum-margin separator (w*, b*), |b - b*| <= max ||x_i|| ||w -
+    w*||. Where w separates the rows with b = 0, the smallest y (x.w + b) is at least the smallest y x.w.
     """
 
     def __init__(self, count: int) -> None:
@@ -23,26 +23,26 @@ class Midway:
         self.begin()
 
     def begin(self) -> None:
-        """No row is added yet."""
+        """Forget all rows added so far."""
         self.lowest[:], self.highest[:] = np.inf, -np.inf
 
     def add(self, scores: np.ndarray, positive: np.ndarray) -> None:
-        """Rows with the scores x.w (m, K); positive (m, K) bool: whether the sign is 1."""
+        """Add rows with the scores x.w (m, K); positive (m, K) bool: whether y = +1."""
         np.minimum(self.lowest, scores.min(axis=0, where=positive, initial=np.inf), out=self.lowest)
         np.maximum(self.highest, scores.max(axis=0, where=~positive, initial=-np.inf), out=self.highest)
 
     def add_block(self, block: Block, first: int, point: Point, positive: np.ndarray, labels: RowLabels) -> None:
-        """The rows of a block, of which `first` is the number of the first; absent ones do not count."""
+        """Add the present rows of a block; first: number of its first row."""
         piece = max(1, SCORES // point.outputs)
-        for low in range(0, block.rows(), piece):  # a block in memory may be all rows
+        for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
             high = min(block.rows(), low + piece)
             scores = np.empty((high - low, point.outputs))
             point.score(block, low, scores)
             rows = slice(first + low, first + high)
-            there = labels.present(rows)
-            self.add(scores[there], labels.codes[rows][there, None] == positive)
+            present = labels.present(rows)
+            self.add(scores[present], labels.codes[rows][present, None] == positive)
 
     def bias(self) -> np.ndarray:
-        """b (K,); 0 for a problem that it would not separate, or that had no row of one of the signs."""
+        """b (K,); 0 for a problem that no b separates, or whose rows all have one sign."""
         known = np.isfinite(self.lowest) & np.isfinite(self.highest) & (self.lowest > self.highest)
         return np.where(known, -0.5 * np.where(known, self.lowest, 0.0) - 0.5 * np.where(known, self.highest, 0.0), 0.0)

@@ -1,4 +1,4 @@
-"""How a training ended, and its exact figures as an event shows them."""
+"""How a training ended, and its exact figures as the certificate event shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streammargin.solvers.state import State
 class Limits:
     """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
 
-    sweeps: reads of all rows that may follow the last pass, and must fit into the seconds.
+    sweeps: most reads of all rows that may follow the last pass; max_seconds includes them.
     """
 
     tol: float
@@ -32,13 +32,13 @@ class Limits:
 class Outcome:
     """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
 
-    figures is None when the run was interrupted: `point` is then one that nothing was proven of.
-    midway (K,): the bias of eq. (15) of the homotopic paper for it, where it was asked for and no signal came.
-    smallest_margin: tol times the mean row norm, of a hard margin.
-    zeros (K, d): which weights are proven to be 0 in every solution.
-    C, path: of a path over C, the value that did best, and what was proven at each.
-    predicted (classes,): which are the answer to any row; None: that was not looked at.
-    ranges: what there is to say of columns of very different sizes.
+    figures: None when the run was interrupted; nothing is then proven about `point`.
+    midway (K,): the bias of eq. (15) of the homotopic paper, where it was asked for and no signal came.
+    smallest_margin: for a hard margin, tol times the mean row norm.
+    zeros (K, d): the weights that are proven to be 0 in every solution.
+    C, path: for a path over C, the best value, and what was proven at each.
+    predicted (classes,): the classes predicted for at least one row; None: unknown.
+    ranges: the warning about columns of very different ranges, if any.
     """
 
     reason: str
@@ -57,25 +57,25 @@ class Outcome:
     ranges: str | None = None
 
     def best(self, problem: Problem) -> int:
-        """The number of the value of C with the smallest held-out error, the smallest such C."""
+        """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""
         if self.figures is None or self.valid_errors is None or problem.trials == 1:
             return 0
         cost = problem.caps[:: problem.per_trial].max(axis=1)
         return int(np.lexsort((cost, self.valid_errors))[0])
 
     def chosen(self, problem: Problem) -> slice:
-        """Its problems."""
+        """The problems of the best C."""
         trial, size = self.best(problem), problem.per_trial
         return slice(trial * size, (trial + 1) * size)
 
     def best_point(self, problem: Problem) -> Point:
-        """What it found for that value, with the bias midway where there is one."""
+        """The weights at the best C, with the midway bias where there is one."""
         chosen = self.chosen(problem)
         point = self.point.chosen(chosen)
         return point if self.midway is None else point.with_constants(self.midway[chosen])
 
     def mistakes(self, problem: Problem) -> int | None:
-        """Its rows that are wrong, None for numbers or where nothing was proven."""
+        """Misclassified training rows at the best C; None for a regression or without figures."""
         if self.figures is None:
             return None
         event = certificate_event(problem, self.best(problem), self.figures, self.wrong, None)
@@ -85,7 +85,7 @@ class Outcome:
 def certificate_event(
     problem: Problem, trial: int, figures: list[Figures], wrong: np.ndarray | None, valid_error: float | None
 ) -> dict[str, Any]:
-    """The exact figures of one value of C as plain values (the keys of the certificate event)."""
+    """The exact figures at one value of C as plain values (keys of the certificate event)."""
     chosen = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
     classes = [figures[k] for k in chosen]
     mistakes = classes[0].mistakes if wrong is None or len(classes) == 1 else int(wrong[trial])
@@ -118,28 +118,28 @@ def certificate_event(
 
 
 def plain_figures(figures: list[Figures]) -> list[dict[str, Any]]:
-    """As plain values, that `figures_of` makes them of again."""
+    """Figures as plain dicts; `figures_of` is the inverse."""
     return [asdict(one) for one in figures]
 
 
 def figures_of(plain: list[dict[str, Any]]) -> list[Figures]:
-    """ValueError for what are no numbers."""
+    """The inverse of `plain_figures`. ValueError for values that are not numbers."""
     if not all(value is None or is_number(value) for one in plain for value in one.values()):
-        raise ValueError("its figures are no numbers")
+        raise ValueError("its figures are not numbers")
     return [Figures(**one) for one in plain]
 
 
 def hopeless(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
-    """Whether no weights are known that separate the rows, and none has a margin worth going on for."""
+    """Whether no separator is known and the upper bound says that none has a margin worth searching for."""
     upper, lower = figures.margin_upper, figures.margin_lower
     if upper is None or (lower is not None and lower > 0.0):
         return False
-    # until weights were tried only a proof says anything
+    # before the first exact margin only a proof counts
     tried = lower is not None and lower > -np.inf
     return no_margin(solver, problem, state, figures) or (tried and upper < solver.smallest_margin(problem, state))
 
 
 def no_margin(solver: Solver, problem: Problem, state: State, figures: Figures) -> bool:
-    """Whether the bound on the margin is 0 to rounding: nothing separates the rows."""
+    """Whether the upper bound on the margin is 0 up to rounding: no separator exists."""
     upper = figures.margin_upper
     return upper is not None and upper <= solver.rounding(problem, state)

@@ -1,4 +1,4 @@
-"""A path over C: from a small one to larger ones; what was proven at each, and which did best."""
+"""A path over C: train at increasing values of C, keep what was proven at each, and choose the best."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from streammargin.points.table import KINDS, kind_of
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import is_count, is_number
 
-REACH = 1e3  # the largest C is so many times the first, where it is not given
-FARTHEST = 1e100  # beyond it there is no C
+DEFAULT_RATIO = 1e3  # of the largest C to the smallest, where the largest is not given
+FARTHEST = 1e100  # largest C that a path may begin at
 SAVED = ("first", "number", "table", "best")  # plain values
 
 
 class Path:
-    """Values of C, `count` of them, evenly spread on a log scale.
+    """`count` values of C, evenly spaced on a log scale.
 
-    low, high: the first and the last one. The first is else the one where w leaves 0, the last one REACH times the
-    first. problem: at C = unit. table: what was proven at each value before the one at work, as in the event run_end;
-    best, kept: of these the one with the smallest held-out error, the smallest such C.
+    low, high: the first and the last value. By default the first is the largest C at which w = 0 is optimal, and the
+    last is DEFAULT_RATIO times the first; problem: the problem at C = unit; table: what was proven at each earlier
+    value, as in the event run_end; best, kept: index and outcome of the value with the smallest held-out error; of
+    equal errors, the smallest C.
     """
 
     def __init__(
@@ -31,15 +32,15 @@ class Path:
     ) -> None:
         self.problem, self.unit, self.count = problem, unit, count
         self.given, self.last = low, high
-        self.first = 0.0  # until it is known
-        self.number = 0  # of the value at work
+        self.first = 0.0  # 0: not known yet
+        self.number = 0  # index of the current value
         self.table: list[dict[str, Any]] = []
-        self.best = -1  # its place in the table
+        self.best = -1  # index into the table
         self.kept: Outcome | None = None
 
     @property
     def C(self) -> float:
-        """The value at work."""
+        """The current value."""
         return self._value(self.number)
 
     def _value(self, number: int) -> float:
@@ -47,49 +48,53 @@ class Path:
             return self.unit
         if number == self.count - 1 and self.last is not None:
             return self.last
-        reach = REACH if self.last is None else self.last / self.first
-        return float(self.first * reach ** (number / (self.count - 1)))
+        ratio = DEFAULT_RATIO if self.last is None else self.last / self.first
+        return float(self.first * ratio ** (number / (self.count - 1)))
 
     @property
     def step(self) -> float:
-        """How many times the value before the one at work is."""
+        """The ratio of the current value to the one before it."""
         return self.C / self._value(self.number - 1)
 
     @property
     def more(self) -> bool:
-        """Whether there are values to come."""
+        """Whether larger values follow."""
         return self.number + 1 < self.count
 
     def begin(self, factor: float) -> None:
-        """C = unit times this factor is the largest one where w = 0 is known to be optimal.
+        """Fix the first value, given that w = 0 is known to be optimal up to C = factor * unit.
 
-        UsageError where the path begins there and there is none, or none below the last.
+        UsageError where no such C exists, or where it is not below the last value.
         """
         first = factor * self.unit if self.given is None else self.given
         if not 0.0 < first < FARTHEST:
-            when = "at no C: no column tells rows apart" if first > 0.0 else "at any C above 0 with this penalty"
+            when = (
+                "w = 0 is optimal at every C (no column separates rows)"
+                if first > 0.0
+                else "w = 0 is optimal at no C > 0 with this penalty"
+            )
             raise UsageError(
-                f"w leaves 0 {when}, so that a path cannot begin there; name its ends, as in "
+                f"{when}, so the path has no default first C; name its ends, as in "
                 f"`C=path:{self.count},low=0.01,high=10`"
             )
         if self.last is not None and self.last <= first:
             raise UsageError(
-                f"w is 0 up to C = {first:.4g}, where the path begins; let it end at a larger one, as in "
+                f"w = 0 is optimal up to C = {first:.4g}, where the path begins; end it at a larger C, as in "
                 f"`C=path:{self.count},high={100 * first:.1g}`"
             )
         self.first = first
 
     def at(self) -> Problem:
-        """The problem with the value at work."""
+        """The problem at the current value."""
         factor = self.C / self.unit
         return replace(self.problem, costs=self.problem.costs * factor, caps=self.problem.caps * factor)
 
     def goes_on(self, outcome: Outcome) -> bool:
-        """Whether the next value follows where the one at work ended so."""
+        """Whether to go on to the next value after this outcome."""
         return self.more and outcome.reason == "tolerance"
 
     def go_on(self, outcome: Outcome) -> None:
-        """To the next value. What is kept is copied: the training goes on in its place."""
+        """Go on to the next value. The best outcome is copied, as the training reuses its arrays."""
         self.table.append(self._row(outcome))
         if self._is_best(outcome):
             self.best, self.kept = self.number, replace(outcome, point=outcome.point.copy())
@@ -108,7 +113,7 @@ class Path:
         return self.best < 0 or float(outcome.valid_errors[0]) < self.table[self.best]["valid_error"]
 
     def chosen(self, outcome: Outcome) -> Outcome:
-        """The outcome of the value that did best, where the one at work ended so; without any, of the value at work."""
+        """The outcome at the best value so far, `outcome` included; `outcome` itself where no value was judged."""
         judged = outcome.figures is not None and outcome.valid_errors is not None
         table = [*self.table, self._row(outcome)] if judged else self.table
         best = outcome if self.kept is None or (judged and self._is_best(outcome)) else self.kept
@@ -119,7 +124,7 @@ class Path:
         )  # fmt: skip
 
     def save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """(what JSON can hold, arrays by name)."""
+        """(plain values for JSON, arrays by name)."""
         plain: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
         if (best := self.kept) is None:
             return plain, {}
@@ -128,12 +133,12 @@ class Path:
         return plain, best.point.arrays()
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """ValueError where the saved one is at no value of this one."""
+        """The inverse of `save`. ValueError where the saved path does not fit this one."""
         table, number, best, first = (plain[name] for name in ("table", "number", "best", "first"))
         known = is_count(number) and number < self.count and len(table) == number and -1 <= best < number
         begun = is_number(first) and (0.0 < first < np.inf if number else 0.0 <= first < np.inf)
         if not known or not begun or (number > 0) != (best >= 0):
-            raise ValueError("it is on another path")
+            raise ValueError("its path over C is a different one")
         self.first, self.number, self.table, self.best = first, number, table, best
         self.kept = None if best < 0 else self._restored(plain, arrays)
 
@@ -142,8 +147,8 @@ class Path:
         point, figures = kind.restored([arrays[name] for name in kind.ARRAYS]), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
         if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.count):
-            raise ValueError("its path keeps another point")
+            raise ValueError("the best weights of its path have another shape")
         if not is_number(row["valid_error"]) or (wrong is not None and wrong.shape != (problem.trials,)):
-            raise ValueError("its path keeps other errors")
+            raise ValueError("the errors of its path have another shape")
         errors = np.array([row["valid_error"]], np.float64)
         return Outcome("tolerance", np.ones(problem.count, bool), row["passes"], point, figures, wrong, errors)

@@ -1,4 +1,4 @@
-"""From a memory budget to block bounds."""
+"""Split the rows into blocks that fit a memory budget."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from streammargin.sizes import format_size
 from streammargin.sources.base import Source
 from streammargin.sources.names import as_names
 
-# larger blocks read no faster and leave the second-level caches; smaller ones cost calls
+# larger blocks read no faster and overflow the L2 cache; smaller ones cost more calls
 BLOCK_BYTES = 32 << 20
-ALL_CLASSES = 1 << 28  # bytes of a block times the problems that it is visited for: a visit takes but a moment
-LEAST_BLOCK_BYTES = 1 << 20  # below that the disk is read in crumbs
-AHEAD = 2  # buffers beside one in the kernel: one filled, one being filled
-# what the allocator, the thread and short-lived arrays take beside the counted ones
+ALL_CLASSES = 1 << 28  # most bytes of a block times its problems, so that one visit stays short
+LEAST_BLOCK_BYTES = 1 << 20  # smaller blocks make the disk slow
+AHEAD = 2  # buffers beside the one in the kernel: one filled, one being filled
+# bytes of the allocator, the reader thread and temporary arrays, which are not counted one by one
 SLACK_BYTES = 12 << 20
 
 Scratch = Callable[[int, int], int]
@@ -25,9 +25,9 @@ Scratch = Callable[[int, int], int]
 
 @dataclass(frozen=True)
 class Plan:
-    """Block bounds (B+1,) int64, the number of buffers, and the bytes all of it takes.
+    """Block bounds (B+1,) int64, the number of buffers, and the bytes of all of it, solver state included.
 
-    resident: the rows fit in the budget, so that one buffer is filled once and kept.
+    resident: all rows fit into the budget, so one buffer is filled once and kept.
     """
 
     bounds: np.ndarray
@@ -46,7 +46,7 @@ class Plan:
 
 
 def spendable(budget: int) -> int:
-    """Bytes of a budget that counted arrays may take."""
+    """The part of a budget left for counted arrays, in bytes."""
     return max(0, budget - SLACK_BYTES)
 
 
@@ -55,16 +55,16 @@ def _nothing(rows: int, size: int) -> int:
 
 
 def _block_bytes(source: Source, bounds: np.ndarray, buffers: int, scratch: Scratch) -> int:
-    """Bytes of the buffers, and of what is worked with on the largest block."""
+    """Bytes of the buffers, and of the scratch arrays for the largest block."""
     size = source.buffer_bytes(bounds)
     return buffers * size + scratch(int(np.diff(bounds).max()), size)
 
 
 def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothing) -> int:
-    """Bytes of the smallest plan, in whole MiB."""
+    """Bytes of the smallest plan, rounded up to whole MiB."""
     state_bytes += source.held_bytes()
     everything = np.array([0, source.rows], np.int64)
-    if source.whole() is not None:  # used in place, and counted only where they are a copy
+    if source.whole() is not None:  # arrays are used in place, and counted only where they are a copy
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
     streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch)
     whole = _block_bytes(source, everything, 1, scratch)
@@ -72,22 +72,22 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
 
 
 def check_read(source: Source, budget: int, needed: int, what: str) -> None:
-    """UsageError, before anything is read, where to read `what` takes more than the budget."""
+    """UsageError, before anything is read, where reading `what` needs more bytes than the budget."""
     if needed > budget:
-        # how many classes there are, and what all of it takes, is not known yet
+        # the number of classes, and so the whole requirement, is not known yet
         least = least_budget(source, needed) >> 20
         raise UsageError(
-            f"a memory budget of {format_size(budget)} is too small for {source.name}: to read {what} needs "
-            f"{least}M; with `memory={least}M` or more it is told what is needed in all"
+            f"a memory budget of {format_size(budget)} is too small for {source.name}: reading {what} needs "
+            f"{least}M; with `memory={least}M` or more the whole requirement is known"
         )
 
 
 def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | None:
-    """Names of the columns (d,), None where there are none; others: bytes that are spoken for, of labels or a model.
+    """Column names (d,), None where there are none; others: bytes already used by labels or a model.
 
-    Raises UsageError where they do not fit, DataError where they are not d texts.
+    Raises UsageError where they exceed the budget, DataError where they are not d strings.
     """
-    beside = ", beside what is held already," if others else " alone"
+    beside = ", beside what is in memory already," if others else " alone"
     what = "the names of its columns" if source.names_bytes() else "it"
     check_read(source, budget, source.names_bytes() + others, f"{what}{beside}")
     names = source.feature_names()
@@ -99,16 +99,21 @@ def column_names(source: Source, budget: int, others: int = 0) -> np.ndarray | N
 
 
 def make_plan(
-    source: Source, budget: int, state_bytes: int, scratch: Scratch = _nothing, together: int = 1, classes: int = 1
+    source: Source,
+    budget: int,
+    state_bytes: int,
+    scratch: Scratch = _nothing,
+    blocks_per_step: int = 1,
+    classes: int = 1,
 ) -> Plan:
-    """Blocks for a budget of bytes of which state_bytes (weights, duals, labels) are spoken for.
+    """Plan blocks for a budget in bytes, state_bytes of which are used by weights, duals and labels.
 
-    scratch: bytes that are worked with on a block, from its rows and its bytes. together: blocks that are worked with
-    at once, where there is room; as many are read meanwhile. classes: problems that each block is visited for.
-    Raises UsageError naming the minimum when the smallest plan needs more.
+    scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
+    once, if the budget allows; as many are read ahead. classes: problems that each block is visited for.
+    Raises UsageError naming the minimum where the smallest plan exceeds the budget.
     """
     held = source.held_bytes()
-    if state_bytes + held > budget:  # before anything is looked up
+    if state_bytes + held > budget:  # before the source is asked for chunks
         raise _too_small(source, budget, state_bytes, scratch)
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
@@ -121,7 +126,7 @@ def make_plan(
     whole = _block_bytes(source, everything, 1, scratch)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
-    for buffers in range(together + max(AHEAD, together), 1, -1):
+    for buffers in range(blocks_per_step + max(AHEAD, blocks_per_step), 1, -1):
         size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, ALL_CLASSES // classes, available // buffers))
         while True:
             bounds = source.bounds(size)
@@ -130,7 +135,7 @@ def make_plan(
                 return Plan(bounds, buffers, needed, False)
             if size == LEAST_BLOCK_BYTES or scratch is _nothing:
                 break
-            size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave room for what grows with the block
+            size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave bytes for scratch arrays, which grow with the block
     raise _too_small(source, budget, state_bytes, scratch)
 
 

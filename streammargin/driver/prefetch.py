@@ -1,4 +1,4 @@
-"""One reader thread ahead of the kernel. Every block it hands over has been checked."""
+"""A reader thread that fills buffers ahead of the kernel. Every block it returns has been checked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.solvers.cache.rows import part
 from streammargin.sources.base import Buffer, Source
 
-# Bytes of the next blocks that the system is asked to read meanwhile, the next one at least. With one block of 1 MB
-# ahead a cold pass over 4 GB of sparse rows spent 2.0 s in reading and waited 0.2 s for it, with 5 MB 1.2 and 0.15,
-# with 16 MB 1.2 and 0.04. While the disk gives less than the kernel takes, medians of 24 passes took 3.25 s with 16 MB,
-# 3.05 with 32, 3.06 with 64 and 3.37 with 128.
+# Bytes of upcoming blocks announced to the operating system, at least one block. Measured on a cold pass over 4 GB of
+# sparse rows: with 1 MB ahead 2.0 s of reading and 0.2 s of waiting; with 5 MB 1.2 and 0.15; with 16 MB 1.2 and 0.04.
+# With a disk slower than the kernel, medians of 24 passes were 3.25 s with 16 MB, 3.05 with 32, 3.06 with 64 and 3.37
+# with 128.
 ANNOUNCED = 32 << 20
 
 
@@ -33,9 +33,9 @@ class ReadCounts:
 
 
 def check_block(source: Source, block: Block, start: int, borrowed: bool = False) -> Block:
-    """The block, fit for a kernel; raises DataError where it is not.
+    """The block, valid for a kernel: finite values, column indices sorted, unique and in range. Else DataError.
 
-    Unsorted sparse rows are sorted in place, or in a copy where the arrays are borrowed from the user.
+    Unsorted sparse rows are sorted in place, or in a copy where the arrays belong to the user (borrowed).
     """
     from streammargin.compiled import block_checks
 
@@ -81,20 +81,20 @@ class BlockReader:
         self._kept: Block | None = None
         self._resident = resident or self._whole is not None
         self.buffer_count = 0 if self._whole is not None else buffers
-        self._buffers: list[Buffer] = []  # until rows are asked for
-        self._of: BlockReader | None = None  # of which this one gives the pieces
+        self._buffers: list[Buffer] = []  # allocated at the first read
+        self._of: BlockReader | None = None  # the reader that this one was made from by `pieces`
 
     def cut(self, bounds: np.ndarray) -> None:
-        """End blocks at these bounds too, before anything is read. ValueError where they are not of these rows."""
+        """Split blocks at these bounds too, before the first read. ValueError where they do not fit these rows."""
         ends = bounds[[0, -1]].tolist() if bounds.ndim == 1 and bounds.size else []
         if bounds.dtype != np.int64 or ends != [0, self.bounds[-1]] or np.any(np.diff(bounds) <= 0):
-            raise ValueError("its blocks are none of these rows")
+            raise ValueError("its blocks do not fit these rows")
         if self._resident and bounds.size > self.bounds.size:
-            raise ValueError("its blocks are many, and the rows are in memory")
+            raise ValueError("it has several blocks, though the rows are in memory")
         self.bounds = np.union1d(self.bounds, bounds)
 
     def pieces(self, rows: int) -> BlockReader:
-        """Another reader of the same rows: those in memory by so many at a time, in place."""
+        """A reader of the same memory that yields rows in memory in chunks of `rows`; itself for rows on disk."""
         if not self._resident or rows >= self.bounds[-1]:
             return self
         reader = copy.copy(self)
@@ -103,7 +103,7 @@ class BlockReader:
         return reader
 
     def whole(self) -> Block:
-        """All rows, that are in memory."""
+        """All rows as one block, for a resident reader."""
         if self._of is not None:
             return self._of.whole()
         if not self._buffers:
@@ -117,7 +117,7 @@ class BlockReader:
         return self._kept
 
     def release(self) -> None:
-        """Give the memory of the buffers back; blocks are no longer valid."""
+        """Free the buffers; blocks are no longer valid."""
         self._buffers, self._kept = [], None
 
     def _fill(self, index: int, buffer: Buffer) -> Block:
@@ -133,10 +133,10 @@ class BlockReader:
         for [block] in self.groups(order, 1):
             yield block
 
-    def groups(self, order: np.ndarray, together: int) -> Iterator[list[tuple[int, int, Block]]]:
-        """The same by lists of so many blocks, or fewer where buffers are few; they are valid until the next list.
+    def groups(self, order: np.ndarray, blocks_per_step: int) -> Iterator[list[tuple[int, int, Block]]]:
+        """As `stream`, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
 
-        Raises DataError where the files are not, before or afterwards, what they were when the source was opened.
+        Raises DataError where the files changed since the source was opened, checked before and after the read.
         """
         if self._resident:
             whole = self.whole()
@@ -161,20 +161,20 @@ class BlockReader:
                     buffer = free.get()
                     if halt.is_set():
                         return
-                    told = max(told, position + 1)  # the block itself is read at once
+                    told = max(told, position + 1)  # the block itself is read next
                     for following in order[told : position + 1 + ahead]:
                         self.source.announce(int(self.bounds[following]), int(self.bounds[following + 1]))
                         told += 1
                     filled.put((int(index), buffer, self._fill(int(index), buffer), None))
-            except BaseException as error:  # handed to the consumer, who raises it
+            except BaseException as error:  # passed to the consumer, which raises it
                 filled.put((0, None, None, error))
 
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
         try:
-            # half of them, rounded down, are filled meanwhile: with one of four a pass waited a fifth of its time
-            together = max(1, min(together, (self.buffer_count + 1) // 2))
-            groups = np.array_split(order, -(-len(order) // together)) if len(order) else []  # no last one alone
+            # the other half of the buffers is filled meanwhile: with one of four a pass waited a fifth of its time
+            size = max(1, min(blocks_per_step, (self.buffer_count + 1) // 2))
+            groups = np.array_split(order, -(-len(order) // size)) if len(order) else []  # of equal sizes
             for now in groups:
                 group, used = [], []
                 for _ in now:
@@ -202,7 +202,7 @@ def _block_bytes(block: Block) -> int:
 
 
 def read_blocks(source: Source, memory: int, held: int = 0) -> Iterator[tuple[int, int, Block]]:
-    """All rows in file order, (start, stop, block), reading ahead in at most `memory` bytes, `held` of them taken."""
+    """All rows in file order, (start, stop, block), in at most `memory` bytes, of which `held` are used already."""
     from streammargin.driver.plan import make_plan
 
     plan = make_plan(source, memory, held)

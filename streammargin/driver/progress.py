@@ -1,4 +1,4 @@
-"""Where a training stands: everything beside the solver's state that decides what comes next."""
+"""The progress of a training: everything besides the solver's state that decides what comes next."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from streammargin.solvers.roles import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
-ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are known
-IDENTITY = "identity"  # the rows are compared with those that the training began with; never saved
+ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are fixed
+IDENTITY = "identity"  # the rows are compared with those at the start of the training; never saved
 
 
 @dataclass
 class Progress:
     """Plain numbers and small arrays.
 
-    phase : what the rows are being read for
-    order, position : block numbers of this read, empty before it begins, and how many of them were visited
-    rows, spent : rows visited in this read; seconds, seconds reading, seconds waiting and bytes that it took so far
-    round : of the prologue's reads, which one
-    number : passes begun
-    done, impossible : (K,) bool, problems that are certified, and those of them that were given up: no separator
-    figures, wrong : of the last certificate; figures hold the weights that the solver calls certified
-    judged : the pass whose weights `figures` belong to
-    told, validated : the same of the last event of them, and of `valid_errors`
-    ending : why the certificate at work, or the one just made, is the last
-    reason : how the training ended
-    proven : whether the answer is the weights of `figures`, rather than the latest ones
-    midway : (K,) the bias found for the answer
-    predicted : (classes,) bool, those that were the answer to a row so far
-    stage, due : the solver at work, and the one that the next pass begins with, "" where it is the same
-    ranges : what there is to say of columns of very different sizes
+    phase : the purpose of the current read;
+    order, position : block numbers of this read, empty before it begins, and how many of them were visited;
+    rows, spent : rows visited in this read; seconds, seconds reading, seconds waiting and bytes of it so far;
+    round : index of the current prologue read;
+    number : passes begun;
+    done, impossible : (K,) bool, problems that need no more passes, and those of them without a separator;
+    figures, wrong : of the last certificate;
+    judged : the pass whose weights `figures` describe;
+    told, validated : the passes of the last certificate event, and of `valid_errors`;
+    ending : why the current certificate is the last one, None where it is not;
+    reason : how the training ended;
+    proven : whether the answer is the weights of `figures`, not the latest ones;
+    midway : (K,) the midway bias of the answer;
+    predicted : (classes,) bool, classes predicted for at least one row so far;
+    stage, due : the current stage of the solver, and that of the next pass, "" where it is the same;
+    ranges : the warning about columns of very different ranges, if any
     """
 
     done: np.ndarray
@@ -68,16 +68,16 @@ class Progress:
 
     @property
     def active(self) -> np.ndarray:
-        """Problems (int64) that are not done."""
+        """Indices (int64) of the problems that are not done."""
         return np.flatnonzero(~self.done)
 
     def go(self, phase: str) -> None:
-        """On to another phase, or another read of the same one."""
+        """Begin another phase, or another read in the same one."""
         self.phase, self.order, self.position, self.rows = phase, np.empty(0, np.int64), 0, 0
         self.spent = (0.0, 0.0, 0.0, 0)
 
     def check(self, problems: int, trials: int, phases: Collection[str], blocks: int) -> None:
-        """Raise ValueError for values that no training of so many problems, trials and blocks has: kernels trust them.
+        """Raise ValueError for values that are impossible for so many problems, trials and blocks: kernels trust them.
 
         phases: those that this training can be in.
         """
@@ -86,11 +86,11 @@ class Progress:
                     (self.midway, np.float64, problems)]  # fmt: skip
         for array, dtype, size in arrays + [entry for entry in optional if entry[0] is not None]:
             if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (dtype, (size,)):
-                raise ValueError("its progress is of other problems")
+                raise ValueError("its progress has arrays of another shape")
         counts = (self.position, self.rows, self.round, self.number, self.judged, self.told, self.validated)
         stopping = self.stopping
         if not all(map(is_count, (*counts, stopping.since, stopping.patience))):
-            raise ValueError(f"its progress counts {counts}")
+            raise ValueError(f"its progress has the counters {counts}")
         lists = (stopping.previous, stopping.prediction, stopping.calibration)
         numbers = [*itertools.chain(*lists), *self.spent, 0.0 if self.estimate is None else self.estimate]
         if {len(one) for one in lists} != {problems} or len(self.spent) != 4 or not all(map(is_number, numbers)):
@@ -101,7 +101,7 @@ class Progress:
         if not isinstance(self.proven, bool) or not (self.ending is None or isinstance(self.ending, str)):
             raise ValueError(f"it ends by {self.ending!r}, proven: {self.proven!r}")
         if not (self.ranges is None or isinstance(self.ranges, str)):
-            raise ValueError(f"it says {self.ranges!r} of the columns")
+            raise ValueError(f"its warning about columns is {self.ranges!r}")
         if self.done.all() and self.phase not in (HELD_OUT, *ENDING):
             raise ValueError(f"it is in the phase {self.phase!r} with nothing left to do")
         ended = isinstance(self.reason, str)
@@ -113,9 +113,9 @@ class Progress:
         order = self.order
         if order.dtype != np.int64 or order.ndim != 1 or np.unique(order).size != order.size:
             raise ValueError("its progress names blocks twice")
-        last = order.size - (self.phase != PASS)  # what follows a pass may take its time
+        last = order.size - (self.phase != PASS)  # the end of a pass may take several units
         if np.any((order < 0) | (order >= blocks)) or self.position > max(0, last):
-            raise ValueError("its progress has blocks that there are not")
+            raise ValueError("its progress names blocks that do not exist")
         if order.size and self.phase != PASS and not np.array_equal(order, np.arange(blocks)):
             raise ValueError(f"its progress reads {order.size} of {blocks} blocks in the phase {self.phase!r}")
         if order.size and self.phase == PASS and not self.number:

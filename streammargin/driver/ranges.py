@@ -1,4 +1,4 @@
-"""The ranges of the columns, seen in the first pass: where they differ much, scaling is worth a word."""
+"""Measure the columns' ranges during the first pass, and warn where they differ so much that scaling would help."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from streammargin.rows.blocks import Block, DenseBlock
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 
-ROWS = 2_000  # looked at, evenly spread: of large data hardly any, so that the pass is as fast as the next
-MUCH = 1e3  # times the smallest range
+ROWS = 2_000  # most rows measured, evenly spaced, so that the first pass is as fast as the next
+MUCH = 1e3  # ratio of the largest range to the smallest that is worth a warning
 
 
 class Ranges:
-    """The largest |x| of each column, over at most ROWS rows that are evenly spread and present.
+    """The largest |x| of each column, over at most ROWS evenly spaced rows that are present.
 
-    largest (d,), of the type of the rows; 0 for a column of zeros.
+    largest (d,), with the rows' dtype; 0 for a column of zeros.
     """
 
     def __init__(self, problem: Problem, labels: RowLabels) -> None:
@@ -25,7 +25,7 @@ class Ranges:
         self.largest = np.zeros(problem.features, problem.dtype)
 
     def add(self, first: int, block: Block) -> None:
-        """One block, in any order; `first` is the number of its first row."""
+        """Add one block, in any order; first: number of its first row."""
         rows = slice(first, first + block.rows())
         codes, weights = self.codes[rows], self.weights[rows]
         start = -first % self.step
@@ -35,7 +35,7 @@ class Ranges:
             sparse_ranges(block.data, block.indices, block.indptr, codes, weights, start, self.step, self.largest)
 
     def remark(self) -> str | None:
-        """What to say of ranges that differ by more than MUCH, options marked (see wording.py); or None."""
+        """The warning for ranges that differ by more than MUCH, options in backquotes (see wording.py); or None."""
         large, small = extremes(self.largest)
         if small < 0:
             return None
@@ -43,7 +43,7 @@ class Ranges:
         if not high > MUCH * low:
             return None
         return (
-            f"the ranges of the columns differ by a factor of {high / low:.1g}: column {large} reaches {high:.3g}, "
-            f"column {small} only {low:.3g}; that takes more passes and penalises the small columns most; try "
-            "`scale=maxabs`"
+            f"the ranges of the columns differ by a factor of {high / low:.1g}: max |x| is {high:.3g} in column "
+            f"{large} and {low:.3g} in column {small}; training takes more passes, and the penalty weighs most on "
+            "small columns; try `scale=maxabs`"
         )

@@ -1,4 +1,4 @@
-"""A run, block by block: the loop over its phases."""
+"""A run: visits one block after the other, and goes from phase to phase."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from streammargin.solvers.problem import Problem
 
 
 class Run(Course):
-    """Visits one block a step, in phases: scaling, prologue, passes with certificates and held-out errors, bias,
-    predictions. Before all these, where a training goes on and its files may be other ones, the phase of identity.
+    """Visits the blocks in phases: scaling, prologue, passes with certificates and held-out errors, bias, predictions.
 
-    All phases but passes take rows in memory by as many as make a unit.
+    A resumed training whose files may have changed begins with the phase "identity". All phases except passes split
+    rows in memory into chunks of one unit of work.
     """
 
     def __init__(
@@ -67,24 +67,24 @@ class Run(Course):
         if self.predictions is not None:
             self.phases[PREDICTIONS] = Look(self, self.predictions.reader.pieces(rows), self.predictions)
         self._blocks: Iterator[list[tuple[int, int, Block]]] | None = None
-        self._group: list[tuple[int, int, Block]] = []  # that is visited
+        self._group: list[tuple[int, int, Block]] = []  # being visited
 
     def following(self, problem: Problem, costs: Sequence[float]) -> Run:
-        """A run of another problem that begins its passes where this one has ended, with all that it knows."""
+        """A run of another problem (the next C of a path) that begins with the state of this one."""
         p, now = self.progress, self.progress.number
-        # nothing is left to certify before the next pass
+        # judged = number: no certificate before the next pass
         fresh = replace(self.blank(), phase=PASS, stage=p.stage, due=p.due, number=now, judged=now, told=now,
                         validated=now, round=p.round, estimate=p.estimate, ranges=p.ranges)  # fmt: skip
         return Run(self.shared, problem, costs, self.method, self.state, self.watch, fresh)
 
     def identify(self) -> None:
-        """Called once before the first step: rows that may be other ones are read before all else."""
+        """Called once before the first step: read and compare rows of files that may have changed."""
         self.identity.put_off()
 
     def met(self) -> str | None:
-        """Why to end before the next unit: a limit that is met, or a signal.
+        """Why to end before the next unit: a limit that is reached, or a signal; None to go on.
 
-        Looked at between units, so that a run under a limit is the beginning of the run without.
+        Limits are checked between units only, so a limited run makes the same first steps as an unlimited one.
         """
         p = self.progress
         if p.phase == PASS and p.number >= self.limits.passes and not p.order.size:
@@ -99,7 +99,7 @@ class Run(Course):
         return "signal" if should_stop is not None and should_stop() is not None else None
 
     def advance(self, reason: str | None) -> None:
-        """The next unit, or the end for this reason."""
+        """Do the next unit of work, or end for this reason."""
         if reason is None:
             self.step()
         else:
@@ -107,7 +107,7 @@ class Run(Course):
             self.phases[self.progress.phase].break_off(reason)
 
     def step(self) -> None:
-        """One unit, and what follows from that."""
+        """Do one unit of work, and change the phase where it was the last."""
         p = self.progress
         phase = self.phases[p.phase]
         if not p.order.size:
@@ -122,11 +122,11 @@ class Run(Course):
         share = phase.end()
         if share is not None:
             self._tell(share, 1)
-        elif self.progress.order.size:  # of a read that was put off
-            self.clock.set_off(self.at_work.counts)
+        elif self.progress.order.size:  # a read that waited for the identity check
+            self.clock.set_off(self.current_reader.counts)
 
     def _visit(self, phase: Phase) -> None:
-        """A unit of a visit; the group of blocks stays until all of them are made."""
+        """Do one unit of a visit; a visit of a group of blocks may take several."""
         p = self.progress
         if self._blocks is None:
             self._blocks = phase.reader.groups(p.order[p.position :], phase.blocks_per_step)
@@ -140,11 +140,11 @@ class Run(Course):
         self._tell(p.position + (share or 0.0) * len(group), len(p.order), int(begun))
 
     def spent(self) -> tuple[float, ...]:
-        """Seconds, seconds reading, seconds waiting and bytes of the read at work."""
-        return self.clock.spent(self.progress.spent, self.at_work.counts)
+        """Seconds, seconds reading, seconds waiting and bytes of the current read."""
+        return self.clock.spent(self.progress.spent, self.current_reader.counts)
 
     def _tell(self, done: float, of: int, begun: int | None = None) -> None:
-        """Progress: blocks that are done of the read at work, and rows of one begun; or of what ends it."""
+        """Publish progress: blocks done of the current read, and rows of a block begun; without rows, of its end."""
         if self.history.listeners:
             self.history.progress(progress_event(self.progress, self.clock, self.spent(), done, of, begun))
 
@@ -152,17 +152,17 @@ class Run(Course):
 
     @property
     def bounds(self) -> np.ndarray:
-        """Of the blocks of the read at work."""
-        return self.at_work.bounds
+        """Block bounds of the current read."""
+        return self.current_reader.bounds
 
     @property
-    def at_work(self) -> BlockReader:
-        """The reader of the read at work."""
+    def current_reader(self) -> BlockReader:
+        """The reader of the current phase."""
         phase = self.phases.get(self.progress.phase)
         return self._pieces if phase is None else phase.reader
 
     def stop_reading(self) -> None:
-        """Let go of the block and of the reader's thread."""
+        """Release the blocks and end the reader thread."""
         self._group = []
         if self._blocks is not None:
             self._blocks.close()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The loop over the units of a training: of one run, or of several along a path over C."""
+"""The outer loop of a training: one run, or one run per C of a path."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from streammargin.solvers.problem import Problem
 
 
 class Runs:
-    """The run at work; on a path over C each run begins where the one before it ended.
+    """The current run; on a path over C each run begins with the state of the one before it.
 
-    The first one there is over before its first pass: where the path begins is known then.
+    The first run of a path stops before its first pass: its prologue tells at which C the path begins.
     """
 
     def __init__(self, run: Run, path: Path | None = None) -> None:
         self.run, self.path = run, path
 
     def advance(self, reason: str | None) -> None:
-        """The next unit, or the end of the training for this reason."""
+        """Do the next unit of work, or end the training for this reason."""
         self.run.advance(reason)
         self._follow()
 
     def _follow(self) -> None:
-        """Change over to the run of the next value, where the one at work has done its part."""
+        """Switch to the run of the next C where the current one has ended."""
         path, run = self.path, self.run
         if path is None or run.doubted:
             return
@@ -48,12 +48,12 @@ class Runs:
             self.run = run.following(problem, [path.C])
 
     def outcome(self) -> Outcome:
-        """How the last run ended, and on a path what the best one found."""
+        """How the last run ended; on a path, with the best run's weights."""
         outcome = self.run.outcome()
         return outcome if self.path is None or self.run.doubted else self.path.chosen(outcome)
 
     def save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All of the training, between two units: (what JSON can hold, arrays by name), not copies."""
+        """The whole training, between two units: (plain values for JSON, arrays by name, not copied)."""
         plain, arrays = snapshot.save(self.run)
         if self.path is not None:
             plain["path"], more = self.path.save()
@@ -61,9 +61,9 @@ class Runs:
         return plain, arrays
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Put a training that has not begun where one was saved, of the same problem and plan.
+        """Restore a saved training of the same problem and plan into this one, which has not begun.
 
-        ValueError as of `snapshot.restore`.
+        ValueError as for `snapshot.restore`.
         """
         run = self.run
         if self.path is not None:
@@ -73,28 +73,28 @@ class Runs:
                 run = run.following(self.path.at(), [self.path.C])
         snapshot.restore(run, plain, arrays)
         self.run = run
-        self._follow()  # a larger tolerance may be met
+        self._follow()  # the saved figures may satisfy a larger tolerance
 
 
 def _plain_seconds(problem: Problem) -> float:
-    """What the longest call of a kernel takes in plain Python, roughly: rows, and matrices of second-order steps."""
+    """Rough seconds of the longest kernel call in uncompiled Python: over rows, and over d x d Hessians."""
     square = problem.features**2
     return 3e-5 * problem.count * (problem.rows * (1.0 + square / 500.0) + square)
 
 
 def run(training: Runs, between: Callable[[Runs, str | None], None] | None = None) -> Outcome:
-    """Block after block until the certificate, the passes, the clock or a signal says stop.
+    """Do unit after unit until the certificate, the passes, the clock or a signal ends the training.
 
-    between: called before every unit, with the reason where the run at work is about to be broken off.
+    between: called before every unit, with the reason where the current run is about to end early.
 
-    Unless a signal ended it, the weights of the outcome are the ones whose figures it carries. Held-out errors are
-    those with the bias midway, where one was asked for.
+    The outcome's figures describe its weights, unless a signal ended the training. Held-out errors include the midway
+    bias, where one was asked for.
     """
     try:
-        # a training that may be taken up elsewhere has the bits of compiled kernels alone
+        # a training with checkpoints always compiles: resumed elsewhere it must give the same bits
         plain = math.inf if between is not None else _plain_seconds(training.run.problem)
         compiling = told_of_compiling(lambda: training.run.history.progress({"event": "compiling"}))
-        # what leaves the range of numbers is found in the figures and the weights
+        # overflow is detected in the figures and the weights
         with small_calls(plain), compiling, np.errstate(all="ignore"):
             training.run.identify()
             while training.run.progress.phase != DONE:

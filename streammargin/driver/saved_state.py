@@ -1,4 +1,4 @@
-"""The state of the solver at work, and of what decides over several stages, as they are saved."""
+"""Save and restore the current solver's state, and the watch that decides between stages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def save_state(run: Run) -> tuple[dict[str, Any], Arrays]:
-    """Plain numbers, and arrays by name; of rows that the solver keeps the numbers."""
+    """(plain numbers, arrays by name). Of cached rows only the row numbers are saved."""
     state = run.state
     saved = roles.save(state)
     arrays = {f"state/{name}": array for name, array in saved.arrays.items()}
@@ -33,7 +33,7 @@ def save_state(run: Run) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore_state(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
-    """Put the saved state and stage into a run. ValueError where they are those of another training."""
+    """Restore the saved state and stage into a run. ValueError where they belong to another training."""
     stage, due = plain["progress"]["stage"], plain["progress"]["due"]
     if stage not in run.stages or (due and due not in run.stages):
         raise ValueError(f"it is in the stage {stage!r}, and {due!r} follows")
@@ -46,38 +46,38 @@ def restore_state(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         roles.load(run.watch, problem, float, roles.Saved(plain["watch"], under("watch/", arrays), {}))
     run.state = state
     if not 0.0 <= state.multiplications < np.inf:
-        raise ValueError("it counts multiplications wrongly")
+        raise ValueError("its count of multiplications is wrong")
     _check_best(problem, state.best)
 
 
 def read_kept(run: Run, arrays: Arrays) -> None:
-    """Read the rows that the solver keeps, once all that may refuse the saved state has passed."""
+    """Read the solver's cached rows; called last, once the saved state has passed all checks."""
     kept, state = read_rows(run.reader, run.column, under("kept/", arrays)), run.state
     for path, cache in roles.rows_kept(state):
         cache.restore(under(f"{path}.", kept))
 
 
 def _check_best(problem: Problem, best: Best) -> None:
-    """ValueError or ArithmeticError where what is known of the best weights excludes itself."""
+    """ValueError or ArithmeticError where the bounds of the best weights contradict each other."""
     try:
         best_figures(problem, best)
     except DataError as error:
-        raise ValueError("its best weights are worth what is no number") from error
+        raise ValueError("the figures of its best weights are not numbers") from error
 
 
 def under(prefix: str, arrays: dict[str, T]) -> dict[str, T]:
-    """The arrays, or rows, whose name begins so, without that."""
+    """The entries whose name begins with the prefix, by the rest of their name."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kept]:
-    """The rows of these numbers (m,), by name, from one read of the blocks that hold them."""
+    """The rows with the wanted numbers (m,), by name, from one read of the blocks that contain them."""
     for ids in wanted.values():
         if ids.dtype != np.int64 or ids.ndim != 1 or not np.all((ids >= 0) & (ids < reader.bounds[-1])):
-            raise ValueError("it keeps rows that there are not")
+            raise ValueError("its cache names rows that do not exist")
     numbers = {name: np.searchsorted(reader.bounds, ids, side="right") - 1 for name, ids in wanted.items()}
     order = np.unique(np.concatenate([np.empty(0, np.int64), *numbers.values()]))
-    if not order.size:  # the reader must not keep rows whose scale is still to be found
+    if not order.size:  # the reader must not load rows before their scale is known
         return {}
     found: dict[str, Kept] = {}
     for number, (first, _, block) in zip(order, reader.stream(order), strict=True):

@@ -1,4 +1,4 @@
-"""One read that finds the scale of every column, for --scale."""
+"""Computes the scale of every column in one read, for `scale`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from streammargin.sources.scaled import ScaledSource
 
 
 class Scaling:
-    """x / max|x|, or (x - mean) / standard deviation, of the columns of the present rows.
+    """Scale each column to x / max|x|, or (x - mean) / standard deviation, over the present rows.
 
-    Sparse columns are divided only, never centred. By `std` a constant one keeps its scale, and a dense one becomes 0.
-    The read takes `memory` bytes, or the least that can be read in.
-    center, factor (d,) float64 are 0 and 1 until `finish`. What is made of them before has the right ones then.
+    Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
+    column becomes 0. The read uses `memory` bytes, or the minimum where that is more.
+    center, factor (d,) float64 are 0 and 1 until `finish` sets them in place, so sources that hold them see the change.
     """
 
     def __init__(self, source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> None:
@@ -33,19 +33,19 @@ class Scaling:
 
     @staticmethod
     def nbytes(features: int) -> int:
-        """Bytes of its six vectors, of which one has a number for the rows too."""
+        """Bytes of its six vectors; one of them has an entry for the row count too."""
         return 8 * (6 * features + 1)
 
     def scaled(self, source: Source) -> ScaledSource:
-        """These rows, or held-out ones, in the scale that is found."""
+        """A source, training or held-out, with the scale applied."""
         return ScaledSource(source, self.center, self.factor)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All that it carries from block to block, and leaves behind."""
+        """All arrays to be saved in a checkpoint."""
         return {"center": self.center, "factor": self.factor, **self.sums}
 
     def add(self, first: int, block: Block) -> None:
-        """One block; all of them must come in order."""
+        """Add one block; blocks must come in order."""
         from streammargin.compiled.columns import add_moments
 
         rows = slice(first, first + block.rows())
@@ -53,7 +53,7 @@ class Scaling:
         add_moments(block, codes, weights, *self.sums.values())
 
     def finish(self) -> None:
-        """Center and factor, after the last block. DataError for a column that cannot be scaled."""
+        """Compute center and factor after the last block. DataError for a column that cannot be scaled."""
         self.reader.release()
         largest, name = self.sums["largest"], self.source.name
         size = largest if self.kind == "maxabs" else self._deviations()
@@ -66,22 +66,22 @@ class Scaling:
         self.factor[:] = np.divide(1.0, size, out=np.full(size.size, alike), where=size > 0.0)
 
     def _deviations(self) -> np.ndarray:
-        """Standard deviations (d,), 0 of columns that are constant but for their last digit; and the centers."""
+        """Standard deviations (d,), 0 where a column is constant up to rounding; sets the centers."""
         largest, mean, spread, mass = self.sums.values()
         name, rows = self.source.name, mass[-1]
-        if self.source.sparse:  # the rows without a stored value have a 0
+        if self.source.sparse:  # rows without a stored value count as 0
             stored = mass[:-1]
             spread = spread + mean**2 * (stored * ((rows - stored) / rows))
         for column in np.flatnonzero(~np.isfinite(spread)):
-            raise DataError(f"{name}: the squares of column {column} leave the range of numbers; use `scale=maxabs`")
+            raise DataError(f"{name}: the squares of column {column} overflow; use `scale=maxabs`")
         size = np.sqrt(spread / rows)
         size[size <= sys.float_info.epsilon * largest] = 0.0
         if not self.source.sparse:
             for column in np.flatnonzero((size > 0.0) & (np.abs(mean) > FARTHEST * size)):
                 raise DataError(
-                    f"{name}: column {column} is {mean[column]:.7g} give or take {size[column]:.2g}, too far from 0 to "
-                    "be centred: the weights for its values as they are would lose what tells rows apart; subtract "
-                    "its mean from it, or use `scale=maxabs`"
+                    f"{name}: column {column} is {mean[column]:.7g} +- {size[column]:.2g}, too far from 0 to centre: "
+                    "scores on its stored values would lose the spread to rounding; subtract its mean from it, or "
+                    "use `scale=maxabs`"
                 )
             self.center[:] = mean
         return size

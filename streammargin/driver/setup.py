@@ -1,4 +1,4 @@
-"""From options and a source to a Problem: classes and weights of rows."""
+"""Read labels and sample weights of a source, and turn them into classes, targets and factors of C."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from streammargin.sources.base import Source
 from streammargin.sources.labels import census, label_key, number_values, shifted
 from streammargin.wording import shown
 
-PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
-COUNTED = 8  # classes that are counted one by one, of two in an eighth of the time that NumPy takes for all at once
-LARGEST_C = 1e200  # times the rows: sums of losses, and their squares, must be numbers
-LARGEST_NUMBER = 1e50  # to be predicted
-MOST_NUMBERS = 100  # more labels like 0.37, or 1 and 5 without 3, are hardly classes
-FEW_ROWS = 50  # nor are that many whole numbers with fewer rows each
+PIECE = 1 << 16  # rows of a vector of length n per chunk
+COUNTED = 8  # up to so many classes are counted one by one; for two that takes an eighth of the time of bincount
+LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
+LARGEST_NUMBER = 1e50  # of a target
+MOST_NUMBERS = 100  # more distinct labels like 0.37, or 1 and 5 without 3, are probably not classes
+FEW_ROWS = 50  # nor are so many whole numbers with fewer rows each
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be told apart: classes (original values), codes (n,) int16 with -1 for absent rows.
+    """The classes (original label values) and codes (n,) int16 of the rows, -1 for absent rows.
 
-    Of numbers there are no classes, and present rows have the code 0; shift: what was taken off the numbers.
+    positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
+    shift: the constant subtracted from its targets.
     """
 
     classes: np.ndarray
     codes: np.ndarray
     positive: np.ndarray
-    rest: Any = None  # the label that is set against all others, where one was named
+    rest: Any = None  # the label set against all others, where one was named
     shift: float = 0.0
 
 
 def same_label(one: Any, other: Any) -> bool:
-    """Whether two labels are one, given as they are or as text."""
+    """Whether two labels, as values or as text, are the same."""
     return label_key(one) == label_key(other)
 
 
@@ -55,7 +56,7 @@ def find_labels(values: Iterable[Any], classes: np.ndarray, name: str) -> list[i
 
 
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
-    """One read of the labels; `positive` sets one class against the rest, `only` keeps these classes.
+    """Read the labels once; `positive` sets one class against the rest, `only` keeps these classes.
 
     Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
     label does not occur.
@@ -70,9 +71,9 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
         codes, classes = new_code[codes], classes[kept]
     elif positive is None and (what := _hardly_classes(classes, source.rows)):
         raise DataError(
-            f"{source.name}: its labels are {len(classes)} different {what}, hardly classes; name others with `y`, "
-            "predict the numbers with `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or "
-            "interpolate; if classes they are, list them in `classes` or write them as text"
+            f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
+            "for a regression use `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or interpolate; "
+            "for classes list the labels in `classes` or write them as text; for other labels use `y`"
         )
     if positive is not None:
         [chosen] = find_labels([positive], classes, source.name)
@@ -91,9 +92,9 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
 
 
 def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
-    """What labels (k,), sorted, are that look like amounts rather than classes: many numbers, and not 1, 2, 3, ...
+    """The kind of numbers that sorted labels (k,) are if they look like amounts, None if they look like classes.
 
-    Whole numbers without a gap may be classes, where these have rows enough to learn from.
+    More than MOST_NUMBERS numbers look like amounts, unless they are whole, without a gap, and of FEW_ROWS rows each.
     """
     if classes.dtype.kind not in "iuf" or len(classes) <= MOST_NUMBERS:
         return None
@@ -104,17 +105,17 @@ def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
 
 
 def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarray]:
-    """One read of the labels as numbers: (a target of one class, targets (n,) float64).
+    """Read the labels once as numbers: (a Target with one code, targets (n,) float64).
 
-    Rows of weight 0 are absent: code -1, target 0. Raises DataError for a label that is no finite number.
+    Rows of weight 0 are absent: code -1, target 0. Raises DataError for a label that is not a finite number.
     """
     targets = np.empty(source.rows)
     start = 0
     for raw in source.labels():
         chunk = number_values(
             raw,
-            f"{source.name}: the labels are no numbers, which this loss is for; name numbers with `y`, or take a loss "
-            "of classes, such as `loss=hinge`",
+            f"{source.name}: this loss needs numbers as labels, but they are not; name numbers with `y`, or use a loss "
+            "for classes, such as `loss=hinge`",
             shifted(source.label_place, start),
         )
         if start + len(chunk) > source.rows:
@@ -133,7 +134,7 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
 
 
 def check_numbers(targets: np.ndarray, name: str) -> None:
-    """DataError for numbers (n,) whose squares, times a C that `check_caps` lets pass, are no numbers or 0."""
+    """DataError for targets (n,) whose squares, times a C that `check_caps` allows, over- or underflow."""
     largest = max(float(targets.max()), -float(targets.min()))
     if largest > LARGEST_NUMBER or 0.0 < largest < 1.0 / LARGEST_NUMBER:
         raise DataError(
@@ -169,10 +170,10 @@ def check_weights(weights: np.ndarray | None, source: Source) -> np.ndarray:
 
 
 def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray, rows: int) -> None:
-    """UsageError where a finite C, times the weights of a class and a row, leaves the numbers to compute with.
+    """UsageError where a finite C, times the weights of a class and a row, over- or underflows.
 
-    Beyond their end a row would count as one of the hard margin, below their other end not at all. factors: of the
-    classes; weights (n,), or (0,) for none; a weight of 0 is absence.
+    Infinite, it would mean a hard margin for the row; 0 would drop the row. factors: of the classes; weights (n,), or
+    (0,) for none; a row of weight 0 is absent.
     """
     finite = [C for C in costs if np.inf > C]
     if not finite:
@@ -194,7 +195,7 @@ def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray,
 
 
 def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool = False) -> np.ndarray:
-    """Weight of the present rows of each class, (classes,) float64; their number where `rows` is true."""
+    """Total weight of the present rows of each class, (classes,) float64; with `rows`, their number."""
     mass = np.zeros(classes)
     for start in range(0, len(codes), PIECE):  # no copies of length n
         code, weight = codes[start : start + PIECE], weights[start : start + PIECE]

@@ -1,7 +1,7 @@
-"""A slot of a checkpoint: one file of plain values and arrays that is whole or refused.
+"""A slot of a checkpoint: one file of plain values and arrays, refused unless it is complete.
 
-MAGIC, the length of the header (8 bytes, little endian), the header (JSON: what was given, and the name, type and shape
-of every array), the bytes of the arrays one after another, and the BLAKE2b digest (32 bytes) of all that.
+Its parts: MAGIC, the header's length (8 bytes, little endian), the header, the bytes of the arrays, and a BLAKE2b
+digest (32 bytes) of all that. The header is JSON: the plain values, and name, dtype and shape of every array.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any, BinaryIO
 import numpy as np
 
 FAMILY = b"streammargin checkpoint "
-MAGIC = FAMILY + b"7\n"  # another one where a resumed training would not end in the same bits
+MAGIC = FAMILY + b"7\n"  # a new number wherever a resumed training would end in other bits
 DIGEST = 32
-LARGEST = 1 << 48  # side of an array
+LARGEST = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}
-SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # the files of a directory of checkpoints
+SLOTS, PART, LOCK = ("slot-a", "slot-b"), "slot.part", "lock"  # file names in a checkpoint directory
 
 Arrays = dict[str, np.ndarray]
 
 
 def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
-    """Write beside `path`, and rename once all is on disk. Raises OSError; what stood there before stays then."""
+    """Write to a temporary file, and rename it to `path` once it is on disk. After an OSError the old file stays."""
     part = os.path.join(os.path.dirname(path), PART)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(part)  # of a process that was killed; of a link, what it leads to stays
+        os.unlink(part)  # left by a killed process; unlinking a link keeps its target
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     listed = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
     header = json.dumps({"plain": plain, "arrays": listed}).encode()
     digest = hashlib.blake2b(digest_size=DIGEST)
     try:
-        with open(part, "xb", buffering=0) as file:  # a new one: nothing that has the name by now is written to
+        with open(part, "xb", buffering=0) as file:  # "x": never write into an existing file
             pieces = [memoryview(MAGIC + len(header).to_bytes(8, "little") + header), *map(_bytes_of, arrays.values())]
             for piece in pieces:
                 digest.update(piece)
@@ -55,22 +55,22 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
 
 
 def written_by(folder: str) -> dict[str, str]:
-    """What a training with its checkpoints in a folder makes there (what it is -> its path), the folder included."""
+    """The paths that a training writes for checkpoints in this folder, itself included (description -> path)."""
     names = {f"the checkpoint's {name}": os.path.join(folder, name) for name in (*SLOTS, PART, LOCK)}
     return {"the directory of checkpoints": folder, **names}
 
 
 def is_foreign(part: str) -> bool:
-    """Whether this is a file with something in it that no training has begun as a slot."""
+    """Whether this is a nonempty file that is not the beginning of a slot."""
     if os.path.islink(part) or not os.path.isfile(part):
         return False
     with open(part, "rb") as file:
         start = file.read(len(FAMILY))
-    return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: a machine stopped before they were there
+    return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: data lost at a crash
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data  # of an empty one too
+    return array.reshape(-1).view(np.uint8).data  # works for an empty array too
 
 
 def _write(file: Any, view: memoryview) -> None:
@@ -79,13 +79,13 @@ def _write(file: Any, view: memoryview) -> None:
 
 
 def read_plain(path: str) -> dict[str, Any]:
-    """The plain values alone, unproven. Raises ValueError where the file is no slot; OSError."""
+    """The plain values only, without checking the digest. Raises ValueError where the file is not a slot; OSError."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(len(MAGIC) + 8)
         length = int.from_bytes(start[len(MAGIC) :], "little")
         if start[: len(MAGIC)] != MAGIC or length > size:
-            raise ValueError("it is cut short, or no checkpoint of this version")
+            raise ValueError("it is cut short, or not a checkpoint of this version")
         try:
             plain = json.loads(file.read(length))["plain"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -96,7 +96,7 @@ def read_plain(path: str) -> dict[str, Any]:
 
 
 def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
-    """What `write_slot` was given. Raises ValueError where the file is cut short, altered or another one; OSError."""
+    """The arguments of `write_slot`. Raises ValueError where the file is cut short, altered or not a slot; OSError."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         digest = hashlib.blake2b(digest_size=DIGEST)
@@ -111,7 +111,7 @@ def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
             return data
 
         if take(min(size, len(MAGIC))) != MAGIC:
-            raise ValueError("it is no checkpoint of this version")
+            raise ValueError("it is not a checkpoint of this version")
         length = int.from_bytes(take(8), "little")
         header = take(length)
         try:
@@ -121,7 +121,7 @@ def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
             raise ValueError("it was altered") from error
         if len(MAGIC) + 8 + length + sum(_size(*entry) for entry in listed) + DIGEST != size:
             raise ValueError("it is cut short")
-        # only now is anything as large as the header says
+        # allocate only now: the file is as large as the header says
         arrays = {name: _read_array(file, digest, dtype, shape) for name, dtype, shape in listed}
         if file.read() != digest.digest() or not isinstance(plain, dict):
             raise ValueError("it was altered")
@@ -131,7 +131,7 @@ def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
 def _entry(name: str, dtype: str, shape: list[int]) -> tuple[str, str, tuple[int, ...]]:
     sides = all(type(side) is int and 0 <= side < LARGEST for side in shape)
     if not isinstance(name, str) or dtype not in TYPES or not sides:
-        raise ValueError("no array")
+        raise ValueError("not an array")
     return name, dtype, tuple(shape)
 
 

@@ -1,4 +1,4 @@
-"""All of a training as plain values and arrays, between two blocks; and a training that goes on from them."""
+"""Save a run as plain values and arrays, between two blocks, and restore it from them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Arrays = dict[str, np.ndarray]
 
 
 def save(run: Run) -> tuple[dict[str, Any], Arrays]:
-    """(what JSON can hold, arrays by name): the arrays are those of the run, not copies.
+    """(plain values for JSON, arrays by name): the arrays are the run's own, not copies.
 
-    Of rows that the solver keeps the numbers are saved.
+    Of rows in the solver's cache only the row numbers are saved.
     """
     p = run.progress
     numbers, arrays = save_state(run)
@@ -63,10 +63,10 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
 
 
 def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
-    """Put a run that has not begun where another one, of the same problem and plan, was saved.
+    """Restore a saved run of the same problem and plan into this one, which has not begun.
 
-    Reads the rows that the solver keeps. Raises ValueError where something is missing or has another shape or type;
-    another slot may be restored then.
+    Reads the solver's cached rows. Raises ValueError where something is missing or has another shape or type; another
+    slot may be restored then.
     """
     with incomplete():
         _restore(run, plain, arrays)
@@ -74,7 +74,7 @@ def restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
 
 @contextlib.contextmanager
 def incomplete() -> Iterator[None]:
-    """What is missing in what was saved, or is none of it, is a ValueError."""
+    """Turn errors from missing or malformed saved values into a ValueError."""
     try:
         yield
     except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -111,17 +111,17 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
         raise ValueError("the arrays of the solver do not fit each other")
     counts = ReadCounts(**plain["counts"])
     if not all(map(is_number, plain["counts"].values())):
-        raise ValueError("it counts reads wrongly")
+        raise ValueError("its counts of reads are not numbers")
     vars(run.reader.counts).update(vars(counts))
     _take_up(run, arrays["bounds"])
 
 
 def _take_up(run: Run, bounds: np.ndarray) -> None:
-    """Take up the read at work where it was, or an end that is none.
+    """Resume the interrupted read, or an ended training whose limits have been extended.
 
-    bounds: of the blocks of that read; a smaller tolerance, with more memory for the state, may want smaller ones. A
-    training that had ended goes on where the tolerance or the passes of this one reach further. ValueError where the
-    progress is none of this training.
+    bounds: block bounds of that read. This run's blocks may be smaller, as a smaller tolerance may need more memory for
+    the state. An ended training goes on where this one has a smaller tolerance or more passes. ValueError where the
+    progress does not fit this training.
     """
     p, rounds = run.progress, run.method.prologue_passes(run.problem)
     phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.bias else [])}
@@ -131,10 +131,10 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     p.check(run.problem.count, run.problem.trials, phases, len(bounds) - 1)
     if run.predictions is not None and p.predicted is not None:
         run.predictions.check(p.predicted)
-    _cut(p, run.at_work, bounds)
+    _cut(p, run.current_reader, bounds)
     if p.figures is not None and p.stopping.tol != run.limits.tol:
         done = p.impossible | np.array([run.over(k, figures) for k, figures in enumerate(p.figures)])
-        if not (p.order.size and done.all()):  # a read at work is for someone
+        if not (p.order.size and done.all()):  # an unfinished read must have an active problem
             p.done = done
     p.stopping.tol = run.limits.tol
     run.active = p.active
@@ -146,11 +146,11 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             p.go(PASS)
     elif not (run.active.size or p.order.size or p.phase in (HELD_OUT, *ENDING)):
         run.finish("tolerance")
-    run.clock.set_off(run.at_work.counts)
+    run.clock.set_off(run.current_reader.counts)
 
 
 def _cut(p: Progress, reader: BlockReader, bounds: np.ndarray) -> None:
-    """Cut the blocks where those of a saved read ended too, and tell its order in the pieces."""
+    """Split the blocks at the bounds of the saved read too, and translate its order to the new blocks."""
     reader.cut(bounds)
     first = np.searchsorted(reader.bounds, bounds)
     pieces = [np.arange(first[block], first[block + 1]) for block in p.order.tolist()]

@@ -1,4 +1,4 @@
-"""When is a certificate pass worth its cost?"""
+"""Decides when a certificate, which costs a read of all rows, is likely to prove the tolerance."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 @dataclass
 class Stopping:
-    """Predicts the exact relative gap from the estimates of the passes, and learns from each certificate.
+    """Predicts the exact relative gap from the estimates of the passes, calibrated by each certificate.
 
-    The estimate of a pass was summed while the weights moved, so it lags behind: the next one will be
-    smaller by about the square root of the last ratio. The ratio of the exact gap to the prediction,
-    at the last certificate, calibrates what follows.
+    The estimate of a pass is summed while the weights change, so it lags behind. The prediction is the estimate times
+    the square root of its ratio to the previous one. At each certificate the ratio of the exact gap to the prediction
+    is measured; it multiplies later predictions.
     """
 
     count: int
@@ -31,20 +31,20 @@ class Stopping:
         self.calibration = self.calibration or [1.0] * self.count
 
     def due(self, estimate: np.ndarray, active: np.ndarray) -> bool:
-        """Whether every active problem is now believed to be within the tolerance."""
+        """Whether a certificate is due: all active problems are predicted to be within tol, or `patience` is over."""
         believed = True
-        for k in active.tolist():  # plain numbers: for the usual few problems, array operations would cost more
+        for k in active.tolist():  # for the usual few problems plain numbers are faster than arrays
             now, before = float(estimate[k]), self.previous[k]
             ratio = min(max(now / before, 0.0), 1.0) if 0.0 < before < math.inf else 1.0
             self.previous[k] = now
             self.prediction[k] = now * math.sqrt(ratio)
             believed = believed and self.prediction[k] * self.calibration[k] <= self.tol
         self.since += 1
-        # an estimate may be wrong in either direction; exact figures come now and then whatever it says
+        # an estimate may be wrong in either direction, so a certificate is due after `patience` passes anyway
         return believed or self.since >= self.patience
 
     def learn(self, gaps: np.ndarray, active: np.ndarray) -> None:
-        """Exact relative gaps (K,) from a certificate."""
+        """Calibrate with the exact relative gaps (K,) of a certificate."""
         if self.since >= self.patience:
             self.patience = 64
         self.since = 0

@@ -1,4 +1,4 @@
-"""Events of a training as plain dicts: progress, and the end of a pass."""
+"""Build the events `progress` and `pass_end` as plain dicts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from streammargin.solvers.problem import Problem
 
 
 def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int, begun: int | None) -> dict[str, Any]:
-    """So many blocks of a read are done, and so many rows of one begun; without rows, of what ends a read.
+    """The event for `done` blocks `of` all, and `begun` rows of the next; begun None: the end of a read is computed.
 
-    The seconds are those without a compiler at work.
+    The seconds leave out compiling.
     """
     seconds, _, waited, size = spent
     return {
@@ -27,7 +27,7 @@ def progress_event(p: Progress, clock: Clock, spent: Spent, done: float, of: int
 def pass_event(
     p: Progress, problem: Problem, report: PassReport, spent: Spent, reads: float, made: float
 ) -> dict[str, Any]:
-    """What a pass took and found out; made: multiplications of the training so far."""
+    """The event for the end of a pass; made: multiplications of the training so far."""
     seconds, reading, waited, size = spent
     return {
         "event": "pass_end", "pass": p.number, "rows": p.rows, "seconds": seconds, "read_seconds": reading,

@@ -1,4 +1,4 @@
-"""Held-out errors, and what is predicted at all: sums over blocks, which the driver reads."""
+"""Held-out errors, and the set of predicted classes, summed block by block."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from streammargin.sources.base import Source
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
-    Blocks are planned for `budget` bytes, or as few as can be; memory_bytes is what it comes to, the scores and the
-    `known` bytes of the labels included. sums: what is added up from block to block.
+    Blocks are planned for `budget` bytes, or the minimum where that is more. memory_bytes: bytes of the plan, the
+    scores and the labels (known). sums: the running sums over blocks.
     """
 
     codes: np.ndarray  # (n,) int16: class of each row, -1: not counted
@@ -39,29 +39,29 @@ class Validator(ABC):
         self.memory_bytes = known + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
     def begin(self) -> None:
-        """Nothing is added up yet."""
+        """Set the sums to 0."""
         for total in self.sums.values():
             total[:] = 0
 
     def add(self, point: Point, first: int, block: Block) -> None:
-        """One block, in any order; `first` is the number of its first row."""
+        """Add one block, in any order; first: number of its first row."""
         scores = np.empty((block.rows(), point.outputs))
         point.score(block, 0, scores)
         self._judge(slice(first, first + block.rows()), scores)
 
     @abstractmethod
     def _judge(self, rows: slice, scores: np.ndarray) -> None:
-        """Add up what these rows say whose scores are (m, outputs)."""
+        """Add these rows, with scores (m, outputs), to the sums."""
 
     @abstractmethod
     def errors(self) -> np.ndarray:
-        """The error (trials,) of each value of C, once all blocks are added."""
+        """The error (trials,) at each value of C, once all blocks are added."""
 
 
 class ClassValidator(Validator):
-    """The share of wrong rows, `wrong` (trials,); positive (K,): the class of sign +1.
+    """The share of misclassified rows, `wrong` (trials,); positive (K,): the class of sign +1.
 
-    seen (trials, k): which classes were the answer to any row.
+    seen (trials, classes): the classes predicted for at least one row.
     """
 
     def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
@@ -84,7 +84,7 @@ class ClassValidator(Validator):
 
 
 class NumberValidator(Validator):
-    """The mean loss of numbers (n,)."""
+    """The mean loss on the targets (n,) of a regression."""
 
     def __init__(self, source: Source, targets: np.ndarray, loss: Any, trials: int, budget: int) -> None:
         super().__init__(source, trials, targets.nbytes, budget)
@@ -101,9 +101,10 @@ class NumberValidator(Validator):
 
 
 class Predictions:
-    """Which classes are the answer to any row: of the held-out ones where others are not in memory, or of all.
+    """Finds the classes that are predicted for at least one row.
 
-    there (classes,): rows of each. path: on it the answer is that of the best value.
+    Rows: all, or the held-out ones where the others are not in memory. present (classes,): rows of each class. path:
+    its best value of C makes the predictions.
     """
 
     def __init__(
@@ -116,39 +117,40 @@ class Predictions:
         path: Path | None = None,
     ) -> None:
         self.problem, self.validator, self.path = problem, validator, path
-        self.there = class_mass(labels.codes, labels.weights, classes, rows=True)
+        self.present = class_mass(labels.codes, labels.weights, classes, rows=True)
         self.held_out = validator is not None and not problem.resident
         self.reader, self.codes = rows, labels.codes
         if self.held_out and validator is not None:
             self.reader, self.codes = validator.reader, validator.codes
 
     def check(self, predicted: np.ndarray) -> None:
-        """ValueError for what was saved of another number of classes."""
-        if (predicted.dtype, predicted.shape) != (bool, self.there.shape):
-            raise ValueError("its predictions are of other classes")
+        """ValueError where saved predictions have another number of classes."""
+        if (predicted.dtype, predicted.shape) != (bool, self.present.shape):
+            raise ValueError("its predictions have another number of classes")
 
     def wanted(self, outcome: Outcome) -> bool:
-        """Whether a training ends so."""
+        """Whether this outcome ends the training, so that its predictions matter."""
         return self.path is None or not self.path.goes_on(outcome)
 
     def _shown(self, outcome: Outcome) -> Outcome:
         return outcome if self.path is None else self.path.chosen(outcome)
 
     def known(self, outcome: Outcome) -> np.ndarray | None:
-        """The answer (classes,) without a look: all, while the mistakes are fewer than the rows of any, or by the last
-        held-out errors.
+        """The predicted classes (classes,) where no read is needed, else None.
+
+        All are predicted where mistakes are fewer than the rows of each class. Else the last held-out errors tell.
         """
         shown = self._shown(outcome)
         mistakes = shown.mistakes(self.problem)
-        if mistakes is not None and mistakes < self.there[self.there > 0].min():
-            return np.ones(len(self.there), bool)
+        if mistakes is not None and mistakes < self.present[self.present > 0].min():
+            return np.ones(len(self.present), bool)
         judged = shown.valid_errors is not None and shown.figures is outcome.figures
-        if self.held_out and self.validator is not None and judged:  # they are of what is shown
+        if self.held_out and self.validator is not None and judged:  # they describe these weights
             return self.validator.sums["seen"][shown.best(self.problem)].copy()
         return None
 
     def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block) -> None:
-        """Note in `seen` (classes,) what the rows of a block are predicted to be."""
+        """Mark in `seen` (classes,) the classes predicted for the rows of a block."""
         point = self._shown(outcome).best_point(self.problem)
         scores = np.empty((block.rows(), point.outputs))
         point.score(block, 0, scores)

@@ -1,4 +1,4 @@
-"""The scikit-learn estimators, a file each."""
+"""The scikit-learn estimators."""
 
 from streammargin.estimators.classifier import MarginClassifier
 from streammargin.estimators.regressors import InterpolatingRegressor, MarginRegressor

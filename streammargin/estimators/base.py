@@ -1,4 +1,4 @@
-"""What the scikit-learn estimators have in common (scikit-learn is an extra: pip install 'streammargin[sklearn]')."""
+"""The base class of the scikit-learn estimators; scikit-learn is an extra: pip install 'streammargin[sklearn]'."""
 
 from __future__ import annotations
 
@@ -50,27 +50,27 @@ LOG = logging.getLogger("streammargin")
 
 
 def from_files(X: Any) -> bool:
-    """Whether rows come from files; scikit-learn's checks of arrays are not for them."""
+    """Whether rows come from files, to which scikit-learn's checks of arrays do not apply."""
     return isinstance(X, Source) or is_path(X) or is_shards(X)
 
 
 @contextmanager
 def _in_range() -> Iterator[None]:
-    """DataError for integers and decimals that scikit-learn cannot make floats of."""
+    """DataError for integers and decimals that scikit-learn cannot convert to floats."""
     try:
         yield
     except ArithmeticError as error:
-        raise DataError(f"X, y or sample_weight hold a number that is no float: {error}") from error
+        raise DataError(f"X, y or sample_weight has a number that does not fit into a float: {error}") from error
 
 
-# of no constant column, of a seed, and of listeners
+# parameters in place of bias=0, seed and listeners
 INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any"), "verbose": (False, "bool")}
 
 
 def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..., None]:
-    """An __init__ that keeps its arguments: the options that make sense for the estimator, those of INSTEAD, and own.
+    """An __init__ that stores its arguments: the options with this place, those of INSTEAD, and `own`.
 
-    C may be given by position.
+    C may be positional.
     """
     kept = {line.name: (line.default, line.type) for line in options_for(place)} | INSTEAD | own
     parameters = [
@@ -87,7 +87,7 @@ def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..
         for name in kept:
             setattr(self, name, bound.arguments[name])
 
-    __init__.__signature__ = signature  # type: ignore[attr-defined]  # what help, IDEs and scikit-learn read
+    __init__.__signature__ = signature  # type: ignore[attr-defined]  # for help, IDEs and scikit-learn
     return __init__
 
 
@@ -95,18 +95,18 @@ FAMILIES: dict[str, Family[Any]] = {"solver": SOLVERS, "loss": LOSSES, "penalty"
 
 
 def _thing(name: str, value: Any) -> Thing:
-    """What a word stands for, or an object as it is. UsageError for what is neither."""
+    """The loss or penalty of a word, or an object unchanged. UsageError for anything else."""
     if name not in FAMILIES or value is None:
-        raise UsageError("no word")
+        raise UsageError("not a loss or penalty")
     return value if isinstance(value, Thing) else FAMILIES[name].of(value)
 
 
 class Estimator(BaseEstimator):
-    """Its parameters are options of `streammargin.train`, but for fit_intercept, random_state and verbose."""
+    """Parameters are options of `streammargin.train`, and fit_intercept, random_state and verbose."""
 
-    place: ClassVar[Where]  # which of the options are its parameters
-    of_numbers: ClassVar[bool] = False  # what it predicts
-    own: ClassVar[dict[str, tuple[object, str]]] = {}  # parameters that are no options: default and type
+    place: ClassVar[Where]  # selects the options that are its parameters
+    of_numbers: ClassVar[bool] = False  # whether it is a regressor
+    own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
     coef_: Any
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -120,7 +120,7 @@ class Estimator(BaseEstimator):
         """The fitted model."""
 
     def _rows(self, X: Any, **checks: Any) -> Any:
-        """Rows X, or rows and labels, as scikit-learn checks them; files are checked as they are read."""
+        """X, or X and y, checked by scikit-learn; files are checked when they are read."""
         if from_files(X):
             return X
         X = bare(X)
@@ -141,18 +141,18 @@ class Estimator(BaseEstimator):
             return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def _scorer(self, X: Any) -> LinearModel:
-        """The fitted model: scikit-learn compares the names of arrays (`_rows`), the model those of files."""
+        """The fitted model. It compares column names of files only; for arrays scikit-learn does that in `_rows`."""
         model = self._model()
         if not from_files(X):
             model.feature_names_in_ = None
         return model
 
     def _names(self) -> np.ndarray | None:
-        """Names of the columns of the rows of `fit`, where they had some."""
+        """Column names of the rows of `fit`, or None."""
         return getattr(self, "feature_names_in_", None)
 
     def _take_names(self, names: np.ndarray | None) -> None:
-        """Those of files, in place of what an earlier fit has left."""
+        """Set the column names of files, or delete those of an earlier fit."""
         if names is not None:
             self.feature_names_in_ = names
         elif hasattr(self, "feature_names_in_"):
@@ -168,7 +168,7 @@ class Estimator(BaseEstimator):
         return params
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters; returns self. A field, as penalty__l1_ratio, replaces the object, which may be shared."""
+        """Set parameters; returns self. Setting penalty__l1_ratio replaces the penalty, which others may share."""
         of_words: dict[str, dict[str, Any]] = {}
         for name in list(params):
             word, mark, field = name.partition("__")
@@ -191,17 +191,17 @@ class Estimator(BaseEstimator):
         return {**options, "bias": self.bias if self.fit_intercept else 0.0}
 
     def _train(self, data: Any, y: Any, sample_weight: Any) -> TrainResult:
-        """Train, and take over what does not depend on the kind of the answer."""
+        """Train, and set the attributes that classifiers and regressors share."""
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options())
         task = make_task(options)
-        if options.bias is None and math.inf in task.costs:  # an intercept was asked for
+        if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
             options = replace(options, bias=1.0)
         if task.numeric != self.of_numbers:
             kind, other = ("numbers", "MarginClassifier") if self.of_numbers else ("classes", "MarginRegressor")
-            raise UsageError(f"{type(self).__name__} needs a loss of {kind}; {other} takes the loss {options.loss}")
+            raise UsageError(f"{type(self).__name__} needs a loss for {kind}; use {other} with loss {options.loss}")
         result = train_rows(data, options, History(watched(self.verbose, options.max_seconds)), None)
         self.n_features_in_ = result.model.answer.features
         self.n_iter_ = result.passes
@@ -213,27 +213,27 @@ class Estimator(BaseEstimator):
         for code, text in remarks(result):
             if code == "not_converged":
                 warnings.warn(in_python(text), ConvergenceWarning, stacklevel=3)
-            else:  # as `streammargin.train` says it: a grid search meets many of them
+            else:  # logged, as by `streammargin.train`: a grid search yields many
                 LOG.warning(Message(text), extra={"code": code})
 
     def _dense_coef(self) -> np.ndarray:
-        """The weights (k, d), however they are kept."""
+        """The weights (k, d) as an array, after `sparsify` too."""
         return self.coef_.toarray() if sp.issparse(self.coef_) else np.atleast_2d(self.coef_)
 
     def sparsify(self) -> Any:
-        """Keep coef_ as a CSR matrix (k, d): less memory where most weights are 0. Predictions stay; returns self."""
+        """Store coef_ as a CSR matrix (k, d): less memory where most weights are 0. Same predictions; returns self."""
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
 
     def densify(self) -> Any:
-        """coef_ is an array again, as after `fit`. Returns self."""
+        """Store coef_ as an array again. Returns self."""
         check_is_fitted(self)
         self.coef_ = self._dense_coef()[0] if self.of_numbers else self._dense_coef()
         return self
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:
-        """Write the model as `streammargin train` would."""
+        """Write the model file, as `streammargin train` does."""
         self._model().save(path, force=force)
 
     def __sklearn_tags__(self) -> Any:

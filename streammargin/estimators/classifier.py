@@ -21,7 +21,7 @@ from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
 from streammargin.training.stream import stream_certificate, stream_header
 
-# after streammargin.estimators.base, which says what to install
+# after streammargin.estimators.base, whose ImportError names the extra
 from sklearn.base import ClassifierMixin  # isort: skip
 from sklearn.utils.metaestimators import available_if  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
@@ -39,7 +39,7 @@ def _learns_from_streams(estimator: MarginClassifier) -> bool:
 
 
 def _has_probabilities(estimator: MarginClassifier) -> bool:
-    with suppress(UsageError):  # which `fit` raises
+    with suppress(UsageError):  # `fit` raises it
         if estimator.loss is not None and has(terms(estimator.loss), METHOD):
             return True
     raise AttributeError(
@@ -51,17 +51,18 @@ def _has_probabilities(estimator: MarginClassifier) -> bool:
 class MarginClassifier(ClassifierMixin, Estimator):
     """Linear large-margin classifier, trained until a certificate proves the tolerance.
 
-    Several classes are told apart one against the rest. Wherever rows X are asked for, the path of a file, a list of
-    paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order of those in
-    `fit`, as everywhere in scikit-learn; those of files are matched by name, whatever their order.
+    Several classes are trained one-vs-rest. X may also be the path of a file, a list of paths (shards) or a Source,
+    which is streamed. Columns of frames must have the names and order of those in `fit`, as in all of scikit-learn;
+    columns of files are matched by name, in any order.
 
     Parameters
     ----------
     {options}
+
     fit_intercept : bool, default True
         add a constant column, as `bias` says (default 1, at C = inf too)
     random_state : int, RandomState or None, default 0
-        of whatever is drawn
+        seed of all random draws
     verbose : bool, default False
         show the progress on stderr
 
@@ -79,11 +80,11 @@ class MarginClassifier(ClassifierMixin, Estimator):
     place = Where.CLASSIFIER
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
-        """Learn from rows X (n, d), an array or a SciPy matrix, or from files that hold the labels too.
+        """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
 
-        y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent;
-        with files, either may name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached;
-        classes that are never predicted are logged, as `streammargin.train` does.
+        y (n,) labels; sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. With files, either may
+        name a dataset. Warns (ConvergenceWarning) when the tolerance was not reached; classes that are never predicted
+        are logged, as by `streammargin.train`.
         """
         if from_files(X):
             result = self._train(X, y, sample_weight)
@@ -96,7 +97,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
                 raise ValueError(f"MarginClassifier needs two classes; y has one class only, {y[0]!r}")
             result = self._train((X, y), None, sample_weight)
         self._learner: Learner | None = None
-        if hasattr(self, "t_"):  # of an earlier partial_fit
+        if hasattr(self, "t_"):  # from an earlier partial_fit
             del self.t_  # type: ignore[has-type]
         self.coef_, self.intercept_ = result.model.answer.arrays().values()
         self.classes_ = result.model.classes_
@@ -107,10 +108,10 @@ class MarginClassifier(ClassifierMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Learn from each row of the batch X (m, d) once, in order; y (m,) labels, sample_weight (m,) >= 0.
 
-        For the solvers perceptron, mirror (which only tell weight 0, absence, from the others) and pegasos. classes:
-        all labels that may come; without them those of the first batch are all. Further batches go on from the state
-        of the last, with the parameters of the first; `fit` forgets it, and the first call after a `fit` starts
-        afresh. The sequence of batches is learned as `streammargin.train` learns an iterator of them.
+        For the solvers pegasos, perceptron and mirror; the latter two ignore weights except 0, which drops the row.
+        classes: all labels that may occur; by default those of the first batch. Each call continues from the state of
+        the last one, with the parameters of the first; after a `fit` it starts anew. The result is that of
+        `streammargin.train` on an iterator of the batches.
         """
         learner: Learner | None = getattr(self, "_learner", None)
         first = learner is None
@@ -120,10 +121,10 @@ class MarginClassifier(ClassifierMixin, Estimator):
         check_classification_targets(y)
         sample_weight = self._weights(sample_weight, X)
         if learner is None:
-            # what ends a training has no part in learning batches
+            # tol and passes do not apply to batches
             given = {**self._options(), "tol": Options.tol, "passes": Options.passes}
             C = make_solver(self.solver).default_C if self.C is None else self.C
-            if given["bias"] is None and math.inf == C:  # an intercept was asked for
+            if given["bias"] is None and math.inf == C:  # fit_intercept=True needs one
                 given["bias"] = 1.0
             learner = Learner(Options(**given, classes=classes))
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
@@ -159,14 +160,14 @@ class MarginClassifier(ClassifierMixin, Estimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
 
-        Of two classes the second has 1 / (1 + exp(-score)); of several, each has that of its own score, divided by the
-        sum of the row's. Calibrate the scores of other losses with scikit-learn's CalibratedClassifierCV.
+        For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
+        divided by the row's sum. Calibrate the scores of other losses with scikit-learn's CalibratedClassifierCV.
         """
         model = self._scorer(X)
         return model.predict_proba(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy on rows X with labels y; of files, y may name the dataset of labels."""
+        """Accuracy on rows X with labels y; with files, y may name the dataset of labels."""
         if from_files(X):
             return self._score_files("accuracy", X, y, sample_weight)
         return super().score(X, y, sample_weight)

@@ -11,7 +11,7 @@ from streammargin.losses.residuals import Interpolate
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
 
-# after streammargin.estimators.base, which says what to install
+# after streammargin.estimators.base, whose ImportError names the extra
 from sklearn.base import RegressorMixin  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
@@ -19,16 +19,16 @@ SELF = TypeVar("SELF", bound="Regressor")
 
 
 class Regressor(RegressorMixin, Estimator):
-    """An estimator of numbers; attributes coef_ (d,) and intercept_."""
+    """The base class of the regressors; attributes coef_ (d,) and intercept_."""
 
     of_numbers = True
 
     def fit(self: SELF, X: Any, y: Any = None, sample_weight: Any = None) -> SELF:
-        """Learn the numbers y (n,) of rows X (n, d), an array or a SciPy matrix, or of files that hold them too.
+        """Fit targets y (n,) on rows X (n, d), an array or a SciPy matrix, or on files that contain both.
 
-        sample_weight (n,) >= 0 multiplies C for its row, and 0 means that the row is absent; where numbers are to be
-        met (C = inf), any other weight changes nothing. With files, y and sample_weight may name a dataset. Warns
-        (ConvergenceWarning) when the tolerance was not reached.
+        sample_weight (n,) >= 0 multiplies C for its row; weight 0 drops the row. For interpolation (C = inf) other
+        weights have no effect. With files, y and sample_weight may name a dataset. Warns (ConvergenceWarning) when the
+        tolerance was not reached.
         """
         if from_files(X):
             result = self._train(X, y, sample_weight)
@@ -46,32 +46,32 @@ class Regressor(RegressorMixin, Estimator):
         return LinearModel(self._dense_coef(), np.array([self.intercept_]), np.empty(0), self._header, self._names())
 
     def predict(self, X: Any) -> np.ndarray:
-        """Numbers (n,) float64 for the rows of X."""
+        """Predictions (n,) float64 for the rows of X."""
         model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R^2 on rows X with numbers y; of files, y may name the dataset of numbers. Their numbers must differ."""
+        """R^2 on rows X with targets y, which must not all be equal; with files, y may name the dataset of targets."""
         if from_files(X):
             return self._score_files("r2", X, y, sample_weight)
         return super().score(X, y, sample_weight)
 
 
 class MarginRegressor(Regressor):
-    """Linear regression with a loss and a penalty of one's choice, trained until a certificate proves the tolerance.
+    """Linear regression with any loss and penalty, trained until a certificate proves the tolerance.
 
-    The minimiser of R(w) + C sum_i s_i phi(y_i - x_i.w - b). Wherever rows X are asked for, the path of a file, a list
-    of paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order of those in
-    `fit`; those of files are matched by name, whatever their order.
+    Minimises R(w) + C sum_i s_i phi(x_i.w + b - y_i). X may also be the path of a file, a list of paths (shards) or a
+    Source, which is streamed. Columns of frames must have the names and order of those in `fit`; columns of files are
+    matched by name, in any order.
 
     Parameters
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant column, as `bias` says: by default not penalised, where the solver can leave it free, and else
-        about the constant that is best alone
+        add a constant column, as `bias` says: by default not penalised, where the solver supports that; otherwise its
+        distance from the best constant prediction is penalised
     random_state : int, RandomState or None, default 0
-        of whatever is drawn
+        seed of all random draws
     verbose : bool, default False
         show the progress on stderr
 
@@ -94,21 +94,23 @@ class MarginRegressor(Regressor):
 
 
 class InterpolatingRegressor(Regressor):
-    """The smallest weights, by an l2 or lp penalty, with |x_i.w + b - y_i| <= epsilon for every row.
+    """The weights with the smallest l2 or lp penalty such that |x_i.w + b - y_i| <= epsilon for every row.
 
-    Rows that contradict each other have no such weights: fit then warns. Wherever rows X are asked for, the path of a
-    file, a list of paths (shards) or a Source is streamed instead. Columns of frames must have the names and the order
-    of those in `fit`; those of files are matched by name, whatever their order.
+    Where rows contradict each other no such weights exist: fit then warns. X may also be the path of a file, a list of
+    paths (shards) or a Source, which is streamed. Columns of frames must have the names and order of those in `fit`;
+    columns of files are matched by name, in any order.
 
     Parameters
     ----------
     {options}
+
     epsilon : float, default 0.0
-        how far from its number a prediction may be, in units of y
+        largest allowed error of a prediction, in units of y
+
     fit_intercept : bool, default True
-        add a constant column of value `bias` (default 1), whose weight counts in the norm
+        add a constant column of value `bias` (default 1), whose weight is penalised
     random_state : int, RandomState or None, default 0
-        of whatever is drawn
+        seed of all random draws
     verbose : bool, default False
         show the progress on stderr
 

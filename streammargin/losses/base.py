@@ -1,4 +1,4 @@
-"""What a loss is: a class with typed fields, which makes what kernels take."""
+"""The base class of losses, and functions on the terms that kernels use."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from streammargin.words import Thing, entry
 POSITIVE = Number("a positive number", lambda value: 0.0 < value < math.inf)
 NOT_NEGATIVE = Number("a finite number >= 0", lambda value: 0.0 <= value < math.inf)
 
-SMOOTH = 2.0  # a loss whose second derivative is no larger needs no softness for second-order steps
+SMOOTH = 2.0  # with phi'' <= SMOOTH Newton's method needs no proximal term
 
 
 class Loss(Thing, ABC):
-    """phi(u) of the margin u = y (x . w), or of the residual u = x . w - y of a number y.
+    """phi(u) of the margin u = y (x . w), or, for a regression, of the residual u = x . w - y.
 
-    The first line of its docstring is its help. only_hard: it knows C = inf alone, numbers that are to be met.
+    The first line of a subclass's docstring is its help. only_hard: it supports C = inf only (interpolation).
     """
 
     only_hard: ClassVar[bool] = False
 
     @abstractmethod
     def terms(self) -> Any:
-        """What kernels take: a named tuple of floats, with the methods that `losses/__init__.py` describes."""
+        """What kernels use: a named tuple of floats with the methods described in `losses/__init__.py`."""
 
 
 class Largest(Loss):
@@ -43,43 +43,43 @@ class Largest(Loss):
 
 
 def has(loss: Any, method: str) -> bool:
-    """Whether a loss, or a class of losses, has this method: a number of the user's loss may be called so."""
+    """Whether a loss, or its class, has this method; a user's field of that name does not count."""
     return callable(getattr(loss, method, None))
 
 
 def called(terms: Any) -> str:
-    """What a loss, as kernels take it, is called in a message: the name of its class."""
+    """The name of a loss in messages: its class's."""
     return type(terms).__name__.removesuffix("Terms")
 
 
 def largest_bend(loss: Any) -> float:
-    """Bound of phi'' of a loss: inf where it has none, or says nothing of it."""
+    """The bound on phi''; inf where the loss has none."""
     return float(loss.curvature_bound()) if has(loss, "curvature_bound") else math.inf
 
 
 def smooth(loss: Any) -> bool:
-    """Whether plain Newton steps serve a loss as it is, with no softness."""
+    """Whether Newton's method works without a proximal term."""
     return largest_bend(loss) <= SMOOTH
 
 
 def far(loss, u, most):
-    """Whether u is further than `most` from where the loss bends; False for a loss without `distance`."""
+    """Whether phi is linear around u, up to a distance of `most`; False for a loss without `distance`."""
     return has(loss, "distance") and loss.distance(u) > most
 
 
 def attained(loss, u, cap):
-    """alpha = -cap phi'(u) of a smooth loss, with `primal`, `dual` and `slope` there; a loss may do it at once."""
+    """(-cap phi'(u), primal, dual, slope) for a smooth loss."""
     return loss.attained(u, cap) if has(loss, "attained") else attained_one_by_one(loss, u, cap)
 
 
 def attained_one_by_one(loss, u, cap):
-    """The same from the methods that every loss with a dual has."""
+    """The same for a loss without `attained`."""
     alpha = loss.step(0.0, u, 0.0, cap)
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap), loss.slope(alpha, 0.0, cap)
 
 
 def derivative(loss, u, cap):
-    """-cap phi'(u) of a smooth loss, and `primal` there."""
+    """(-cap phi'(u), primal) for a smooth loss."""
     return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)
 
 
@@ -99,5 +99,5 @@ def raised(loss, lift):
 
 
 def derivative_by_step(loss, u, cap):
-    """The same from the methods that every loss with a dual has."""
+    """The same for a loss without `attained`."""
     return loss.step(0.0, u, 0.0, cap), loss.primal(u, cap)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from streammargin.losses.base import Loss
 
-LARGEST = 709.0  # exp of more is not a float64
+LARGEST = 709.0  # exp overflows beyond
 
 
 class ExponentialTerms(NamedTuple):
     """phi(u) = exp(-u); psi of eq. (2.1) is the log-sum-exp, and its gradient the softmax."""
 
-    bound_at_start: float  # of the mean of phi'' = phi while the risk is at most that of w = 0
+    bound_at_start: float  # bound on the mean of phi'' = phi while the risk is at most that of w = 0
 
     def has_hard_margin(self):
         return True

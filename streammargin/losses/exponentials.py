@@ -1,7 +1,7 @@
-"""exp(-x) and log(1 + t) without branches and calls, so that loops over rows work on several at a time.
+"""exp(-x) and log(1 + t) without branches and calls, so that loops over rows are vectorised.
 
-Those of the system's library are called row by row, and take seven times as long. Both are within two units in the
-last place: a reduced argument and a series (Muller, Elementary Functions, 2016, chapters 3 and 11).
+Calls of the system's library take seven times as long. Both functions are within two units in the last place, by
+argument reduction and a series (Muller, Elementary Functions, 2016, chapters 3 and 11).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import math
 import numpy as np
 
 LN_2 = math.log(2.0)
-LN_2_HIGH = 0.693147180369123816490  # a multiple of 2^-32, so that its products with the exponents are exact
-LN_2_LOW = 1.90821492927058770002e-10  # ln 2 is the sum of both
-WHOLE = 1.5 * 2.0**52  # added, it rounds to a whole number, which is then in the lowest bits
-LARGEST = 708.0  # beyond it exp(-x) leaves the normal numbers, and counts as 0
+LN_2_HIGH = 0.693147180369123816490  # a multiple of 2^-32: products with exponents are exact
+LN_2_LOW = 1.90821492927058770002e-10  # LN_2_HIGH + LN_2_LOW = ln 2
+WHOLE = 1.5 * 2.0**52  # adding it rounds to a whole number, stored in the lowest bits
+LARGEST = 708.0  # beyond, exp(-x) is subnormal and is taken as 0
 BREAK = 0.41421356
-EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # of the powers of r, the highest first
-ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # of those of s^2, but for the first, which is 1
+EXPONENTIAL = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # for the powers of r, highest first
+ARTANH = tuple(1.0 / k for k in range(21, 2, -2))  # coefficients of the powers of s^2, without the first, 1
 
 
 def exp_minus(x):

@@ -1,4 +1,4 @@
-"""The hinge of a classifier that may reject rows: those on the wrong side cost more (Bartlett and Wegkamp 2008)."""
+"""The generalized hinge, for classifiers with a reject option: wrong rows cost more (Bartlett and Wegkamp 2008)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class GeneralizedHingeTerms(NamedTuple):
         return u <= 0.0
 
     def step(self, alpha, u, L, cap):
-        if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 every one from there on is as good
+        if L <= 0.0:  # the dual is linear on either side of cap; at u = 0 all from cap on are optimal
             return 0.0 if u > 1.0 else cap if u >= 0.0 else self.a * cap
-        # the middle one of the maxima on either side of the bend at cap, and the bend
+        # the median of the kink at cap and the maximisers of the two sides
         moved = min(max(cap, alpha - u / L), alpha + (1.0 - u) / L)
         return self.feasible(moved, cap)
 

@@ -1,4 +1,4 @@
-"""The hinge, its square and its smoothed form: one family of two numbers (g, U).
+"""The hinge, its square and its smoothed form, as a family with two parameters (g, U).
 
 phi is the conjugate of alpha - g alpha^2 / 2 on [0, U] (unit scale), so that
 (g, U) = (0, 1), (1/2, inf), (width, 1) give (1-u)_+, (1-u)_+^2 and the smoothed hinge

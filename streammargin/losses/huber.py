@@ -1,4 +1,4 @@
-"""Huber's loss of numbers, squared near 0 and linear beyond: of the family of `residuals.py`."""
+"""Huber's regression loss, quadratic near 0 and linear beyond; a member of the family in `residuals.py`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from streammargin.losses.exponentials import exp_minus, log_one_plus
 class LogisticTerms(NamedTuple):
     """phi(u) = log(1 + exp(-u))."""
 
-    tolerance: float  # relative size of the last Newton move
+    tolerance: float  # relative size of the last Newton step
 
     def has_hard_margin(self):
         return False
@@ -39,7 +39,7 @@ class LogisticTerms(NamedTuple):
         old = alpha / cap
         low = -u - kappa * (1.0 - old)
         high = -u + kappa * old
-        # the left side bends at z = 0 only: on the root's side of it Newton's method cannot cycle
+        # the left side has one inflection point, z = 0: on the root's side of it Newton's method cannot cycle
         if u + kappa * (0.5 - old) > 0.0:
             high = min(high, 0.0)
         else:
@@ -70,8 +70,8 @@ class LogisticTerms(NamedTuple):
         a = alpha / cap
         b = (cap - alpha) / cap
         entropy = 0.0
-        # the logarithm of the one near 1 from the other: log(1 - a) is 0 for the small duals of large rows, and the
-        # bound that is summed from them would lie above the optimum
+        # log1p where the argument is near 1: for the small duals of large rows log(1 - a) would round to 0, and the
+        # dual objective would exceed the optimum
         if a > 0.0:
             entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))
         if b > 0.0:
@@ -79,12 +79,12 @@ class LogisticTerms(NamedTuple):
         return cap * entropy
 
     def attained(self, u, cap):
-        # the dual's share is phi(u) + alpha u, written so that nothing cancels
+        # the dual's share is phi(u) + alpha u, computed without cancellation
         size = abs(u)
         t = exp_minus(size)
         value = log_one_plus(t)
         inverse = 1.0 / (1.0 + t)
-        least = t * inverse  # of alpha and 1 - alpha
+        least = t * inverse  # min(alpha, 1 - alpha)
         share = value + (size * least if t > 0.0 else 0.0)
         if u >= 0.0:
             return cap * least, cap * value, cap * share, cap * least * inverse
@@ -113,7 +113,7 @@ class LogisticTerms(NamedTuple):
             return (score + math.log1p(math.exp(-score))) * math.exp(-level)
         shifted = math.exp(score - level)
         x = shifted * math.exp(level)
-        # log(1 + x) / x, by its series where that is exact: the logarithm costs as much as a short row
+        # log(1 + x) / x, by its series where that is exact: the logarithm would take as long as a short row
         return (math.log1p(x) / x if x > 1e-5 else 1.0 - x * (0.5 - x / 3.0)) * shifted
 
     def divisor(self, total, value, level):

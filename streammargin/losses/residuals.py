@@ -6,7 +6,7 @@ give half the squared error, the absolute error, that beyond epsilon (Vapnik 199
 Bassett 1978). At C = inf only |u| <= epsilon counts: the feasibility sets of the lp-norm perceptron paper, section 2.3
 and appendix B.1, where the least w is to be found.
 
-The duals are signed. The share alpha y of the dual objective belongs to the target, which is not known here.
+The duals are signed. The term alpha y of the dual objective is added by the caller, which knows the target y.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ResidualTerms(NamedTuple):
 
     def step(self, alpha, u, L, cap):
         curvature = L + self.g / cap
-        if curvature <= 0.0:  # its dual is linear; at C = inf a row of norm 0 is met or is not, whatever its dual
+        if curvature <= 0.0:  # its dual is linear; at C = inf the dual of a row of norm 0 has no effect
             if not cap < math.inf:
                 return alpha
             if not self.missed(u):

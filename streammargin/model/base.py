@@ -1,4 +1,4 @@
-"""A model: an answer with the labels that its scores stand for. Labels and figures, block by block."""
+"""A model: turns scores into labels or numbers, and evaluates them, block by block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
 from streammargin.losses import is_numeric, make_loss
 from streammargin.losses.base import Loss, called, has
-from streammargin.model.columns import ERROR, checked, match, room
+from streammargin.model.columns import ERROR, checked, match, matching_bytes
 from streammargin.model.evaluation import OfClasses, OfNumbers, Tally
 from streammargin.model.file import NAMES, write_model
 from streammargin.model.probability import METHOD, able, probabilities
@@ -35,16 +35,16 @@ _SCORES = 1 << 20  # bytes of scores, or of labels, at a time: a block in memory
 
 
 class Model:
-    """Labels (or, of a regressor, numbers) by the scores of an answer.
+    """Predicts labels, or numbers for a regressor, from the scores of an answer (see `answer`).
 
-    classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
-    header : dict of plain values: options, certificate, how training ended
-    feature_names_in_ : (d,) names of the columns, objects of type str, or None
-    problem : arrays, beside the header's `problem`, that say what was minimised (docs/format.md); {} where unknown
+    classes_ : (2,) or (k,) labels; (0,) for a regressor, whose score is its prediction;
+    header : dict of plain values: options, certificate, how training ended;
+    feature_names_in_ : (d,) column names, objects of type str, or None;
+    problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} where unknown
 
-    Rows whose columns have names are matched by them where the model has names too. Its weights are put in the order of
-    these columns, which is told to the logger "streammargin". missing_columns: "zero" takes columns that the rows lack
-    as 0, "error" refuses them; columns unknown to the model are always refused. Rows without names go by position.
+    Where both rows and model have column names, columns are matched by name, and the logger "streammargin" reports it.
+    missing_columns: "zero" treats columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
+    model are always refused. Rows without names are matched by position.
     """
 
     _answer: Answer
@@ -58,21 +58,21 @@ class Model:
     def _keep(self, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None) -> None:
         self.classes_, self.header, self.feature_names_in_ = np.asarray(classes), header, names
         self.problem: dict[str, np.ndarray] = {}
-        self._said: set[str] = set()  # to the logger, once each
+        self._said: set[str] = set()  # warnings logged so far; each is logged once
 
     @property
     def answer(self) -> Answer:
-        """What gives the scores: one for two classes (above 0 is classes_[1]) and of a regressor, else k."""
+        """Computes the scores: 1 per row for a regressor or two classes (above 0: classes_[1]), else k."""
         return self._answer
 
     @property
     def numeric(self) -> bool:
-        """Whether it predicts numbers rather than labels."""
+        """Whether it is a regressor."""
         return len(self.classes_) == 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes that scoring holds of the model."""
+        """Bytes of the model in memory while scoring."""
         return sum(array.nbytes for array in self.answer.arrays().values()) + self.classes_.nbytes + self._names_bytes
 
     @property
@@ -80,7 +80,7 @@ class Model:
         return 0 if self.feature_names_in_ is None else held_bytes(self.feature_names_in_)
 
     def _answer_for(self, source: Source, memory: int, held: int, missing_columns: str) -> Answer:
-        """The answer for the columns of a source; held: bytes of the budget that the model takes."""
+        """The answer with weights in the order of the source's columns; held: bytes of the budget used already."""
         answer, known, given = self.answer, self.feature_names_in_, None
         if known is not None:
             given = column_names(source, memory, held)
@@ -94,7 +94,7 @@ class Model:
                 "give it the same columns, with: streammargin-data convert IN OUT.h5 --like MODEL"
             )
         if known is not None and given is None:
-            self._say(f"{source.name} has no names of columns, and the model has: columns are matched by position")
+            self._say(f"{source.name} has no column names, though the model has: columns are matched by position")
         return answer
 
     def _say(self, text: str) -> None:
@@ -105,16 +105,17 @@ class Model:
     def score_blocks(
         self, source: Source, memory: int | None = None, missing_columns: str = ERROR
     ) -> Iterator[tuple[int, int, np.ndarray]]:
-        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model's included.
+        """(start, stop, scores (stop - start, k)) over a source, in order, within `memory` bytes, the model included.
 
-        None: a budget of its own beside the model, which is there already, and the names of columns. Raises DataError
-        when the columns are not the model's, UsageError for too small a budget.
+        None: 96 MiB besides the model and the column names. Raises DataError when the columns are not the model's,
+        UsageError for a budget that is too small.
         """
         from streammargin.driver.prefetch import read_blocks
 
         held = self.nbytes
         if memory is None:
-            memory = held + _BUDGET + (0 if self.feature_names_in_ is None else room(self.feature_names_in_, source))
+            names = self.feature_names_in_
+            memory = held + _BUDGET + (0 if names is None else matching_bytes(names, source))
         answer = self._answer_for(source, memory, held, checked(missing_columns))
         rows = max(1, min(1 << 16, _SCORES // max(8 * answer.outputs, self.classes_.dtype.itemsize)))
         for start, stop, block in read_blocks(source, memory, held):
@@ -125,13 +126,11 @@ class Model:
                 bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
                 if bad.size:
                     where, row = source.place(start + low + int(bad[0]))
-                    raise DataError(
-                        f"{where}: the score of row {row} is beyond the range of numbers; divide the rows by a constant"
-                    )
+                    raise DataError(f"{where}: the score of row {row} overflows; divide the rows by a constant")
                 yield start + low, start + high, scores
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """Labels (m,) for scores (m, k); of a regressor the scores themselves."""
+        """Labels (m,) for scores (m, k); for a regressor the scores."""
         if self.numeric:
             return scores[:, 0].copy()
         return self.classes_[answered(scores)]
@@ -145,7 +144,7 @@ class Model:
         return out[:, 0] if out.shape[1] == 1 else out
 
     def predict(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
-        """Labels (n,) of the rows, or numbers."""
+        """Predicted labels, or numbers, (n,)."""
         with opened(data) as source:
             out = np.empty(source.rows, self.classes_.dtype)
             for start, stop, scores in self.score_blocks(source, missing_columns=missing_columns):
@@ -153,10 +152,10 @@ class Model:
         return out
 
     def predict_proba(self, data: Any, *, missing_columns: str = ERROR) -> np.ndarray:
-        """Probabilities (n, k) of the classes in the order of `classes_`, float64, of a model with the logistic loss.
+        """Probabilities (n, k) of the classes in the order of `classes_`, float64, for a model with the logistic loss.
 
-        Of two classes the second has 1 / (1 + exp(-score)); of several, each has that of its own score, divided by the
-        sum of the row's, as LIBLINEAR does it. Raises UsageError where the model was trained with another loss.
+        For two classes, that of the second is 1 / (1 + exp(-score)). For several, each is that of its own score,
+        divided by the row's sum, as in LIBLINEAR. Raises UsageError where the model was trained with another loss.
         """
         loss = self.check_probabilities()
         with opened(data) as source:
@@ -166,7 +165,7 @@ class Model:
         return out
 
     def check_probabilities(self) -> Any:
-        """The loss that makes probabilities of scores. Raises UsageError where there is none."""
+        """The loss that turns scores into probabilities. Raises UsageError where the model's loss does not."""
         if self.numeric:
             raise UsageError("the model predicts numbers, and has no probabilities of classes; use predict")
         word = self._loss()
@@ -187,12 +186,12 @@ class Model:
         """Accuracy, mistakes, mean loss and smallest margin on labelled data, streamed.
 
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
-        loss is the mean of the loss the model was trained with (summed over the classes), or of another one, a word or
-        an object. With its field top the largest losses alone are summed, and divided by all rows. It is None where the
-        model was trained with a loss of the user's and is given none. margin is the smallest of
+        loss: the loss to average, a word or an object; by default that of the training. In the result, `loss` is the
+        mean, summed over the classes; with the field top, the sum of the largest losses divided by all rows. It is None
+        where the model was trained with a user's own loss and none is given. `margin` is the smallest
         y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
-        Of a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the share of the
-        variance that is explained (None where the numbers are all the same).
+        For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the explained share
+        of the variance (None where all targets are equal).
         """
         word = self._loss() if loss is None else make_loss(loss)
         memory = None if memory is None else parse_size(memory)
@@ -209,9 +208,9 @@ class Model:
 
         loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))
         if loss is not None and not has(loss, "primal"):
-            raise UsageError(f"the loss {called(loss)} has no method primal, whose mean is to be taken")
+            raise UsageError(f"the loss {called(loss)} has no method primal, so its mean cannot be computed")
         if loss is not None and is_numeric(loss) != self.numeric:
-            raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss of these")
+            raise UsageError(f"the model predicts {'numbers' if self.numeric else 'classes'}; give a loss for these")
         expose(type(loss))
         if self.numeric:
             return OfNumbers(loss, top)
@@ -219,7 +218,7 @@ class Model:
         return OfClasses(self.classes_, self.header.get("positive"), loss, top, length)
 
     def _loss(self) -> Loss | None:
-        """What the model was trained with; None of an object of the user's."""
+        """The loss that the model was trained with; None for a user's own object."""
         with contextlib.suppress(UsageError):
             return make_loss(self.header.get("loss", "hinge"))
         return None

@@ -1,4 +1,4 @@
-"""Where the columns of a model are among those of other rows, by their names."""
+"""Match the columns of a model with those of a source by name."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from streammargin.sources.base import Source
 from streammargin.sources.names import listed
 from streammargin.wording import counted, one_line
 
-ERROR, ZERO = "error", "zero"  # what columns are that the rows lack
-_BYTES = 120  # of a name in the table that it is looked up in, while that grows
+ERROR, ZERO = "error", "zero"  # how columns that the rows lack are treated
+_BYTES = 120  # per name, of the dict used to look it up, while that grows
 
 
 def checked(missing_columns: str) -> str:
-    """The word, or UsageError."""
+    """The option's value, or UsageError."""
     if missing_columns not in (ERROR, ZERO):
         raise UsageError(f"`missing_columns` must be {ERROR} or {ZERO}, not {missing_columns!r}")
     return missing_columns
 
 
-def room(known: np.ndarray, source: Source) -> int:
-    """Bytes that reading the names of a source, and comparing them with those of a model, takes."""
+def matching_bytes(known: np.ndarray, source: Source) -> int:
+    """Bytes needed to read a source's column names and to compare them with those of a model."""
     return source.names_bytes() + _BYTES * max(len(known), source.features)
 
 
 def match(
     known: np.ndarray, given: np.ndarray, source: Source, memory: int, missing_columns: str, held: int = 0
 ) -> tuple[np.ndarray, str]:
-    """(order (d,), what to say of it): column j of the model is column order[j] of the source, -1: there is none.
+    """(order (d,), warning): column j of the model is column order[j] of the source, -1: missing.
 
-    known (d,): the model's names; given: those of the source, which are not the same list. Raises DataError where names
-    stand for several columns, or are missing or unknown. Raises UsageError where `memory` is too small to compare them
-    beside what is `held` already.
+    known (d,): the model's names; given: the source's, a different list. Raises DataError where a name occurs twice, is
+    missing or is unknown. Raises UsageError where `memory` is too small to compare them, with `held` bytes used
+    already.
     """
     check_read(
-        source, memory, held + room(known, source), "and compare the names of its columns, beside what is held already,"
+        source, memory, held + matching_bytes(known, source), "and matching its column names, besides the model,"
     )
     for names, whose in ((given, source.name), (known, "the model")):
         if len(set(names)) < len(names):
             name, times = Counter(names).most_common(1)[0]
             raise DataError(
-                f"{whose} has {times} columns of the name {one_line(name)}, and the names of {source.name} are not the "
-                "same list as the model's; give every column a name of its own"
+                f"{whose} has {times} columns named {one_line(name)}, so those of {source.name} cannot be "
+                "matched by name; give every column a name of its own"
             )
     place = {name: column for column, name in enumerate(given.tolist())}
     order = np.array([place.pop(name, -1) for name in known.tolist()], np.int64)
@@ -56,18 +56,18 @@ def match(
     if len(missing):
         return order, (
             f"{source.name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
-            f"({listed(missing)}): taken as 0, their weights are not used"
+            f"({listed(missing)}): they count as 0"
         )
-    return order, f"the columns of {source.name} are in another order than the model's: they are matched by name"
+    return order, f"the columns of {source.name} are in another order than the model's: matched by name"
 
 
 def _difference(name: str, missing: list[str], unknown: list[str]) -> str:
-    """What to say of columns that are not on both sides; options marked (see wording.py)."""
+    """The error for missing and unknown columns; options in backquotes (see wording.py)."""
     parts, mends = [], []
     if missing:
         parts.append(f"lacks {counted(len(missing), 'column')} of the model ({listed(missing)})")
-        mends.append("add those that are missing, or take them as 0 with `missing_columns=zero`")
+        mends.append("add the missing ones, or let them count as 0 with `missing_columns=zero`")
     if unknown:
         parts.append(f"has {counted(len(unknown), 'column')} that the model does not know ({listed(unknown)})")
-        mends.append("drop those that are unknown, as streammargin-data convert --like MODEL does for a CSV table")
+        mends.append("drop the unknown ones, as streammargin-data convert --like MODEL does for a CSV table")
     return f"{name} {' and '.join(parts)}; {'; '.join(mends)}"

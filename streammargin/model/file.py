@@ -20,16 +20,16 @@ from streammargin.sources.npy import read_header
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
-TEXT = 8  # times the bytes of a header: its text, and what JSON makes of it
-NAMES = "feature_names"  # the array of the names of columns, which not every model has
-LINEAR = "linear"  # what a file that names no kind holds
-PROBLEM = ("caps", "center", "factor", "groups")  # of what was minimised: for `verify`, and only where they apply
+TEXT = 8  # memory to parse a header, in multiples of its bytes
+NAMES = "feature_names"  # optional array of column names
+LINEAR = "linear"  # the kind of a file that names none
+PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 
 
 def write_model(
     path: str, kind: str, arrays: Mapping[str, np.ndarray], header: dict[str, Any], force: bool = False
 ) -> None:
-    """Write the arrays of an answer of this kind and the header to `path` (.npz), atomically.
+    """Write an answer's arrays and the header to `path` (.npz), atomically; kind: that of the answer.
 
     Raises OutputError, ReadWriteError.
     """
@@ -41,16 +41,16 @@ def write_model(
 def read_model(
     path: str, beside: str, memory: int | None = None
 ) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
-    """The class of the answer, its arrays and the one called `beside`, further arrays by name, and the header.
+    """(class of the answer, its arrays and the one called `beside`, optional arrays by name, header).
 
-    The further arrays are those of NAMES and PROBLEM that are there; all is as written.
-    memory: bytes that making a model of them may take, None: any. What the file says of its sizes is looked at before
-    anything of them is allocated. Raises InputMissingError, DataError, UsageError.
+    The optional arrays are those of NAMES and PROBLEM that the file has.
+    memory: bytes that loading the model may take, None: any. The declared sizes are checked before anything is
+    allocated. Raises InputMissingError, DataError, UsageError.
     """
     check_input(path, "model file")
     try:
         with zipfile.ZipFile(path) as archive:
-            _check_room(path, TEXT * _stored(archive, "header")[0], memory)
+            _check_memory(path, TEXT * _stored(archive, "header")[0], memory)
             header = from_plain(json.loads(str(_array(archive, "header"))))
             if not isinstance(header, dict) or header.pop("format") != FORMAT:
                 raise ValueError("another format")
@@ -61,42 +61,42 @@ def read_model(
                 raise DataError(f"{path} was written by a newer streammargin (schema {schema}); upgrade to read it")
             name = header.pop("answer", LINEAR)
             if name not in KINDS:
-                raise DataError(f"{path} holds an answer of the kind {name!r}, unknown here; upgrade to read it")
+                raise DataError(f"{path} is a model of the unknown kind {name!r}; upgrade to read it")
             needed = [*KINDS[name].ARRAYS, beside]
             optional = [each for each in (NAMES, *PROBLEM) if f"{each}.npy" in archive.namelist()]
-            _check_room(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
+            _check_memory(path, sum(_needed(*_stored(archive, each)) for each in needed + optional), memory)
             others = {each: _array(archive, each) for each in optional}
             return KINDS[name], [_array(archive, each) for each in needed], others, header
     except PermissionError as error:
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     except (DataError, UsageError):
         raise
-    except Exception as error:  # zip, NumPy and JSON fail in many ways on bytes that are none of theirs
+    except Exception as error:  # zip, NumPy and JSON fail in many ways on other bytes
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:
-    """(bytes, entries) of an array by what the archive and the array's own header say. Raises ValueError, KeyError."""
+    """(bytes, entries) of an array, as declared by archive and header. ValueError where these differ, KeyError."""
     member = f"{name}.npy"
     with archive.open(member) as stream:
         shape, dtype = read_header(stream)
         stored = archive.getinfo(member).file_size - stream.tell()
     count = math.prod(shape)
     if dtype.hasobject or not dtype.itemsize or count * dtype.itemsize != stored:
-        raise ValueError(f"{name} is no array of {shape}")
+        raise ValueError(f"{name} is not an array of shape {shape}")
     return stored, count
 
 
 def _needed(stored: int, count: int) -> int:
-    """Bytes that a model takes while it is made of such an array: two copies in float64, and a look at each number."""
+    """Bytes needed to load such an array: two copies in float64, and a byte per number for checks."""
     return 2 * max(stored, 8 * count) + count
 
 
-def _check_room(path: str, needed: int, memory: int | None) -> None:
+def _check_memory(path: str, needed: int, memory: int | None) -> None:
     if memory is not None and needed > memory:
         least = -(-needed >> 20)
         raise UsageError(
-            f"a memory budget of {format_size(memory)} is too small for the model {path}: to read it needs {least}M; "
+            f"a memory budget of {format_size(memory)} is too small for the model {path}: reading it needs {least}M; "
             f"use `memory={least}M` or more"
         )
 

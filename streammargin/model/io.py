@@ -1,4 +1,4 @@
-"""Models from their files, and to those of others."""
+"""Load model files, and export models to LIBLINEAR."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_
 
 
 def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Model:
-    """The model in a file that `Model.save` wrote, within so many bytes of memory (512M = 512 x 2^20; None: any).
+    """Load a model file of `Model.save`; memory: most bytes to use, such as 512M = 512 x 2^20 (None: any).
 
-    Raises InputMissingError, DataError, and UsageError where it needs more memory, before it is read.
+    Raises InputMissingError, DataError, and UsageError, before reading, where it needs more memory.
     """
     path = as_path(path)
     kind, (*arrays, classes), others, header = read_model(
@@ -32,25 +32,25 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
     )
     try:
         answer = kind.restored(arrays)
-        del arrays  # of which the answer has a copy, and the model will have another
+        del arrays  # the answer has a copy, and the model will have another
         _check_classes(classes, answer.outputs)
         _check_header(header)
         names = unpacked(others.pop(NAMES), answer.features) if NAMES in others else None
     except ValueError as fault:
-        raise DataError(f"{path} is a damaged model: {fault}; train it again, or take it from its backup") from None
+        raise DataError(f"{path} is a damaged model: {fault}; train it again, or restore a backup") from None
     model = model_of(answer, classes, header, names)
     model.problem = others
     return model
 
 
 def _check_classes(classes: np.ndarray, outputs: int) -> None:
-    """ValueError where these are no labels for so many scores."""
+    """ValueError where these are not labels for so many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError(
             f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"
         )
     if classes.dtype.kind == "U" and text_fault(classes) >= 0:
-        raise ValueError("a name of its classes is no text")
+        raise ValueError("the name of a class is not valid text")
     expected = len(classes) if len(classes) > 2 else 1  # two classes have one score, a regressor has no class
     if outputs != expected or len(classes) == 1:
         raise ValueError(f"it gives {outputs} scores for {len(classes)} classes")
@@ -59,11 +59,11 @@ def _check_classes(classes: np.ndarray, outputs: int) -> None:
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    """ValueError for what could not be used: only what prediction and evaluation ask for."""
+    """ValueError for an invalid entry among those that prediction and evaluation use."""
     loss = header.get("loss", "hinge")
     if not isinstance(loss, str):
         raise ValueError(f"its loss is {loss!r}")
-    if loss.partition(":")[0] in LOSSES:  # else it is of the user's
+    if loss.partition(":")[0] in LOSSES:  # others are users' own
         try:
             make_loss(loss)
         except UsageError as error:
@@ -74,13 +74,14 @@ def _check_header(header: dict[str, Any]) -> None:
     if not isinstance(header.get("positive"), (str, int, float, type(None))):
         raise ValueError(f"its positive class is {header.get('positive')!r}")
     if not isinstance(header.get("certificate", {}), dict):
-        raise ValueError("its certificate is no table")
+        raise ValueError("its certificate is not a table")
 
 
 def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     """Write liblinear's text model file. Labels must be integers, as liblinear's are.
 
-    Raises UsageError for other labels, an answer or a loss that liblinear has not, OutputError, ReadWriteError.
+    Raises UsageError for other labels, and for a model or loss that liblinear does not have; OutputError,
+    ReadWriteError.
     """
     if not isinstance(model, LinearModel):
         raise UsageError("liblinear's models are linear; this one is not, so it cannot be exported")

@@ -18,9 +18,9 @@ class LinearModel(Model):
 
     coef_ : (1, d) for two classes (score > 0 is classes_[1]), else (k, d), float64
     intercept_ : (1,) or (k,) float64
-    classes_ : (2,) or (k,) labels; (0,) of a regressor, whose score is its prediction
+    classes_ : (2,) or (k,) labels; (0,) for a regressor, whose score is its prediction
     header : dict of plain values: options, certificate, how training ended
-    feature_names_in_ : (d,) names of the columns, or None; rows are matched by them (see Model)
+    feature_names_in_ : (d,) column names, or None; columns are matched by name (see Model)
     """
 
     def __init__(
@@ -29,12 +29,12 @@ class LinearModel(Model):
     ) -> None:  # fmt: skip
         self.coef_ = np.ascontiguousarray(coef, np.float64)
         self.intercept_ = np.ascontiguousarray(intercept, np.float64)
-        # no second copy of the weights: the answer is made of them when it is asked for
+        # `answer` builds the point when asked, so that no second copy of the weights is kept
         self._keep(classes, header, names)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the weights, twice: as they are shown, and as they score."""
+        """Bytes of the weights, twice: coef_ and intercept_, and the answer's copy."""
         return 2 * (self.coef_.nbytes + self.intercept_.nbytes) + self.classes_.nbytes + self._names_bytes
 
     @property
@@ -42,12 +42,12 @@ class LinearModel(Model):
         return LinearPoint.of(self.coef_, self.intercept_)
 
     def top_features(self, n: int = 20) -> list[dict[str, Any]]:
-        """The n largest weights of each class, in size, the largest first; weights of 0 are left out.
+        """The n weights of largest absolute value for each class, in descending order, without zeros.
 
-        A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_: of
-        two classes the one is `classes_[1]`, which positive weights speak for; of a regressor the label is None. Where
-        columns have no names, the name is None. Weights are for the columns as the data have them: a scaling is folded
-        in, so that columns of small numbers have large weights. Raises UsageError for an n below 1.
+        A list of {"label": ..., "features": [{"column": j, "name": ..., "weight": ...}]}, one for each row of coef_.
+        For two classes that is `classes_[1]`, the class of positive scores; for a regressor the label is None. Without
+        column names, the name is None. Weights apply to unscaled columns: columns of small numbers have large weights.
+        Raises UsageError for n < 1.
         """
         if not isinstance(n, numbers.Integral) or n < 1:
             raise UsageError(f"the number of features must be a whole number and at least 1, not {n!r}")
@@ -69,7 +69,7 @@ class LinearModel(Model):
 def model_of(
     answer: Answer, classes: np.ndarray, header: dict[str, Any], names: np.ndarray | None = None
 ) -> Model:  # fmt: skip
-    """The model of an answer; of a linear one with its weights as scikit-learn shows them."""
+    """The model of an answer: a LinearModel, with coef_ and intercept_, for a linear one."""
     if isinstance(answer, LinearPoint):
         coef, intercept = answer.arrays().values()
         return LinearModel(coef, intercept, classes, header, names)

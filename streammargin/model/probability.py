@@ -8,14 +8,14 @@ import numpy as np
 
 from streammargin.losses import losses_with
 
-METHOD = "log_likelihood"  # what a loss has whose scores tell probabilities
+METHOD = "log_likelihood"  # the method of a loss whose scores give probabilities
 
 
 def probabilities(loss: Any, scores: np.ndarray) -> np.ndarray:
-    """Those (m, k) of k classes by scores (m, 1) of two classes or (m, k) of several; each row's sum is 1.
+    """Probabilities (m, k) of k classes from scores (m, 1) of two classes or (m, k) of several; rows sum to 1.
 
-    Of several classes each has the probability of its own score, divided by the sum of the row's. Logarithms are
-    divided, as all of a row may be too small for numbers.
+    For several classes, each probability is that of the class's own score, divided by the row's sum. The division is
+    done in logarithms, as all probabilities of a row may underflow.
     """
     found = loss.log_likelihood(np.hstack([-scores, scores]) if scores.shape[1] == 1 else scores)
     found = np.exp(found - found.max(axis=1, keepdims=True))
@@ -23,5 +23,5 @@ def probabilities(loss: Any, scores: np.ndarray) -> np.ndarray:
 
 
 def able() -> str:
-    """The losses whose scores tell probabilities, for messages."""
+    """The losses whose scores give probabilities, for messages."""
     return " or ".join(f"`loss={name}`" for name in losses_with([METHOD]))

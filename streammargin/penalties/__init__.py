@@ -1,7 +1,7 @@
 """Penalties R(w) of the weights. A new penalty is one new file here.
 
-A penalty file defines subclasses of `Penalty` (base.py says what each method means; `norms.py` is a model), the words
-of `penalty` with their fields, and PENALTIES, which lists them.
+A penalty file defines subclasses of `Penalty` (base.py describes the methods; `norms.py` is an example), the words of
+`penalty` with their fields, and PENALTIES, which lists them.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ def __dir__() -> list[str]:
 
 
 def make_penalty(value: object) -> PenaltyWord:
-    """The penalty that a word stands for, or an object of a subclass of `Penalty`. Raises UsageError."""
+    """The penalty of a word, or a penalty object, checked. Raises UsageError."""
     return FAMILY.of(value)

@@ -1,4 +1,4 @@
-"""What a penalty is and must answer, and what the two kinds of them have in common."""
+"""The base class of penalties, and those of norms and of squared norms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
 class Columns(NamedTuple):
-    """The columns that a penalty is of: how many the rows have, and what reads the group of each (m,) of all."""
+    """The penalised columns: their number d, and a function that reads the groups (m,) of all."""
 
     features: int
     groups: Callable[[Any], np.ndarray]
@@ -26,7 +26,7 @@ class Columns(NamedTuple):
 class Pieces(NamedTuple):
     """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + ridges_b / 2 ||w_b||_2^2.
 
-    Block b are the columns from starts[b] to starts[b + 1], all (B,) but starts (B+1,).
+    Block b has the columns from starts[b] to starts[b + 1]. starts (B+1,), the others (B,).
     """
 
     starts: np.ndarray
@@ -35,18 +35,18 @@ class Pieces(NamedTuple):
 
 
 class PenaltyWord(Thing, ABC):
-    """A word of `penalty`: what it stands for may depend on the columns."""
+    """A word of `penalty`; the penalty itself may depend on the columns."""
 
     @abstractmethod
     def of_columns(self, columns: Columns) -> Penalty:
-        """The penalty of these columns."""
+        """The penalty for these columns."""
 
 
 class Penalty(PenaltyWord):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
 
-    `prox` is missing where there is no closed form; `mirror` and `norm` where R is not strongly convex. Bounds of the
-    conjugate: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+    There is no `prox` without a closed form, and no `mirror` and `norm` where R is not strongly convex. The gauge
+    satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
 
     Its fields are those of the word; the first line of its docstring is its help.
     """
@@ -60,7 +60,7 @@ class Penalty(PenaltyWord):
 
     @abstractmethod
     def gauge(self, theta: np.ndarray) -> float:
-        """What R*(theta) is a function of: the dual norm, or the length that it is half the square of."""
+        """The quantity that determines R*(theta): the dual norm, or sqrt(2 R*(theta)) for a `Square`."""
 
     @abstractmethod
     def conjugate(self, theta: np.ndarray) -> float:
@@ -68,10 +68,10 @@ class Penalty(PenaltyWord):
 
     @abstractmethod
     def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        """s gain - R*(s theta) for a factor 0 <= s <= 1 that makes it large, where theta has this gauge.
+        """A lower bound on the maximum over 0 <= s <= 1 of s gain - R*(s theta), where theta has this gauge.
 
-        Duals s alpha of losses >= 0 have at least s times the dual objective of alpha. rounding: of the square of the
-        gauge, relative; the bound holds for all that it leaves open.
+        For losses >= 0, the duals s alpha have at least s times the loss part of the dual objective of alpha.
+        rounding: relative error of the gauge's square; the bound holds for any such error.
         """
 
     def part(self, gauge: float, rounding: float) -> float:
@@ -79,24 +79,24 @@ class Penalty(PenaltyWord):
         return 1.0
 
     def wakes(self, theta: np.ndarray) -> float:
-        """The largest factor s with R*(s theta) = 0: up to it no weight leaves 0. 0 where there is none."""
+        """The largest factor s with R*(s theta) = 0, up to which w = 0 is optimal; 0 where there is none."""
         return 0.0
 
     def stretch(self, size: int) -> float:
-        """How much longer than ||e||_2 the change of the gauge by a change e (size,) may be."""
+        """The Lipschitz constant of the gauge with respect to ||.||_2, for vectors (size,)."""
         return 1.0
 
     @property
     def norm(self) -> Any:
-        """The penalty as kernels take it (penalties/mirror_maps.py); None where coordinate ascent cannot serve it."""
+        """The penalty for kernels (penalties/mirror_maps.py); None where coordinate ascent does not support it."""
         return None
 
     def powers(self, theta: np.ndarray) -> np.ndarray:
-        """What `norm` keeps beside theta (m,), as many numbers, where it keeps anything."""
+        """The vector (m,) that `norm` keeps beside theta (m,), if it keeps one."""
         raise NotImplementedError
 
     def mirror(self, theta: np.ndarray) -> np.ndarray:
-        """The w where theta.w - R(w) is largest, float64; where `norm` is given."""
+        """argmax over w of theta.w - R(w), float64; for penalties with a `norm`."""
         raise NotImplementedError
 
     @property
@@ -105,11 +105,11 @@ class Penalty(PenaltyWord):
         return True
 
     def even(self, steps: np.ndarray) -> np.ndarray:
-        """The largest steps (m,) that `prox` can take of all no larger than these; default: one for all columns."""
+        """The largest steps (m,) <= `steps` that `prox` supports; by default one step for all columns."""
         return np.full(steps.shape, steps.min(initial=math.inf))
 
     def pieces(self, size: int) -> tuple[np.ndarray, Pieces] | None:
-        """The penalty of `size` weights block by block, once they are in this order (size,); None where it is none."""
+        """(order (size,), Pieces): the penalty as a sum over blocks of reordered columns; None where it is not one."""
         return None
 
     @abstractmethod

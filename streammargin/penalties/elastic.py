@@ -1,4 +1,4 @@
-"""The elastic net (Zou and Hastie 2005): few weights, and their squares small."""
+"""The elastic net (Zou and Hastie 2005): l1 plus squared l2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Penalties of columns that belong together: whole groups vanish, or each group keeps few of its own.
+"""Penalties on groups of columns: whole groups become 0, or each group keeps few columns.
 
 Group lasso (Yuan and Lin 2006) and exclusive lasso (Pdprox paper, section 4.4).
 """
@@ -25,7 +25,7 @@ GROUPS_HELP = (
 
 
 class Groups:
-    """The groups of m columns: of (m,) int64, from 0 to count - 1, in whatever order they stand."""
+    """The groups of m columns; of (m,) int64: the group of each column, from 0 to count - 1."""
 
     def __init__(self, groups: Any) -> None:
         _, self.of = np.unique(groups, return_inverse=True)
@@ -38,7 +38,7 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """Groups that have a column."""
+        """The number of groups."""
         return self.sizes.size
 
     def sums(self, values: np.ndarray) -> np.ndarray:
@@ -51,7 +51,7 @@ class Groups:
         return top * np.sqrt(self.sums((v / top) ** 2)) if 0.0 < top < math.inf else np.full(self.count, top)
 
     def shrunk(self, v: np.ndarray, by: float | np.ndarray) -> np.ndarray:
-        """Each v_g, shorter by `by` (of each group) times the root of its size, but no shorter than 0."""
+        """Each v_g shortened by by_g sqrt(d_g), or 0 where it is shorter than that."""
         lengths = self.lengths(v)
         factors = np.zeros(self.count)
         np.divide(by * self.roots, lengths, out=factors, where=lengths > 0.0)
@@ -65,22 +65,22 @@ class Groups:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """Where each group starts among columns that are sorted by group, and the end of all."""
+        """The bounds (count + 1,) of the groups among columns sorted by group."""
         return np.concatenate([[0], np.cumsum(self.sizes)])
 
     def downwards(self, sizes: np.ndarray) -> np.ndarray:
-        """The columns (m,) sorted by group, and by falling `sizes` within one."""
+        """The columns (m,) sorted by group, and by decreasing `sizes` within a group."""
         return np.lexsort((-sizes, self.of))
 
     def pieces(self, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
-        """`Penalty.pieces` of this threshold, times the root of a group's size, and this ridge."""
+        """`Penalty.pieces` with the thresholds threshold sqrt(d_g) and this ridge."""
         return np.argsort(self.of, kind="stable"), Pieces(
             self.starts, threshold * self.roots, np.full(self.count, ridge)
         )
 
 
 class Grouped(Penalty):
-    """Columns of one group take one step."""
+    """A penalty whose prox needs the same step for all columns of a group."""
 
     groups: Groups
 
@@ -165,8 +165,8 @@ class ExclusiveLasso(Grouped, Square):
         return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # |w_j| = (|v_j| - steps_j s)_+, s = ||w_g||_1: the largest that the k largest |v_j| / steps_j of a group give,
-        # the sum of these |v_j| over 1 + that of their steps
+        # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. For the k columns with the largest |v_j| / steps_j,
+        # s_k = sum |v_j| / (1 + sum steps_j), and s is the largest s_k
         sizes, groups = np.abs(v), self.groups
         order = groups.downwards(sizes / steps)
         of = groups.of[order]

@@ -1,4 +1,4 @@
-"""1/2 ||w||_p^2, the penalty of the lp-norm perceptron paper; its l2 is that of p = 2."""
+"""1/2 ||w||_p^2, the penalty of the lp-norm perceptron paper; l2 is p = 2."""
 
 from __future__ import annotations
 

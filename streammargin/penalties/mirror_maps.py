@@ -1,4 +1,4 @@
-"""Penalties as the kernels of coordinate ascent take them: lp norms and their mirror maps, elastic net, group lasso.
+"""Penalties for the kernels of coordinate ascent: lp norms and their mirror maps, elastic net, group lasso.
 
 w = mirror(theta) for psi(w) = 1/2 ||w||_p^2 and q = p/(p-1):
 w_j = ||theta||_q^(2-q) |theta_j|^(q-1) sign(theta_j), and ||w||_p = ||theta||_q
@@ -16,7 +16,7 @@ from streammargin.errors import UsageError
 
 
 class L2(NamedTuple):
-    """p = 2: the mirror map is the identity, and theta and its powers are one array."""
+    """p = 2: the mirror map is the identity, and theta and powers are the same array."""
 
     q: float
 
@@ -25,15 +25,15 @@ class L2(NamedTuple):
         return block.sum_powers(i, 2.0)
 
     def scale(self, power_sum):
-        """Factor from the stored powers to the weights."""
+        """The factor from the stored powers to the weights."""
         return 1.0
 
     def now(self, block, i, theta, powers, power_sum):
-        """x_i.w for the w that theta stands for."""
+        """x_i.w for w = mirror(theta)."""
         return np.float64(block.dot(i, powers))
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
-        """(now, curvature), of a sparse row in one sweep."""
+        """(now, curvature); for a sparse row in one loop."""
         return block.dot_and_square(i, powers)
 
     def move(self, block, i, t, theta, powers, power_sum):
@@ -51,7 +51,7 @@ class L2(NamedTuple):
 
 
 class Lp(NamedTuple):
-    """1 < p < 2: powers = sign(theta)|theta|^(q-1) is kept beside theta, so a dot needs no pow."""
+    """1 < p < 2: powers = sign(theta)|theta|^(q-1) is stored beside theta, so a dot product needs no pow."""
 
     q: float
 
@@ -60,11 +60,11 @@ class Lp(NamedTuple):
         return (self.q - 1.0) * block.sum_powers(i, self.q) ** (2.0 / self.q)
 
     def scale(self, power_sum):
-        """Factor from the stored powers to the weights: ||theta||_q^(2-q)."""
+        """The factor from the stored powers to the weights: ||theta||_q^(2-q)."""
         return power_sum ** ((2.0 - self.q) / self.q) if power_sum > 0.0 else 0.0
 
     def now(self, block, i, theta, powers, power_sum):
-        """x_i.w for the w that theta stands for."""
+        """x_i.w for w = mirror(theta)."""
         return self.scale(power_sum) * np.float64(block.dot(i, powers))
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
@@ -72,7 +72,7 @@ class Lp(NamedTuple):
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
-        """theta += t x_i, its powers with it; returns the new sum |theta|^q."""
+        """theta += t x_i, and powers accordingly; returns the new sum |theta|^q."""
         return max(power_sum + block.add_mirrored(i, t, theta, powers, self.q), 0.0)
 
     def score(self, block, i, theta, drift, share, square):
@@ -93,9 +93,10 @@ class Lp(NamedTuple):
 
 
 class Shrunk(NamedTuple):
-    """The elastic net r ||w||_1 + rest/2 ||w||_2^2: w_j = sign(theta_j) (|theta_j| - r)_+ / rest, taken with each dot.
+    """The elastic net r ||w||_1 + rest/2 ||w||_2^2.
 
-    Weights kept beside theta would be as many places again that a row of text touches: a pass took a third more.
+    Each dot product computes w_j = sign(theta_j) (|theta_j| - r)_+ / rest. Storing w beside theta would double the
+    memory that a sparse row touches: a pass took a third longer.
     """
 
     r: float
@@ -106,7 +107,7 @@ class Shrunk(NamedTuple):
         return block.sum_powers(i, 2.0) / self.rest
 
     def now(self, block, i, theta, powers, power_sum):
-        """x_i.w for the w that theta stands for."""
+        """x_i.w for w = mirror(theta)."""
         return block.shrunk_dot(i, theta, self.r) / self.rest
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
@@ -114,13 +115,13 @@ class Shrunk(NamedTuple):
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
-        """theta += t x_i; returns power_sum, which is not needed here."""
+        """theta += t x_i; returns power_sum (not needed here)."""
         block.add(i, t, theta)
         return power_sum
 
 
 class Grouped(NamedTuple):
-    """r sum_g roots_g ||w_g||_2 + rest/2 ||w||_2^2: powers begins with ||theta_g||^2 of each group, the weights follow.
+    """r sum_g roots_g ||w_g||_2 + rest/2 ||w||_2^2: powers begins with ||theta_g||^2 for each group.
 
     of (d+1,) int32: the group of each column; roots (G,).
     """
@@ -135,7 +136,7 @@ class Grouped(NamedTuple):
         return block.sum_powers(i, 2.0) / self.rest
 
     def now(self, block, i, theta, powers, power_sum):
-        """x_i.w for the w that theta stands for."""
+        """x_i.w for w = mirror(theta)."""
         return block.grouped_dot(i, theta, powers, self.of, self.roots, self.r) / self.rest
 
     def now_and_curvature(self, block, i, theta, powers, power_sum):
@@ -143,13 +144,13 @@ class Grouped(NamedTuple):
         return self.now(block, i, theta, powers, power_sum), self.curvature(block, i)
 
     def move(self, block, i, t, theta, powers, power_sum):
-        """theta += t x_i, the squares of its groups with it; returns power_sum, which is not needed here."""
+        """theta += t x_i, and the squares of its groups accordingly; returns power_sum (not needed here)."""
         block.add_grouped(i, t, theta, powers, self.of)
         return power_sum
 
 
 def resolve_p(norm: float | str, features: int) -> float:
-    """The exponent p of the option norm: a number in (1, 2] or "sparse" (p = min(2, 1 + 1/ln d)).
+    """The field p of the penalty lp: a number in (1, 2], or "sparse" for p = min(2, 1 + 1/ln d).
 
     Raises UsageError for anything else.
     """
@@ -165,11 +166,11 @@ def resolve_p(norm: float | str, features: int) -> float:
 
 
 def make_norm(p: float) -> L2 | Lp:
-    """The norm of exponent p, 1 < p <= 2."""
+    """The kernels' penalty 1/2 ||w||_p^2, 1 < p <= 2."""
     return L2(2.0) if p == 2.0 else Lp(p / (p - 1.0))
 
 
-_PIECE = 8192  # BLAS gives longer vectors to several threads
+_PIECE = 8192  # for longer vectors BLAS uses several threads
 
 
 def _square(theta: np.ndarray) -> float:
@@ -181,9 +182,9 @@ def _square(theta: np.ndarray) -> float:
 
 
 def lp_norm(x: np.ndarray, p: float, square: float | None = None) -> float:
-    """||x||_p of weights (and ||x||_q of what A^T makes of duals), float64, without overflow of the powers.
+    """||x||_p in float64, without overflow of the powers.
 
-    x (m,), p > 1 or the dual exponent; square: ||x||_2^2, where it is known already.
+    x (m,), p >= 1; square: ||x||_2^2, if known.
     """
     if p == 2.0:
         with np.errstate(over="ignore"):

@@ -1,6 +1,6 @@
-"""Norms of the weights (Pdprox paper, section 4.4): l1 leaves few weights, l2norm all or none, linf few sizes.
+"""Norms as penalties (Pdprox paper, section 4.4): l1 gives few nonzero weights, linf few different sizes.
 
-Their prox is what projecting on the ball of the dual norm leaves (Moreau's decomposition).
+Their prox is v minus its projection on a ball of the dual norm (Moreau's decomposition).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Linf(Norm):
         return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # all sizes are cut off at one height h, where sum (|v_j| - h)_+ / steps_j = 1: the largest that k of them give
+        # sizes are clipped at h with sum (|v_j| - h)_+ / steps_j = 1; h is the largest h_k from the k largest sizes
         sizes = np.abs(v)
         order = np.argsort(-sizes)
         shares = 1.0 / steps[order]

@@ -1,1 +1,1 @@
-"""What a training finds: something that gives scores to rows. Linear today; another kind is another file here."""
+"""Points: what a training finds and a model saves, that is, a function from rows to scores. Today all are linear."""

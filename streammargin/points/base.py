@@ -1,4 +1,4 @@
-"""What the driver asks of the point that a training has reached, and a model and its file of an answer."""
+"""The interfaces of an answer, as a model uses it, and of a point, as the driver uses it."""
 
 from __future__ import annotations
 
@@ -11,67 +11,67 @@ from streammargin.rows.blocks import Block
 
 
 class Answer(Protocol):
-    """Scores of rows of d features: K numbers each.
+    """A function from rows of d features to K scores.
 
-    ARRAYS: names of what a model file keeps of it.
+    ARRAYS: names of its arrays in a model file.
     """
 
     ARRAYS: ClassVar[tuple[str, ...]]
 
     @classmethod
     def restored(cls, arrays: Sequence[np.ndarray]) -> Answer:
-        """The answer of the arrays in a file, in the order of ARRAYS. Raises ValueError saying why they are none."""
+        """The answer with these arrays, in the order of ARRAYS. Raises ValueError where they are invalid."""
 
     @property
     def outputs(self) -> int:
-        """K, the scores of a row."""
+        """K, the number of scores per row."""
 
     @property
     def features(self) -> int:
-        """d, the columns of the rows that it takes."""
+        """d, the number of columns."""
 
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
-        """Fill scores (m, K) float64 with those of the rows first .. first + m of the block."""
+        """Fill scores (m, K) float64 for the rows first .. first + m of the block."""
 
     def length(self, p: float) -> float:
-        """The norm of output 0 that a margin is divided by, with the exponent p of the regulariser."""
+        """The norm of w by which margins of output 0 are divided; p: the exponent of the penalty."""
 
     def for_columns(self, order: np.ndarray, features: int) -> Answer:
-        """The same for rows of so many columns, of which column order[j] is its column j, -1: none, taken as 0."""
+        """The same for rows with `features` columns: column j becomes order[j]; -1: missing, counts as 0."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `restored` makes it of again, by name."""
+        """Its arrays by name; `restored` is the inverse."""
 
 
 class Point(Answer, Protocol):
-    """An answer that a training finds, for rows in the scale that it sees them in."""
+    """An answer in training, for rows as the solver sees them (scaled)."""
 
     @classmethod
     def restored(cls, arrays: Sequence[np.ndarray]) -> Point:
-        """As above."""
+        """As for Answer."""
 
     def copy(self) -> Point:
-        """The same in arrays of its own: those of a training may be written again."""
+        """A copy with its own arrays; a training reuses its arrays."""
 
     def finite(self) -> bool:
-        """Whether it is all numbers."""
+        """Whether all its numbers are finite."""
 
     def nonzeros(self) -> int:
-        """How many weights of it are not 0, constants left out."""
+        """The number of nonzero weights, without constants."""
 
     def chosen(self, outputs: slice) -> Point:
-        """These of its outputs."""
+        """The point with these outputs only."""
 
     def with_constants(self, constants: np.ndarray) -> Point:
-        """The same with the constants (K,) for those that it has."""
+        """The same weights with these constants (K,)."""
 
     def unscaled(self, center: np.ndarray | None, factor: np.ndarray | None, shift: float) -> Point:
-        """The same for rows x of which it was given (x - center) * factor, and with scores larger by `shift`.
+        """The same for unscaled rows x, given that it is for (x - center) * factor, with `shift` added to the scores.
 
-        center, factor (d,): None for rows as they are.
+        center, factor (d,): None for no scaling.
         """
 
 
 def answered(scores: np.ndarray) -> np.ndarray:
-    """The number of the class (m,) that each row is given, by its scores (m, 1) of two classes or (m, K) of K."""
+    """The predicted class (m,) from scores (m, 1) of two classes or (m, K) of K classes."""
     return np.argmax(scores, axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0.0).astype(np.intp)

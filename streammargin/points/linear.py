@@ -49,7 +49,7 @@ class LinearPoint:
 
     @staticmethod
     def nbytes(outputs: int, features: int) -> int:
-        """What one with so many outputs takes in memory."""
+        """Bytes of a point with so many outputs."""
         return 8 * outputs * (features + 1)
 
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:
@@ -86,8 +86,8 @@ class LinearPoint:
 
     def for_columns(self, order: np.ndarray, features: int) -> LinearPoint:
         w = np.zeros((self.outputs, features + 1))
-        there = np.flatnonzero(order >= 0)
-        w[:, order[there]], w[:, -1] = self.w[:, there], self.w[:, -1]
+        present = np.flatnonzero(order >= 0)
+        w[:, order[present]], w[:, -1] = self.w[:, present], self.w[:, -1]
         return LinearPoint(w, self.bias)
 
     def arrays(self) -> dict[str, np.ndarray]:

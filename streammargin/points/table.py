@@ -1,4 +1,4 @@
-"""The kinds of point, by the names that model files have for them. A new one is a file here, and a line."""
+"""The kinds of points, by their names in model files. A new kind is one file here, and one line below."""
 
 from __future__ import annotations
 

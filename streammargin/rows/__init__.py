@@ -1,5 +1,5 @@
-"""Rows as kernels take them: blocks, labels and numbers of rows, as named tuples with plain Python methods.
+"""Rows as kernels use them: blocks, labels and row numbers, as named tuples with plain Python methods.
 
-Nothing here imports numba. `streammargin.compiled.overloads` makes every public method of these tuples callable inside
-a compiled kernel, so the same source serves Python, the JIT, and its absence.
+Nothing here imports numba. `streammargin.compiled.overloads` makes every public method of these tuples callable in a
+compiled kernel, so one source works with and without the JIT.
 """

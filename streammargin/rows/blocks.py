@@ -1,6 +1,6 @@
 """Blocks of consecutive rows: what a source yields and a kernel consumes.
 
-Both kinds answer to the same methods, so one kernel source serves dense and sparse rows. A weight
+Both kinds have the same methods, so one kernel source works for dense and sparse rows. A weight
 vector has length d + 1: the last entry belongs to the constant column of value `bias` (0: none).
 """
 
@@ -10,26 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-# columns of a matrix that are worked on at a time, and rows that are added to it together: they fit into a cache
-TILE = 256
-TOGETHER = 32
-LINE = 16  # values of 4 bytes that the processor fetches at once
-# Bytes of weights from which it pays to ask for those of the next row ahead. A pass over 40,000 rows of hashed n-grams,
-# 23 million values, without and with that: 2^20 columns in float32 0.057 and 0.060 s, in float64 0.088 and 0.069;
-# 2^22 columns 0.115 and 0.081, 0.149 and 0.108.
-BEYOND = 6 << 20
-# A loop over the values of a sparse row ends elsewhere for each row, and the processor guesses the end wrongly: some 15
-# steps of the loop are lost each time. LLVM would make two or three such loops of one, by unrolling it; it leaves those
-# alone that count in unsigned steps, which also need no look for negative positions.
+TILE = 256  # columns of the Gram matrix updated at a time, and
+GRAM_ROWS = 32  # rows added to it at a time: both fit into a cache
+LINE = 16  # values of 4 bytes in a cache line
+# Bytes of weights from which prefetching those of the next row is faster. Seconds of a pass over 40,000 rows of hashed
+# n-grams, 23 million values, without and with prefetching: 2^20 columns in float32 0.057 and 0.060, in float64 0.088
+# and 0.069; 2^22 columns 0.115 and 0.081, 0.149 and 0.108.
+PREFETCH_BYTES = 6 << 20
+# Unsigned steps keep LLVM from unrolling a loop over a sparse row into two or three loops. At the end of each loop the
+# branch is mispredicted, as rows have different lengths, at the cost of some 15 iterations. Unsigned indices also need
+# no check for negative positions.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 def prefetch(array, index):
-    """Ask the processor to fetch array[index] soon; does nothing without the JIT."""
+    """Prefetch array[index] into the cache; does nothing without the JIT."""
 
 
 def prefetch_outer(array, index):
-    """The same into the second-level cache: more requests are under way at a time than to the first."""
+    """The same into the L2 cache, which allows more requests at a time than L1."""
 
 
 def dense_dot(x, w):
@@ -57,7 +56,7 @@ def dense_exact_dot(x, w):
 
 
 def beyond(x, r):
-    """sign(x) (|x| - r)_+, without a branch that would often be guessed wrongly."""
+    """sign(x) (|x| - r)_+, without a branch, which would often be mispredicted."""
     return x - min(max(x, -r), r)
 
 
@@ -76,7 +75,7 @@ def add_outer_products(rows, t, H, first):
         high = min(low + TILE, width)
         for r in range(0, rows.shape[0], 8):
             for j in range(first, high):
-                # slices: positions counted from 0 are known not to be negative, and so several are taken at a time
+                # slices: indices from 0 are known not to be negative, so LLVM vectorises the loop
                 start = max(j, low)
                 h = H[j, start:high]
                 f0, f1, f2, f3 = t * rows[r, j], t * rows[r + 1, j], t * rows[r + 2, j], t * rows[r + 3, j]
@@ -94,7 +93,7 @@ def add_outer_products(rows, t, H, first):
 
 
 def add_multiples(X, rows, factors, w):
-    """w[j] += sum_r factors_r X[i, j] over the rows i listed, four of them together."""
+    """w[j] += sum_r factors_r X[i, j] over the listed rows i, four rows at a time."""
     d = X.shape[1]
     w = w[:d]
     fours = rows.size >> 2
@@ -146,7 +145,7 @@ class DenseBlock(NamedTuple):
         w[x.size] += t * w.dtype.type(self.bias)
 
     def add_rows(self, rows, factors, w):
-        """w += sum_r factors_r x_i over the rows i listed."""
+        """w += sum_r factors_r x_i over the listed rows i."""
         add_multiples(self.X, rows, factors, w)
         for r in range(rows.size):
             w[self.X.shape[1]] += factors[r] * self.bias
@@ -185,7 +184,7 @@ class DenseBlock(NamedTuple):
         return dense_shrunk_dot(x, theta, r) + self.bias * beyond(theta[x.size], r)
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
-        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
+        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
         x = self.X[i]
         d = x.size
         total = 0.0
@@ -198,7 +197,7 @@ class DenseBlock(NamedTuple):
         return total
 
     def add_grouped(self, i, t, theta, squares, of):
-        """theta += t x_i, and the squares ||theta_g||^2 with it."""
+        """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
         x = self.X[i]
         d = x.size
         for j in range(d + 1):
@@ -223,13 +222,13 @@ class DenseBlock(NamedTuple):
         return length * total
 
     def add_gram(self, rows, factors, few, H):
-        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0.
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
 
-        few (TOGETHER, d+1) is written: a method of a block cannot allocate.
+        few (GRAM_ROWS, d+1): scratch memory, as a method of a block cannot allocate.
         """
         d = self.X.shape[1]
-        for start in range(0, rows.size, TOGETHER):
-            size = min(TOGETHER, rows.size - start)
+        for start in range(0, rows.size, GRAM_ROWS):
+            size = min(GRAM_ROWS, rows.size - start)
             for r in range(size):
                 root = np.sqrt(factors[start + r])
                 x = self.X[rows[start + r]]
@@ -242,12 +241,12 @@ class DenseBlock(NamedTuple):
             add_outer_products(few[:up], 1.0, H, 0)
 
     def prefetch_row(self, i):
-        """Hint that row i comes soon. The hardware already follows the next cache lines of a dense row."""
+        """Prefetch the beginning of row i; the hardware prefetches the rest of a dense row."""
         if i < self.X.shape[0]:
             prefetch(self.X, i * self.X.shape[1])
 
     def prefetch_weights(self, i, w):
-        """Nothing: a dense row asks for all weights in order."""
+        """Do nothing: a dense row uses all weights in order, which the hardware prefetches."""
 
 
 class CSRBlock(NamedTuple):
@@ -303,12 +302,12 @@ class CSRBlock(NamedTuple):
         return (s0 + s1) + (s2 + s3) + np.float64(self.bias) * np.float64(w[self.width])
 
     def dot_and_square(self, i, w):
-        """(exact_dot, ||x_i||_2^2), summed in float64, in one sweep; the square may under- or overflow."""
+        """(exact_dot, ||x_i||_2^2), summed in float64, in one loop; the square may under- or overflow."""
         data, indices = self.data, self.indices
         k, stop = np.uint64(self.indptr[i]), np.uint64(self.indptr[i + 1])
         fours = stop - (stop - k) % FOUR
         s0 = s1 = s2 = s3 = q0 = q1 = 0.0
-        # the score in the order of `exact_dot`, bit by bit: whether a score is 0 says which class is predicted
+        # add up the score in the same order as `exact_dot`: the bits decide whether a score is exactly 0
         while k < fours:
             x0, x1 = np.float64(data[k]), np.float64(data[k + ONE])
             x2, x3 = np.float64(data[k + TWO]), np.float64(data[k + THREE])
@@ -338,7 +337,7 @@ class CSRBlock(NamedTuple):
         w[self.width] += t * w.dtype.type(self.bias)
 
     def add_rows(self, rows, factors, w):
-        """w += sum_r factors_r x_i over the rows i listed."""
+        """w += sum_r factors_r x_i over the listed rows i."""
         for r in range(rows.size):
             if r + 2 < rows.size:
                 self.prefetch_row(rows[r + 2])
@@ -388,7 +387,7 @@ class CSRBlock(NamedTuple):
         return (s0 + s1) + (s2 + s3) + self.bias * beyond(theta[self.width], r)
 
     def grouped_dot(self, i, theta, squares, of, roots, r):
-        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ over the groups g = of_j, whose squares are given."""
+        """sum_j x_ij theta_j (1 - r roots_g / ||theta_g||)_+ with g = of_j and squares_g = ||theta_g||^2."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         total = 0.0
         for k in range(start, stop + 1):
@@ -401,7 +400,7 @@ class CSRBlock(NamedTuple):
         return total
 
     def add_grouped(self, i, t, theta, squares, of):
-        """theta += t x_i, and the squares ||theta_g||^2 with it."""
+        """theta += t x_i, and squares_g = ||theta_g||^2 accordingly."""
         start, stop = self.indptr[i], self.indptr[i + 1]
         for k in range(start, stop + 1):
             j = np.int64(self.indices[k]) if k < stop else np.int64(self.width)
@@ -426,9 +425,9 @@ class CSRBlock(NamedTuple):
         return length * total
 
     def add_gram(self, rows, factors, few, H):
-        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the rows i listed, its upper triangle only; factors >= 0.
+        """H (d+1, d+1) += sum_r factors_r x_i x_i^T over the listed rows i, upper triangle only; factors >= 0.
 
-        few (TOGETHER, d+1) is written: a method of a block cannot allocate.
+        few (GRAM_ROWS, d+1): scratch memory, as a method of a block cannot allocate.
         """
         for r in range(rows.size):
             start = self.indptr[rows[r]]
@@ -443,17 +442,17 @@ class CSRBlock(NamedTuple):
             H[self.width, self.width] += factors[r] * self.bias * self.bias
 
     def prefetch_row(self, i):
-        """Hint that row i comes soon."""
+        """Prefetch row i."""
         rows = self.indptr.size - 1
         if i < rows:
-            # as much as a row of 4-byte values has on average, for each alike: what more there is the hardware follows
+            # the average length of a row, in 4-byte values; the hardware prefetches what follows
             for line in range(self.data.size // (LINE * rows) + 1):
                 prefetch(self.data, self.indptr[i] + LINE * line)
                 prefetch(self.indices, self.indptr[i] + LINE * line)
 
     def prefetch_weights(self, i, w):
-        """Hint that w is asked for at the columns of row i soon; where they are BEYOND the caches."""
-        if i + 1 < self.indptr.size and w.size * w.itemsize > BEYOND:
+        """Prefetch the entries of w at the columns of row i, where w has more than PREFETCH_BYTES."""
+        if i + 1 < self.indptr.size and w.size * w.itemsize > PREFETCH_BYTES:
             start = self.indptr[i]
             indices = self.indices[start : self.indptr[i + 1]]
             for k in range(indices.size):

@@ -1,4 +1,4 @@
-"""What is known of the rows beside their values: which they are, and what each counts for."""
+"""Row numbers, classes, targets and sample weights of the rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class RowNumbers(NamedTuple):
-    """The global numbers of the rows of a block: first, first + 1, ..., or those listed (m,) int64, where any are.
+    """The global numbers of a block's rows: those listed (m,) int64 if any, else first, first + 1, ...
 
-    Labels, weights and duals are addressed by them, so that rows kept from other blocks can be visited like a block.
+    They index labels, weights and duals, so that cached rows from several blocks can be visited like a block.
     """
 
     first: int
@@ -32,10 +32,10 @@ def numbered_from(first: int) -> RowNumbers:
 
 @dataclass(frozen=True)
 class RowLabels:
-    """What is known of n rows beside their values, whoever holds them.
+    """Classes, sample weights and targets of n rows.
 
-    codes (n,) int16: class of each row, -1 for an absent row. weights (n,) float64 or (0,): sample weights.
-    targets (n,) float64 or (0,): numbers in place of classes, 0 for absent rows.
+    codes (n,) int16: class of each row, -1 for an absent row; weights (n,) float64, or (0,) where all are 1;
+    targets (n,) float64: of a regression, 0 for absent rows; else (0,).
     """
 
     codes: np.ndarray
@@ -47,21 +47,21 @@ class RowLabels:
         return self.codes.nbytes + self.weights.nbytes + self.targets.nbytes
 
     def present(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Which of these rows are not absent, and have a weight (bool)."""
+        """Which of these rows have a code >= 0 and a positive weight (bool)."""
         present = self.codes[rows] >= 0
         return present & (self.weights[rows] > 0.0) if self.weights.size else present
 
     def cut(self, first: int, stop: int) -> RowLabels:
-        """Those of the rows first .. stop."""
+        """The labels of the rows first .. stop."""
         return RowLabels(self.codes[first:stop], self.weights[first:stop], self.targets[first:stop])
 
 
 class Labels(NamedTuple):
-    """What each of the n rows counts for in each of the K problems.
+    """Sign, weight and target of each of the n rows in each of the K problems.
 
-    codes (n,) int16: class of each row, -1 for an absent row. positive (K,) int64: the class with sign +1 in
-    problem k. caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent.
-    weights (n,) float64 or (0,): sample weights. targets (n,) float64 or (0,): numbers in place of classes.
+    codes (n,) int16: class of each row, -1 for an absent row; positive (K,) int64: the class with sign +1 in
+    problem k; caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent;
+    weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression.
     """
 
     codes: np.ndarray
@@ -82,21 +82,21 @@ class Labels(NamedTuple):
         return self.caps[k, self.codes[row]] * weight if weight > 0.0 else 0.0
 
     def own(self, k, row):
-        """Whether the class of the row is the one with sign +1."""
+        """Whether y = +1 for the row in problem k."""
         return self.codes[row] == self.positive[k]
 
     def sign(self, k, row):
-        """y: a_i is y x_i. 1 for targets."""
-        return 2.0 * (self.codes[row] == self.positive[k]) - 1.0  # no branch to guess
+        """y in {-1, 1}; 1 for a regression."""
+        return 2.0 * (self.codes[row] == self.positive[k]) - 1.0  # without a branch
 
     def wrong(self, k, row, margin):
-        """Whether a row of this margin is predicted wrongly: a score of 0 is the first class, which has sign -1."""
+        """Whether a row with this margin is misclassified; a score of 0 predicts the sign -1."""
         return margin < 0.0 or (margin == 0.0 and self.own(k, row))
 
     def target(self, row):
-        """The number that the score should be; 0 for classes."""
+        """The target of a regression; 0 for classes."""
         return self.targets[row] if self.targets.size > 0 else 0.0
 
     def margin(self, k, row, score):
-        """u = y score for classes, the residual score - target for numbers: what a loss is a function of."""
+        """The argument u of the loss: y score for classes, score - target for a regression."""
         return self.sign(k, row) * score - self.target(row)

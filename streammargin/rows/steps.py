@@ -1,7 +1,7 @@
-"""What a primal step adds to theta, the sum of the rows it went along: one rule for each method.
+"""Step rules of the primal methods, which add multiples of rows to theta.
 
-Every rule has `factor(seen)`, the factor from mirror(theta) to the weights after so many rows were seen, `moves(u)`,
-whether a row of margin u is gone along, and `multiple(u, cap)`, the multiple of it that is added.
+Every rule has three methods. `factor(seen)` is the factor from mirror(theta) to the weights after `seen` rows.
+`moves(u)` says whether a row of margin u is added to theta, and `multiple(u, cap)` by which multiple.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Perceptron(NamedTuple):
-    """The row itself where it is misclassified (rate 1: any other only scales the weights)."""
+    """Add a misclassified row (rate 1: other rates only scale the weights)."""
 
     rate: float
 
@@ -25,7 +25,7 @@ class Perceptron(NamedTuple):
 
 
 class MirrorDescent(NamedTuple):
-    """rate (1 - u)_+: the gradient of (1 - u)_+^2 / 2 (lp-norm perceptron paper, eq. (10))."""
+    """Add rate (1 - u)_+ times the row: the gradient of (1 - u)_+^2 / 2 (lp-norm perceptron paper, eq. (10))."""
 
     rate: float
 
@@ -40,7 +40,7 @@ class MirrorDescent(NamedTuple):
 
 
 class Pegasos(NamedTuple):
-    """The cap where u < 1, and w = (horizon / seen) theta: the step 1 / (lambda t) of n = horizon rows."""
+    """Add cap times the row where u < 1; w = (horizon / seen) theta: the step 1 / (lambda t) for n = horizon rows."""
 
     horizon: float
 

@@ -1,14 +1,14 @@
 """Which rows of which blocks a kernel visits, and in which order.
 
-A visit is (block, first, listed, order, group): the fields of the RowNumbers of its rows, and an order of the groups of
-`group` consecutive rows. Random access costs a cache miss a row, a short run of neighbours costs one a group and
-converges as well.
+A visit is (block, first, listed, order, group): a block, the fields of its RowNumbers, and a permutation of its groups
+of `group` consecutive rows. Rows in random order cost a cache miss each; groups of neighbours cost one per group, and
+converge as fast.
 
-What one call visits is (visits, start, stop, turns): of `turns` turns those from start on, each a part of every order.
-Between two calls the interpreter has its own work, and waits for the reader's thread while that has the lock: with a
-call for every turn of every block, of about a hundred rows of text, a streamed pass took 1.5 times as long.
+One kernel call gets (visits, start, stop, turns): each order is split into `turns` parts, and the call visits the parts
+start .. stop of all blocks in turn. Each call has overhead, and waits while the reader thread holds the interpreter
+lock. With one call per turn and block, of about a hundred sparse rows, a streamed pass took 1.5 times as long.
 
-They are plain tuples, for a call takes half a microsecond longer for each one with names.
+They are plain tuples, as each named tuple adds half a microsecond to a call.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ import numpy as np
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowNumbers
 
-GROUP_BYTES = 16384  # a random run of neighbours costs one cache miss for so many bytes
-GROUP_ROWS = 24  # of that at most: runs of many rows would slow convergence
-PLACES = 4  # visits of every call, so that a kernel is compiled for one number only
+GROUP_BYTES = 16384  # most bytes of a group of neighbouring rows
+GROUP_ROWS = 24  # most rows of a group: larger groups would slow convergence
+PLACES = 4  # visits per call, always, so that a kernel is compiled for one number only
 Visit = tuple[Block, int, np.ndarray, np.ndarray, int]
 Turns = tuple[tuple[Visit, ...], int, int, int]
 
 
 def group_of(block: Block) -> int:
-    """How many consecutive rows a random visit takes together."""
+    """The number of consecutive rows in a group."""
     rows = block.rows()
     bytes_a_row = values_of(block).nbytes / rows
     return int(min(GROUP_ROWS, max(1, GROUP_BYTES // (bytes_a_row + 1)), max(1, rows // 256)))
 
 
 def visit(block: Block, numbers: RowNumbers, order: np.ndarray, group: int) -> Visit:
-    """A visit of the rows of a block."""
+    """A visit of a block."""
     return block, numbers.first, numbers.listed, order, group
 
 
 def take_turns(visits: Sequence[Visit], start: int, stop: int, turns: int) -> Turns:
-    """Some of the turns of at most PLACES visits."""
+    """The turns start .. stop of at most PLACES visits."""
     block, first, listed, order, group = visits[-1]
     nothing = block, first, listed, order[:0], group
     return (*visits, *(nothing,) * (PLACES - len(visits))), start, stop, turns

@@ -1,1 +1,1 @@
-"""Subscribers of events."""
+"""Listeners of events: the console and the log."""

@@ -1,4 +1,4 @@
-"""Events for people: a bar on a terminal, otherwise plain lines, few of them however long a run takes."""
+"""Shows events on stderr: a status line on a terminal, otherwise a few plain lines, however long a run takes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Any, TextIO
 from streammargin.wording import counted
 
 _EVERY = 1.0  # seconds between lines
-_LINES = 20  # of a run without a terminal
-_TRIALS = 7  # values of C in a table there
-_OTHERS = 10  # of these: how it starts, what it warns of, how it ends
-_DAYS = 2 * 86400.0  # seconds over which its lines of progress are spread, ever farther apart
-_SLOPE = 3  # passes that the slope of the estimates is taken over
-_FORESEEABLE = 100 * 3600.0  # seconds; a guess beyond is no guess
+_LINES = 20  # most lines of a run without a terminal
+_TRIALS = 7  # most values of C in its table
+_OTHERS = 10  # lines reserved for start, warnings and end
+_DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
+_SLOPE = 3  # passes over which the slope of the estimates is measured
+_FORESEEABLE = 100 * 3600.0  # seconds; a longer estimate of the time left is not shown
 
 
 def relative(value: float | None) -> str:
-    """A gap for people."""
+    """A gap as text."""
     return "-" if value is None else "inf" if math.isinf(value) else f"{value:.1e}"
 
 
 def share(value: float | None) -> str:
-    """A share of the rows for people."""
+    """A share of the rows as text."""
     return "-" if value is None else f"{value:.4f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: 8.2s, 3m05s, 2h10m."""
+    """Seconds as text: 8.2s, 3m05s, 2h10m."""
     if seconds < 60:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(int(seconds), 60)
@@ -39,9 +39,9 @@ def duration(seconds: float) -> str:
 
 
 def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Iterator[str]:
-    """Each value of C with what was proven of it and its errors, a line each, the best one marked.
+    """The lines of a table with gap and errors for each value of C, the best one marked.
 
-    judged: what the rows are judged by, errors or losses.
+    judged: "error" or "loss", the unit of held-out errors.
     """
     path = any("nonzeros" in one for one in trials)
     if trials:
@@ -56,15 +56,15 @@ def _table(trials: list[dict[str, Any]], best: float | None, judged: str) -> Ite
 
 
 def watched(verbose: bool, max_seconds: float | None) -> list[Console]:
-    """The listeners that show a training on stderr, where that is asked for."""
+    """The listener that shows a training on stderr, if verbose."""
     return [Console(max_seconds=max_seconds)] if verbose else []
 
 
 class Console:
     """Shows pass, rows/s, MB/s, share of time waiting on the disk, estimated (~) and certified gap, and time left.
 
-    verbosity: -1 warnings only, 0 progress and summary, 1 every pass and certificate as well.
-    logged: whether the run has a log, of which messages may speak.
+    verbosity: -1 warnings only, 0 progress and summary, 1 also every pass and certificate.
+    logged: whether the run writes a log, to which messages may refer.
     """
 
     def __init__(
@@ -85,16 +85,16 @@ class Console:
         self._valid = ""
         self._judged = "error"
         self._passes: list[tuple[float, float]] = []
-        self._read: tuple[str, int, list[float]] = ("", 0, [])  # phase, pass, and what its first step took
+        self._read: tuple[str, int, list[float]] = ("", 0, [])  # phase, pass, and totals after its first event
         self._params: dict[str, Any] = {}
-        self._room = _LINES - _OTHERS  # lines of progress
+        self._lines_left = _LINES - _OTHERS  # of progress
         self._next = _EVERY
 
     def _line(self, text: str, passing: bool = False) -> None:
         if self.bar and passing:
-            room = self._columns() - 1
-            if len(text) > room:  # without its last parts, rather than with half of one
-                text = text[:room].rpartition("  ")[0] or text[:room]
+            width = self._columns() - 1
+            if len(text) > width:  # drop the last parts, so that none is cut in half
+                text = text[:width].rpartition("  ")[0] or text[:width]
             self.stream.write("\r\x1b[K" + text)
             self._open = True
         else:
@@ -104,7 +104,7 @@ class Console:
 
     def _columns(self) -> int:
         try:
-            return os.get_terminal_size(self.stream.fileno()).columns or 100  # 0: the terminal does not say
+            return os.get_terminal_size(self.stream.fileno()).columns or 100  # 0: unknown
         except (OSError, ValueError):
             return 100
 
@@ -119,8 +119,8 @@ class Console:
     def _on_run_start(self, event: dict[str, Any]) -> None:
         data, plan = event["data"], event["plan"]
         self._params = event["params"]
-        if isinstance(self._params.get("C"), list):  # which get a table at the end
-            self._room = max(1, self._room - min(len(self._params["C"]), _TRIALS + 1) - 1)
+        if isinstance(self._params.get("C"), list):  # they get a table at the end
+            self._lines_left = max(1, self._lines_left - min(len(self._params["C"]), _TRIALS + 1) - 1)
         if data["rows"] is None or data["nnz"] is None:
             self._line(f"{data['path']}: batches of {data['features']} features, each row once")
             return
@@ -130,32 +130,32 @@ class Console:
             f"{plan['memory_bytes'] / 2**20:.0f} MiB planned"
         )
         if event.get("solver"):
-            self._line(f"auto took {event['solver']}")
+            self._line(f"auto chose {event['solver']}")
 
     def _on_resumed(self, event: dict[str, Any]) -> None:
         self._on_run_start(event["run_start"])
         where = "at its end" if event["phase"] == "done" else f"in pass {event['pass']}, after {event['block']} blocks"
-        self._line(f"goes on from {event['path']}, {where}")
+        self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
         self._line("compiling for this machine, once: about 10 s")
 
     def _due(self) -> bool:
-        """Whether another line of progress is."""
+        """Whether the next progress line is due."""
         now = time.monotonic()
         if self.bar or self.verbosity > 0:
             due = now - self._last >= (0.1 if self.bar else _EVERY)
         else:
-            due = self._room > 0 and now - self._started >= self._next
+            due = self._lines_left > 0 and now - self._started >= self._next
             if due:
-                self._next = (now - self._started) * max(2.0, (_DAYS / self._next) ** (1.0 / self._room))
-                self._room -= 1
+                self._next = (now - self._started) * max(2.0, (_DAYS / self._next) ** (1.0 / self._lines_left))
+                self._lines_left -= 1
         if due:
             self._last = now
         return due
 
     def _speed(self, event: dict[str, Any]) -> str:
-        """Of a read, from its first step on: that waits for what the others find done, and so says little of them."""
+        """The speed of a read, without its first step, which waits for the first block and so is untypical."""
         names = ("rows", "seconds", "bytes_read", "wait_seconds")
         read, now = (event["phase"], event["pass"]), [event[name] for name in names]
         if self._read[:2] != read or now[0] < self._read[2][0]:
@@ -180,12 +180,12 @@ class Console:
         self._line("  ".join(part for part in parts if part), passing=True)
 
     def _gaps(self, estimate: float | None) -> list[str]:
-        """What is believed, and what was proven last."""
+        """The estimated gap, and the last certified one."""
         parts = [] if estimate is None else [f"estimated gap ~{relative(estimate)}"]
         return parts + ([f"certified {self._gap}"] if self._gap else [])
 
     def _left(self, event: dict[str, Any]) -> str:
-        """Time left, marked ~: by the slope of the estimates over the last passes, or to the limit that is nearer."""
+        """Estimated time left: by the slope of the last estimated gaps, or until the nearest limit, if that is less."""
         guess = math.inf
         if len(self._passes) >= _SLOPE:
             (t0, g0), (t1, g1) = self._passes[-_SLOPE], self._passes[-1]
@@ -194,7 +194,7 @@ class Console:
                 ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
                 guess = ahead - (time.monotonic() - t1)
         most = self._params.get("passes", math.inf)
-        if event["block"] and (len(self._passes) >= _SLOPE or most <= _SLOPE):  # of many, the tolerance spares most
+        if event["block"] and (len(self._passes) >= _SLOPE or most <= _SLOPE):  # else tol comes first
             now = event["seconds"] * event["blocks"] / event["block"]
             times = [when for when, _ in self._passes]
             each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now
@@ -219,7 +219,7 @@ class Console:
         self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
-        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # numbers are not right or wrong
+        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # a regression has no mistakes
         self._figures(event)
         if self.verbosity >= 1:
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
@@ -231,34 +231,34 @@ class Console:
 
     def _on_run_end(self, event: dict[str, Any]) -> None:
         if event["status"] != "ok":
-            if self._open:  # the error message gets a line of its own
+            if self._open:  # the error message begins on a new line
                 self._line("")
             return
         trials = event.get("trials") or []
         if self.bar or self.verbosity > 0 or len(trials) <= _TRIALS + 1:
             shown = trials
-        else:  # those next to the best
+        else:  # the values around the best
             first = next((k for k, one in enumerate(trials) if one["C"] == event.get("C")), 0) - _TRIALS // 2
             first = min(max(0, first), len(trials) - _TRIALS)
             shown = trials[first : first + _TRIALS]
         for line in _table(shown, event.get("C"), self._judged):
             self._line(line)
         if len(shown) < len(trials):
-            where = "stand in the log" if self.logged else "are shown by verbose output"
+            where = "are in the log" if self.logged else "are shown by verbose output"
             self._line(f"{len(trials) - len(shown)} more values of C {where}")
         if event.get("zeros"):
-            self._line(f"{counted(len(event['zeros']), 'column')} proven to have the weight 0 in every solution")
+            self._line(f"{counted(len(event['zeros']), 'column')} proven to have weight 0 in every solution")
         verdict = self._paint("converged", "32") if event["converged"] else self._paint("not converged", "33")
         passes = counted(event["passes"], "pass")
-        if not self._gap and "gap" in event:  # it was certified before a resume; rows of a stream never are
+        if not self._gap and "gap" in event:  # certified before a resume; a stream has no gap
             self._figures(event)
         parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
-        if event.get("C") is not None:  # of several: the figures are those of the model that is kept
+        if event.get("C") is not None:  # of several values: show the figures of the best
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
-        elif event.get("valid_error") is not None:  # a bias midway came after the last certificate
+        elif event.get("valid_error") is not None:  # with a midway bias, found after the last certificate
             self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
-        # the weights that a signal leaves may be later ones than those certified last
+        # after a signal, the weights may be later than the certified ones
         certified = "last certified" if event["reason"] == "signal" else "certified"
         parts += [text for text in (self._gap and f"{certified} {self._gap}", self._valid) if text]
         self._line(", ".join(parts))

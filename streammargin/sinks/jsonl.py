@@ -1,4 +1,4 @@
-"""Events as JSON lines."""
+"""Writes events as JSON lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from streammargin.json_values import to_plain
 
 
 class JsonLines:
-    """Writes one object a line, flushed; infinity is "inf", NaN null. `-` is standard output.
+    """Writes one object per line, flushed; infinity is "inf", NaN null. `-` is standard output.
 
-    kept: a log that is there already stays until it is known whether the training goes on with it (`go_on`) or begins
-    anew (run_start): an error before that leaves it as it is. began: called with the first line before it is written.
+    kept: keep an existing log until the training resumes it (`go_on`) or begins anew (run_start), so that an earlier
+    error leaves it unchanged. began: called with the first line before it is written.
     """
 
     def __init__(self, path: str, kept: bool = False, began: Callable[[bytes], None] | None = None) -> None:
@@ -30,7 +30,7 @@ class JsonLines:
             return
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | (0 if kept else os.O_TRUNC), 0o666)
-            self.file = open(handle, "r+", encoding="utf-8")  # noqa: SIM115  # lives as long as the run
+            self.file = open(handle, "r+", encoding="utf-8")  # noqa: SIM115  # closed at the end of the run
         except OSError as error:
             raise OutputError(f"cannot create the log {path}: {error.strerror}") from error
 
@@ -41,7 +41,7 @@ class JsonLines:
             self._waiting.append(event)
             if event["event"] == "run_start":
                 self.file.truncate(0)
-                self._let_go()
+                self._write_waiting()
             return
         line = json.dumps(to_plain(event), allow_nan=False) + "\n"
         if not self._size and self.began is not None:
@@ -52,7 +52,7 @@ class JsonLines:
         self._size += len(line.encode())
 
     def mark(self) -> dict[str, Any] | None:
-        """Where the log stands, once all of it is on disk."""
+        """Length and digest of the log, after it was flushed to disk."""
         if self.file is sys.stdout:
             return None
         if not self.file.closed:
@@ -60,38 +60,38 @@ class JsonLines:
         return {"bytes": self._size, "digest": self._digest.hexdigest()}
 
     def go_on(self, mark: dict[str, Any] | None, events: list[dict[str, Any]]) -> None:
-        """Cut the log back to a mark; a new one begins with the events so far. UsageError for a log of other lines."""
+        """Truncate the log to a mark; an empty log gets the events so far. UsageError where its lines are different."""
         if self.file is sys.stdout:
             return
         if os.fstat(self.file.fileno()).st_size:
             left = mark["bytes"] if mark else 0
             with open(self.path, "rb") as file:
-                while left > 0 and (piece := file.read(min(left, 1 << 20))):  # not all that the mark says at once
+                while left > 0 and (piece := file.read(min(left, 1 << 20))):  # in pieces: the mark may be any number
                     self._digest.update(piece)
                     self._size, left = self._size + len(piece), left - len(piece)
             if self.mark() != mark:
-                raise UsageError(f"the log {self.path} is not the one of the training that goes on; name another one")
+                raise UsageError(f"the log {self.path} does not belong to the resumed training; name another one")
             self.file.seek(self._size)
             self.file.truncate()
-            self._let_go()
+            self._write_waiting()
         else:
             self._waiting = [*events, *(self._waiting or [])]
-            self._let_go()
+            self._write_waiting()
 
     def start_over(self) -> None:
-        """What was said of another training goes, once this one begins."""
+        """Replace the log of another training, once this one begins."""
         if self.file is not sys.stdout:
             self.file.seek(0)
             self._size, self._digest, self._waiting = 0, hashlib.blake2b(digest_size=16), []
 
-    def _let_go(self) -> None:
+    def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting or [], None
         for event in waiting:
             self(event)
 
     def abandon(self) -> None:
-        """Write no more: the disk is full, or the reader of standard output has gone."""
-        if self.file is sys.stdout:  # what is still buffered would fail once more at exit
+        """Write no more: the disk is full, or standard output was closed."""
+        if self.file is sys.stdout:  # else flushing the buffer at exit would fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Solvers: a method is a state, what a row or a pass does to it, and what that proves.
+"""Solvers: each has a state, steps that change it row by row or pass by pass, and bounds that certify the result.
 
 They never open files and know nothing of passes over them. Here are the classes of all solvers, `solvers.Newton`, and
 what a solver of your own derives from, loaded on first use; `roles` has the annotations of a state's fields. Pass a

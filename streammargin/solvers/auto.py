@@ -1,21 +1,21 @@
-"""Which solvers for which problem."""
+"""The choice of `auto`: which solvers for which problem."""
 
 from __future__ import annotations
 
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.problem import Problem
 
-MOST_COLUMNS = 4000  # of a matrix of second derivatives: a factor of more takes seconds
-WORTH = 20_000  # multiplications for each value stored that coordinate ascent is given
-STEPS = 20  # matrices that second-order steps factor, about: they are taken where that costs less
-SUMMED = 100_000  # multiplications for each value stored that the sums of the matrices of all classes may take
+MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
+WORTH = 20_000  # assumed cost of coordinate ascent, in multiplications per stored value
+STEPS = 20  # assumed number of Newton steps
+SUMMED = 100_000  # most multiplications per stored value for the Hessians of all classes
 
 
 def candidates(problem: Problem) -> list[str]:
     """Words of the solvers that `auto` stands for, the best one first; the next is for what that one cannot do.
 
-    That is an option or a loss that it does not serve, or a memory budget too small for it. The problem is as it was
-    asked for: where C or the loss were left out, it has those of most solvers, and the one taken may have others.
+    The next one is used where an option or the loss is not supported, or the memory budget is too small. Where C or the
+    loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
     if problem.joint:
         return ["dual-momentum"]
@@ -37,7 +37,7 @@ def reason(problem: Problem, name: str) -> str:
     """One line: why `auto` took this solver, a word with all fields."""
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
     if name == "pdprox" and _tall_numbers(problem):
-        return f"{name} for {size}: numbers, and more rows than columns: steps on all duals at once take fewer reads"
+        return f"{name} for {size}: regression with more rows than columns: steps on all duals at once take fewer reads"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
         "ascent:momentum=yes": "a hard margin: momentum takes fewer passes",
@@ -49,17 +49,17 @@ def reason(problem: Problem, name: str) -> str:
 
 
 def _tall_numbers(problem: Problem) -> bool:
-    """Whether coordinate ascent is slow, because the duals of numbers pull against each other all the way.
+    """Whether this is a regression with more rows than columns, on which coordinate ascent is slow.
 
-    So they do where rows are more than columns; of text, whose columns are more, `pdprox` takes ten times the passes.
+    With more columns than rows, as in text, `pdprox` would take ten times as many passes as ascent.
     """
     return problem.numeric and not problem.hard and problem.p == 2.0 and problem.rows > problem.features
 
 
 def _few_columns(problem: Problem) -> bool:
-    """Whether a d x d matrix costs no more than the passes that coordinate ascent would take without it.
+    """Whether Newton steps with a d x d Hessian cost no more than the passes of coordinate ascent.
 
-    Each class has one of its own, which is summed over all rows, while a read serves all classes.
+    Each class has its own Hessian, summed over all rows, while one read serves all classes.
     """
     width = problem.features + 1
     values = max(problem.entries, problem.rows)

@@ -1,4 +1,4 @@
-"""What is to be solved: K binary problems over the same rows."""
+"""The problem to be solved: K binary problems, or regressions, over the same rows."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Problem:
 
     @property
     def values(self) -> int:
-        """Values stored in all rows."""
+        """The number of stored values of all rows."""
         return self.entries or self.rows * self.features
 
     @property
     def size(self) -> int:
-        """Bytes of the rows: their values, and of sparse rows where these stand."""
+        """Bytes of the rows: values, and for sparse rows their indices."""
         return self.values * (self.dtype.itemsize + 4 * self.sparse) + 8 * self.rows * self.sparse
 
     @property
@@ -80,22 +80,22 @@ class Problem:
 
     @cached_property
     def objective(self) -> Objective:
-        """What is minimised, and what proves it."""
-        together, lp = self.per_trial > 1, Lp(self.p)
+        """The objective, with its bounds."""
+        shared, lp = self.per_trial > 1, Lp(self.p)
         if self.hard and self.numeric:
-            return Interpolation(lp, together, self.largest_target, signed=True)
+            return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
-            return JointMargin(lp, together, self.count) if self.joint else HardMargin(lp, together)
-        return SoftMargin(self.penalty or lp, together, free=self.free, signed=self.numeric)
+            return JointMargin(lp, shared, self.count) if self.joint else HardMargin(lp, shared)
+        return SoftMargin(self.penalty or lp, shared, free=self.free, signed=self.numeric)
 
     @property
     def counts(self) -> bool:
-        """Whether a row is right or wrong: of its class or not, or met or not."""
+        """Whether rows can be counted as right or wrong; not in a regression with a finite C."""
         return self.hard or not self.numeric
 
     @property
     def per_trial(self) -> int:
-        """Binary problems of one value of C: 1, or one per class."""
+        """Problems per value of C: 1, or one per class."""
         return self.count // self.trials
 
     @property
@@ -105,12 +105,12 @@ class Problem:
 
     @property
     def linear(self) -> bool:
-        """Whether w = A^T alpha at the optimum, so that coordinate ascent keeps one vector for both."""
+        """Whether w = A^T alpha at the optimum, so that coordinate ascent needs one vector for both."""
         return isinstance(self.norm, L2)
 
     @property
     def keeps_powers(self) -> bool:
-        """Whether the norm keeps more than A^T alpha."""
+        """Whether coordinate ascent stores a second vector beside A^T alpha."""
         return not isinstance(self.norm, (L2, Shrunk))
 
     @cached_property

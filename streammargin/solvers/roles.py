@@ -1,7 +1,7 @@
-"""Where the fields of a solver's state live, and all that follows from it.
+"""Roles of the fields of a solver's state.
 
-A field's annotation says its role, `of` its axes and first value. Layout, bytes, checkpoint, cutting into holders of
-some rows each and merging them are derived here, once for all solvers.
+A field's annotation declares its role, `of` its axes and initial value. From these follow, for all solvers: layout,
+bytes, checkpoints, and splitting the state into parts by rows and merging them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=np.generic)
 S = TypeVar("S")
-Float: TypeAlias = np.floating[Any]  # float32 or float64, as the solver says for a problem
-Stored: TypeAlias = np.inexact[Any]  # float32 or float64, as the values of the rows are
+Float: TypeAlias = np.floating[Any]  # float32 or float64, chosen by the solver
+Stored: TypeAlias = np.inexact[Any]  # float32 or float64, as the rows
 f8: TypeAlias = np.float64
 f4: TypeAlias = np.float32
 i8: TypeAlias = np.int64
@@ -34,22 +34,22 @@ b1: TypeAlias = np.bool_
 
 
 class Role(Enum):
-    """Who holds a field, where several holders have some of the rows each.
+    """How a field is split when the rows are split over several holders.
 
     A training has one holder today; tests have three.
     """
 
-    ROWS = "rows"  # each has the part of its rows
-    SHARED = "shared"  # all have the same
-    SUM = "sum"  # each sums up those of its rows; merged afterwards
-    GIVEN = "given"  # each is handed its own; not saved
-    SCRATCH = "scratch"  # made again of the rows at hand; not saved
+    ROWS = "rows"  # each holder has the entries of its rows
+    SHARED = "shared"  # the same for all
+    SUM = "sum"  # each sums over its rows; merged by addition
+    GIVEN = "given"  # passed to each; not saved
+    SCRATCH = "scratch"  # temporary; not saved
 
 
 Rows = Annotated[NDArray[T], Role.ROWS]  # (K, n) unless `of` says otherwise
 Shared = Annotated[NDArray[T], Role.SHARED]  # (K, d+1)
 Sum = Annotated[NDArray[T], Role.SUM]  # (K, d+1)
-Lists = Annotated[list[NDArray[T]], Role.SHARED]  # K arrays (m,), empty at first, that grow
+Lists = Annotated[list[NDArray[T]], Role.SHARED]  # K arrays (m,), initially empty, that grow
 Count = Annotated[int, Role.SUM]
 Total = Annotated[float, Role.SUM]
 Given = Annotated[S, Role.GIVEN]
@@ -57,14 +57,14 @@ Scratch = Annotated[S, Role.SCRATCH]
 
 
 class Axis(NamedTuple):
-    """An axis, and its length in a problem; rows: it is cut with the rows."""
+    """An axis with its length in a problem; rows: whether it is split by rows."""
 
     size: Callable[[Problem], int]
     rows: bool = False
     name: str = "?"  # in lists of arrays
 
     def where(self, condition: Callable[[Problem], bool]) -> Axis:
-        """The same, and 0 where the condition does not hold."""
+        """The same axis, with length 0 where the condition is false."""
         size = self.size
         return Axis(lambda problem: size(problem) if condition(problem) else 0, self.rows, f"{self.name} or 0")
 
@@ -81,8 +81,8 @@ AXES = {Role.ROWS: (K, N), Role.SHARED: (K, W), Role.SUM: (K, W)}
 
 @dataclass(frozen=True)
 class Of:
-    """The axes of an array, what fills it at first, whether its last axis is empty at first and grows, and how sums
-    merge: added, but for the columns of which the smallest or the largest counts.
+    """The axes and initial value of an array; grows: its last axis is initially empty; smallest, largest: columns of a
+    sum that merge by minimum or maximum instead of addition.
     """
 
     axes: tuple[Axis | int, ...] = ()
@@ -95,18 +95,18 @@ class Of:
 def of(
     *axes: Axis | int, fill: float = 0.0, grows: bool = False, smallest: Columns = (), largest: Columns = ()
 ) -> Any:  # fmt: skip
-    """The default of a field that is an array (see `Of`)."""
+    """The default of an array field (see `Of`)."""
     return Of(axes, fill, grows, smallest, largest)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(of, field))
 def state(cls: type[S]) -> type[S]:
-    """Makes a class of annotated fields a state, or a part of one."""
+    """Class decorator: make a class of annotated fields a state, or a part of one."""
     return dataclass(slots=True, kw_only=True, eq=False)(cls)
 
 
 class Entry(NamedTuple):
-    """A field. kind: array, list, part, rows (kept ones), number, given or scratch; type: its dtype, class or word."""
+    """A field. kind: array, list, part, rows (a row cache), number, given or scratch; type: its dtype or class."""
 
     name: str
     kind: str
@@ -117,7 +117,7 @@ class Entry(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An array as it is before the first pass."""
+    """Shape, dtype and initial value of an array."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -128,7 +128,7 @@ class Array(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
     def allocate(self) -> np.ndarray:
-        # zeros take no memory before they are written
+        # zeros take no memory until they are written
         return np.full(self.shape, self.fill, self.dtype) if self.fill else np.zeros(self.shape, self.dtype)
 
 
@@ -167,7 +167,7 @@ def _rest(spec: Of) -> tuple[Any, ...]:
 
 
 def _dtype(hint: Any) -> Any:
-    """The dtype of NDArray[T]; Float or Stored itself where the solver or the rows are to say."""
+    """The dtype of NDArray[T]; Float or Stored itself where the solver or the rows decide."""
     scalar = typing.get_args(typing.get_args(hint)[1])[0]
     for word in (Float, Stored):
         if scalar in (word, typing.get_origin(word)):
@@ -190,7 +190,7 @@ def _array(entry: Entry, problem: Problem, dtype: np.dtype) -> Array:
 
 
 def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> dict[str, Array]:
-    """Every array of a state by its path, those of its parts as `part.name`. dtype: of the arrays of `Float`."""
+    """All arrays of a state by path, those of parts as `part.name`; dtype: that of `Float`."""
     found: dict[str, Array] = {}
     for entry in entries(cls):
         if entry.kind == "array":
@@ -201,12 +201,12 @@ def layout(cls: type, problem: Problem, dtype: Any = f8, prefix: str = "") -> di
 
 
 def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
-    """What the arrays of a state take before any grows."""
+    """Bytes of a state's arrays before any grows."""
     return sum(array.bytes for array in layout(cls, problem, dtype).values())
 
 
 def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
-    """A state, or a part, as it is before the first pass; given: fields that are there already."""
+    """A new state or part with initial values; given: values of some fields."""
     made: dict[str, Any] = {}
     for entry in entries(cls):
         if entry.name in given:
@@ -223,12 +223,12 @@ def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
 
 
 def take(cls: type[S], before: Any) -> S:
-    """A state of this class, with the fields of another one that has them all; arrays are not copied."""
+    """A state of this class with the fields of another state, which has them all; arrays are not copied."""
     return cls(**{entry.name: getattr(before, entry.name) for entry in entries(cls)})
 
 
 def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
-    """(path, entry, value) of every field but parts, whose fields come in their place."""
+    """(path, entry, value) of every field, with parts replaced by their fields."""
     for entry in entries(type(state)):
         value = getattr(state, entry.name)
         if entry.kind == "part":
@@ -238,7 +238,7 @@ def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
 
 
 class Saved(NamedTuple):
-    """A state as plain numbers, arrays, and numbers of the rows kept, all by path."""
+    """A state as plain numbers, arrays, and the numbers of cached rows, by path."""
 
     numbers: dict[str, Any]
     arrays: dict[str, np.ndarray]
@@ -246,7 +246,7 @@ class Saved(NamedTuple):
 
 
 def save(state: Any) -> Saved:
-    """What is saved of a state; its arrays, not copies."""
+    """The saved parts of a state; arrays are not copied."""
     saved = Saved({}, {}, {})
     for path, entry, value in walk(state):
         if entry.kind == "number":
@@ -261,9 +261,9 @@ def save(state: Any) -> Saved:
 
 
 def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
-    """Put what was saved into a new state, float32 widened to float64 where a smaller tolerance has that.
+    """Load saved values into a new state; float32 is widened to float64 where a smaller tolerance needs it.
 
-    Rows kept are read by whoever has the source. ValueError where a name, kind, shape or type is another.
+    Cached rows are read by the driver. ValueError where a name, kind, shape or dtype differs.
     """
     numbers, arrays = dict(saved.numbers), dict(saved.arrays)
     expected = layout(type(state), problem, dtype)
@@ -277,11 +277,11 @@ def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
             one = Array((0,), _scalar(entry, problem, dtype))
             setattr(part, name, [_checked(f"{path}.{k}", one, arrays, True) for k in range(problem.count)])
     if numbers or arrays:
-        raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is of another method")
+        raise ValueError(f"{', '.join(sorted([*numbers, *arrays]))} is not in the state of this solver")
 
 
 def rows_kept(state: Any) -> Iterator[tuple[str, Any]]:
-    """Every cache of rows by its path."""
+    """Every row cache, by path."""
     return ((path, value) for path, entry, value in walk(state) if entry.kind == "rows")
 
 
@@ -315,22 +315,22 @@ def _checked(path: str, expected: Array, arrays: dict[str, np.ndarray], grows: b
 
 
 def is_count(value: Any) -> bool:
-    """Whether it is an integer that a counter may come to; True and False are."""
+    """Whether it is an integer in [0, 2^53), True and False included."""
     return isinstance(value, int) and 0 <= value < 1 << 53
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a plain number; nan and inf are."""
+    """Whether it is an int or float, nan and inf included."""
     return isinstance(value, (int, float))
 
 
 def clear(state: Any) -> None:
-    """Sums are as they were before the first row."""
+    """Reset all sums to their initial values."""
     for path, entry, value in walk(state):
         if entry.role is Role.SUM and entry.kind == "array":
             value[...] = entry.of.fill
             for columns, limit in ((entry.of.smallest, math.inf), (entry.of.largest, -math.inf)):
-                if columns != ():  # an array of integers has none, and takes no inf
+                if columns != ():  # integer arrays have none, as they cannot hold inf
                     value[_at(columns)] = limit
         elif entry.role is Role.SUM:
             part, name = _owner(state, path)
@@ -338,12 +338,12 @@ def clear(state: Any) -> None:
 
 
 def _at(columns: Columns) -> Any:
-    """The index of these columns of an array."""
+    """The index of these columns in an array."""
     return ..., columns if isinstance(columns, slice) else list(columns)
 
 
 def cut(state: S, first: int, stop: int) -> S:
-    """The state of a holder of the rows first .. stop: its rows in place, what is shared, and sums of its own."""
+    """The state of a holder of the rows first .. stop: views of its rows, shared fields, and its own sums."""
     made = {}
     for entry in entries(type(state)):
         value = getattr(state, entry.name)
@@ -364,7 +364,7 @@ def _of_rows(axis: Axis | int) -> bool:
 
 
 def merge(state: Any, part: Any) -> None:
-    """Add the sums of a part that was cut off; its rows are those of the state already."""
+    """Add the sums of a holder's state to `state`; its per-row arrays are views already."""
     for path, entry, value in walk(state):
         if entry.role is not Role.SUM:
             continue

@@ -1,4 +1,4 @@
-"""What every solver carries from block to block."""
+"""The base class of all solvers' states."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from streammargin.solvers.roles import Given, Total, state
 
 @state
 class State:
-    """A solver's own state derives from it, with the fields that it declares (see `roles.py`).
+    """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: of the rows that this holder has. best: the weights and bounds of the certificates so far. number: of the
-    pass at work. multiplications: of all that was done so far (docs/events.md); the driver adds those of the rows that
-    it hands over, a solver those of what it does beside.
+    labels: of this holder's rows; best: the best certified weights and bounds; number: of the current pass;
+    multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all others.
     """
 
     labels: Given[RowLabels]
@@ -26,19 +25,19 @@ class State:
 
 
 def labels_of(problem: Problem, state: State) -> Labels:
-    """What each of the rows counts for, as kernels take it."""
+    """The labels for kernels."""
     rows = state.labels
     return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
-    """The same of problem k alone."""
+    """The labels for problem k only."""
     labels = labels_of(problem, state)
     return labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
 
 
 def present_rows(state: State, piece: int = 1 << 16) -> int:
-    """How many of the rows are present, counted without a copy of their length."""
+    """The number of present rows, counted in chunks."""
     rows = len(state.labels.codes)
     return sum(
         int(np.count_nonzero(state.labels.present(slice(start, start + piece)))) for start in range(0, rows, piece)

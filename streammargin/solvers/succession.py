@@ -1,4 +1,4 @@
-"""Solvers that follow one another: what the driver changes over between."""
+"""Solvers that consist of a succession of stages, each a solver of its own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from streammargin.solvers.problem import Problem
 
 
 class Succession(Method):
-    """A short list of solvers, its `stages`, with when each gives way to which.
+    """A list of solvers, its `stages`, with the conditions to switch between them.
 
-    The plan of memory is that of the largest stage: arrays that a stage takes over are those of the one before it.
+    Memory is planned for the largest stage, as a stage takes over the arrays of the previous one.
     """
 
     def memory(self, problem: Problem) -> int:
@@ -25,7 +25,7 @@ class Succession(Method):
 
 
 def passes_left(before: float, now: float, passes: int, tol: float) -> float:
-    """How many it takes until the gap is `tol`, where it fell from `before` to `now` in so many passes."""
+    """Predicted passes until the gap is `tol`, given that it fell from `before` to `now` in so many passes."""
     if now <= tol:
         return 0.0
     return passes * math.log(now / tol) / math.log(before / now) if now < before and tol > 0.0 else math.inf

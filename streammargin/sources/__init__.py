@@ -1,1 +1,1 @@
-"""Sources: where rows come from. They know no solvers."""
+"""Sources of rows: files and arrays. They do not depend on solvers."""

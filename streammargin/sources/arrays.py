@@ -16,7 +16,7 @@ from streammargin.wording import one_line
 
 
 def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
-    """float32 or float64: the type of the values of blocks made of this stored type.
+    """The dtype of a block's values, float32 or float64, for values stored as this type.
 
     Raises DataError for a type that is not a real number.
     """
@@ -27,15 +27,15 @@ def value_dtype(stored: np.dtype, name: str = "X") -> np.dtype:
 
 
 def first_fall(indptr: np.ndarray) -> int:
-    """The first row whose end lies before its start, or -1. Neighbours are compared: their difference may wrap."""
+    """The first row whose end is before its start, or -1. Compares neighbours, as their difference may overflow."""
     falls = indptr[1:] < indptr[:-1]
     return int(falls.argmax()) if falls.any() else -1
 
 
 def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name: str) -> None:
-    """DataError for a 64-bit column index out of range, which narrowing might wrap into it.
+    """DataError for a 64-bit column index out of range, before a conversion to 32 bits may wrap it into the range.
 
-    raw: the indices of rows start, start + 1, ... whose ends are in indptr, from 0.
+    raw: column indices of the rows from `start`; indptr: their bounds, from 0.
     """
     if raw.dtype.itemsize <= 4 or not raw.size or (int(raw.min()) >= 0 and int(raw.max()) < width):
         return
@@ -48,27 +48,27 @@ def check_wide(raw: np.ndarray, indptr: np.ndarray, start: int, width: int, name
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """DataError for a masked array that hides values, which names the first such row."""
+    """DataError for a masked array with masked values; it names the first such row."""
     if np.ma.is_masked(values):
         row = int(np.argwhere(np.ma.getmaskarray(values))[0][0]) if np.ndim(values) else 0
         raise DataError(f"{name}: row {row} is masked; fill its values, or drop the row")
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
-    """What the user gave as an array. Raises DataError for lists of unlike lengths, and for masked values."""
+    """The user's values as an array. Raises DataError for lists of different lengths, and for masked values."""
     refuse_masked(values, name)
     try:
         return np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} is no array ({one_line(str(error))}); give one of numbers") from error
+        raise DataError(f"{name} is not an array ({one_line(str(error))}); give an array of numbers") from error
 
 
 def bare(X: Any, name: str = "X") -> Any:
-    """Rows as they are, of an AnnData object its X, other sparse matrices as CSR.
+    """X of an AnnData object, other sparse matrices as CSR, anything else unchanged.
 
-    Raises DataError for masked values, for a broken matrix, and for what is no array.
+    Raises DataError for masked values, for an invalid matrix, and for objects that are not arrays.
     """
-    if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData, whose rows are AnnData objects, and so on without end
+    if hasattr(X, "X") and hasattr(X, "obs"):  # AnnData; a row of it is an AnnData object, so np.asarray would recurse
         X = X.X
     if hasattr(X, "shape") and not hasattr(X, "tocsr") and not hasattr(X, "__array__"):
         raise DataError(f"{name} is a {type(X).__name__}; give an array, a SciPy matrix, or the path of a file")
@@ -79,7 +79,7 @@ def bare(X: Any, name: str = "X") -> Any:
 def as_rows(X: Any, name: str = "X") -> Any:
     """Rows as an array or a SciPy sparse matrix.
 
-    Raises DataError for what is neither, and for a frame with columns that are neither numbers nor booleans, by name.
+    Raises DataError for anything else, and names the columns of a frame that are neither numbers nor booleans.
     """
     X = bare(X, name)
     if hasattr(X, "tocsr"):
@@ -88,24 +88,24 @@ def as_rows(X: Any, name: str = "X") -> Any:
 
 
 def _frame_values(frame: Any, name: str) -> np.ndarray:
-    """The values (n, d) of a frame of pandas or polars."""
+    """The values (n, d) of a pandas or polars frame."""
     columns, types = list(frame.columns), list(frame.dtypes)
     other = [column for column, kind in zip(columns, types, strict=True) if _kind(kind) not in "biuf"]
     if other:
         raise DataError(
             f"{name}: the columns {listed(repr(str(column)) for column in other)} hold neither numbers nor booleans; "
-            "drop them, or make numbers of them"
+            "drop them, or convert them to numbers"
         )
     if all(isinstance(kind, np.dtype) for kind in types) and len({_kind(kind) == "b" for kind in types}) < 2:
         return np.asarray(frame)
     try:
-        return frame.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas, where NumPy would make objects
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas; np.asarray would yield objects
     except TypeError:
         return np.asarray(frame.to_numpy(), np.float64)
 
 
 def _kind(dtype: Any) -> str:
-    """NumPy's letter of a type of pandas; of polars f for any number, b for booleans, O for others."""
+    """NumPy's kind letter of a pandas type; for polars f for any number, b for booleans, O for others."""
     if hasattr(dtype, "kind"):
         return str(dtype.kind)
     return "b" if str(dtype) == "Boolean" else "f" if dtype.is_numeric() else "O"
@@ -128,7 +128,7 @@ def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
 
 
 def writable_view(array: np.ndarray) -> np.ndarray:
-    """The same memory, flagged writable: kernels never write rows, but read-only arrays would compile them anew."""
+    """The same memory, flagged writable. Kernels never write rows; read-only arrays would need another compilation."""
     if array.flags.writeable or array.size == 0:
         return array if array.flags.writeable else array.copy()
     import ctypes
@@ -141,8 +141,8 @@ def writable_view(array: np.ndarray) -> np.ndarray:
 class ArraySource(Source):
     """Rows X: array (n, d), any order, a frame, or a SciPy sparse matrix (n, d); y (n,) labels; weights (n,).
 
-    Raises DataError for shapes that disagree and for broken indptr; values and column indices are
-    checked when they are first used, as those of a file are. The arrays are never written.
+    Raises DataError for shapes that disagree and for an invalid indptr. Values and column indices are
+    checked when they are first used, as for files. The arrays are never written.
     """
 
     def __init__(self, X: Any, y: Any = None, sample_weight: Any = None, name: str = "X") -> None:
@@ -173,7 +173,7 @@ class ArraySource(Source):
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
         fall = first_fall(indptr)
         if fall >= 0:
-            raise DataError(f"{self.name}: indptr falls at row {fall}; build the matrix again")
+            raise DataError(f"{self.name}: indptr decreases at row {fall}; build the matrix again")
         if len(indptr) != self.rows + 1 or indptr[0] != 0 or indptr[-1] > min(len(X.indices), len(X.data)):
             raise DataError(
                 f"{self.name}: indptr must have {self.rows + 1} entries, from 0 to at most "
@@ -230,7 +230,7 @@ class ArraySource(Source):
 
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         if self._y is None:
-            raise DataError(f"{self.name} comes without labels; give them as y")
+            raise DataError(f"{self.name} has no labels; give them as y")
         for start in range(0, self.rows, chunk):
             yield self._y[start : start + chunk]
 
@@ -238,7 +238,7 @@ class ArraySource(Source):
         return self._weight
 
     def names_bytes(self) -> int:
-        return 0 if self._names is None else self._names.nbytes  # the texts are the frame's own
+        return 0 if self._names is None else self._names.nbytes  # the strings belong to the frame
 
     def feature_names(self) -> np.ndarray | None:
         return self._names
@@ -253,11 +253,11 @@ class ArraySource(Source):
 
 
 def _as_csr(X: Any, name: str) -> Any:
-    """SciPy's conversion, which believes what a matrix says of itself; DataError where that is not so."""
+    """Check the index arrays, which SciPy trusts, and convert to CSR; DataError where they are invalid."""
     try:
         if hasattr(X, "indptr"):
             if first_fall(X.indptr) >= 0:
-                raise ValueError("indptr falls")
+                raise ValueError("indptr decreases")
             X.check_format(full_check=True)
         elif X.format == "coo":
             for size, places in zip(X.shape, (X.row, X.col), strict=True):
@@ -266,7 +266,7 @@ def _as_csr(X: Any, name: str) -> Any:
         elif X.format == "lil" and (not len(X.rows) == len(X.data) == X.shape[0] or any(map(_unlike, X.rows, X.data))):
             raise ValueError("there are rows with more or fewer values than columns")
     except ValueError as error:
-        raise DataError(f"{name} is a broken {X.format} matrix ({error}); build it again") from error
+        raise DataError(f"{name} is an invalid {X.format} matrix ({error}); build it again") from error
     return X.tocsr()
 
 
@@ -275,7 +275,7 @@ def _unlike(one: list, other: list) -> bool:
 
 
 def sample(values: np.ndarray | None) -> bytes:
-    """At most some 2048 entries of an array (n,), as bytes, for a fingerprint: of short trainings it takes a part."""
+    """Up to about 2048 entries of an array (n,), as bytes, for a fingerprint that costs little time."""
     if values is None:
         return b""
     some = values[:: max(1, len(values) // 1024)]
@@ -283,9 +283,9 @@ def sample(values: np.ndarray | None) -> bytes:
 
 
 def bounds_by_nnz(indptr: np.ndarray, nnz_bytes: int, row_bytes: int, max_bytes: int) -> np.ndarray:
-    """Row bounds so that every block of nnz values and m rows takes at most max_bytes (one row at the least).
+    """Row bounds of blocks of at most max_bytes each, or one row.
 
-    A block takes nnz * nnz_bytes + (m + 1) * row_bytes.
+    A block of nnz values and m rows takes nnz * nnz_bytes + (m + 1) * row_bytes.
     """
     cost = indptr * nnz_bytes + row_bytes * np.arange(1, indptr.size + 1)
     bounds = [0]

@@ -1,6 +1,6 @@
-"""The protocol of a source: rows of a known number and width, with random access by block.
+"""The interface of a source: a known number of rows and columns, with random access by block.
 
-A new file format is one new file with a subclass of Source, and a line in `open.py`.
+A new file format is one new file with a subclass of Source, and one line in `open.py`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from streammargin.rows.blocks import Block
 
 
 class Buffer(NamedTuple):
-    """Memory that one block after the other is read into; None for what a source has no use for.
+    """Memory that is reused for one block after the other; None for arrays that a source does not need.
 
     data: the values, (rows, d) or (nnz,); indices (nnz,) uint32 and indptr (rows + 1,) int64 of sparse rows;
-    scratch (bytes,) uint8: what is stored as another type, before it is converted.
+    scratch (bytes,) uint8: the values as stored, before a conversion.
     """
 
     data: np.ndarray
@@ -28,11 +28,11 @@ class Buffer(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of it."""
+        """Bytes of all its arrays."""
         return sum(part.nbytes for part in self if part is not None)
 
     def larger(self, other: Buffer) -> Buffer:
-        """Of each array the longer one: a buffer for the blocks of both."""
+        """The longer one of each array: a buffer for the blocks of both."""
         return Buffer(*(max((p for p in pair if p is not None), key=len, default=None)
                         for pair in zip(self, other, strict=True)))  # type: ignore[arg-type]  # fmt: skip
 
@@ -43,11 +43,11 @@ class Source(ABC):
     Attributes
     ----------
     name : str
-        What to call it in messages (the path of a file, "X" for arrays).
+        In messages: the path of a file, "X" for arrays;
     rows, features, nnz : int
-        n, d and the stored values (n d when dense).
+        n, d and the number of stored values (n d when dense);
     dtype : numpy.dtype
-        float32 or float64: the type of the values of every block it yields.
+        Of the values of every block: float32 or float64;
     sparse : bool
         Blocks are CSRBlock rather than DenseBlock.
     """
@@ -60,7 +60,7 @@ class Source(ABC):
     sparse: bool
 
     def whole(self) -> Block | None:
-        """All rows as one block that lies in memory already and is used in place, or None."""
+        """All rows as one block that is in memory already and is used in place, or None."""
         return None
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Source(ABC):
 
         Each block's buffer, everything needed to fill it included, takes at most max_bytes; the
         bounds follow the chunks of the file where that saves reading a chunk twice. When even the
-        smallest block needs more, the bounds hold those smallest blocks; the caller compares.
+        smallest block needs more, the blocks are as small as possible; the caller checks their size.
         """
 
     @abstractmethod
@@ -77,12 +77,12 @@ class Source(ABC):
         """Bytes that allocate(bounds) will take, scratch space included."""
 
     def held_bytes(self) -> int:
-        """Bytes that reading holds beside the buffers, however large they are (places of chunks, say); none here."""
+        """Bytes that reading needs besides the buffers, whatever their size (a table of chunk offsets, say); here 0."""
         return 0
 
     @abstractmethod
     def allocate(self, bounds: np.ndarray) -> Buffer:
-        """A reusable buffer that fits the largest block of these bounds; it takes no memory before it is written to."""
+        """A reusable buffer for the largest block of these bounds; its memory is not touched yet."""
 
     @abstractmethod
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
@@ -93,19 +93,19 @@ class Source(ABC):
         """
 
     def announce(self, start: int, stop: int) -> None:  # noqa: B027
-        """A hint that rows start..stop are read soon: the disk may begin with them now."""
+        """Hint that rows start..stop will be read soon, so that the system may begin to read them."""
 
     def place(self, row: int) -> tuple[str, int]:
-        """(name, row there) of a row, for messages: of several files, the one that holds it."""
+        """(name of the file that contains a row, row number in it), for messages."""
         return self.name, row
 
     def label_place(self, row: int) -> tuple[str, int]:
-        """`place` of the label of a row, which may lie in another file."""
+        """`place` for the label of a row, which may be in another file."""
         return self.place(row)
 
     @abstractmethod
     def has_labels(self) -> bool:
-        """Whether there are labels at all (right or wrong)."""
+        """Whether there are labels, valid or not."""
 
     @abstractmethod
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
@@ -115,11 +115,11 @@ class Source(ABC):
         """
 
     def column_bytes(self) -> int:
-        """Bytes that reading the labels or the weights holds beside what it yields (a large chunk, say); none here."""
+        """Bytes that reading labels or weights needs besides the result (a large chunk, say); here 0."""
         return 0
 
     def weight_bytes(self) -> int:
-        """Bytes of the weights that `sample_weight` would make; none here."""
+        """Bytes of the array that `sample_weight` returns; here 0."""
         return 0
 
     @abstractmethod
@@ -127,34 +127,33 @@ class Source(ABC):
         """Weights (n,) float64, or None where the source has none."""
 
     def names_bytes(self) -> int:
-        """Bytes that `feature_names` takes, counted before they are read; none here."""
+        """Bytes that `feature_names` needs, computed before it reads them; here 0."""
         return 0
 
     def feature_names(self) -> np.ndarray | None:
-        """Names of the columns (d,), an array of objects each of which is a str; None where the source has none.
+        """Column names (d,), an object array of str as in scikit-learn; None where the source has none.
 
-        Objects, as scikit-learn has them: one long name does not widen the others. Raises DataError where they are not
-        d texts.
+        Raises DataError where they are not d strings.
         """
         return None
 
     def files(self) -> list[str]:
-        """The files that the rows, their labels, weights and names are read from, linked ones too; none for arrays."""
+        """All files that rows, labels, weights and names are read from, linked ones included; empty for arrays."""
         return []
 
     def check_unchanged(self) -> None:  # noqa: B027
-        """Raise DataError where a file was written to, or replaced, since the source was opened. Costs no reading."""
+        """Raise DataError where a file was modified or replaced since the source was opened. Reads no data."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A short text that changes when the data change: size, mtime, shapes and sampled bytes."""
+        """A short string that changes with the data: a hash of size, mtime, shapes and sampled bytes."""
 
     def layout(self) -> dict[str, Any]:
-        """How the rows are stored, for people and for `info --json`: plain values only."""
+        """How the rows are stored, as plain values, for `info`."""
         return {"format": "memory", "sparse": self.sparse, "dtype": str(self.dtype)}
 
     def close(self) -> None:  # noqa: B027
-        """Let go of files."""
+        """Close the files."""
 
     def __enter__(self) -> Source:
         return self

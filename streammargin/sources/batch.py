@@ -1,4 +1,4 @@
-"""A few rows on their way into a file, and the checks of their values, by NumPy alone."""
+"""A batch of rows to be written to a file, and checks of its values, in NumPy without Numba."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Their number."""
+        """The number of rows."""
         if self.X is not None:
             return len(self.X)
         assert self.indptr is not None
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
         assert self.data is not None and self.indices is not None and self.indptr is not None
         lengths = np.diff(self.indptr)[chosen]
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        # entry j of the new rows lies at its old row's start plus its place in the row
+        # index in the old data of each entry of the new rows: start of its old row + position in the row
         where = np.repeat(self.indptr[chosen] - indptr[:-1], lengths) + np.arange(indptr[-1])
         return Batch(None, self.data[where], self.indices[where], indptr, labels, weights)
 
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 def sorted_rows(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns: int, path: str, first: int
 ) -> Batch:
-    """A CSR batch whose rows rise. Raises DataError naming the row for an index out of range or twice."""
+    """A CSR batch with sorted column indices. DataError, naming the row, for an index out of range or repeated."""
     row = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     bad = np.flatnonzero((indices < 0) | (indices >= columns))
     if bad.size:
@@ -83,13 +83,13 @@ def finite_rows(X: np.ndarray, path: str, first: int) -> Batch:
 
 
 class Narrowing:
-    """Values on their way to the stored type: what does not fit is an error, and what rounding spoils is said once."""
+    """Checks a conversion to the stored dtype: overflow is an error; loss of whole numbers or underflow warns once."""
 
     def __init__(self, dtype: np.dtype, path: str) -> None:
         self.dtype, self.path, self.said = dtype, path, False
 
     def check(self, batch: Batch) -> None:
-        """Raises DataError for a value that would be infinite."""
+        """Raises DataError for a value that would become infinite."""
         values = batch.X if batch.X is not None else batch.data
         assert values is not None
         if values.dtype.kind != "f" or values.dtype.itemsize <= self.dtype.itemsize or not values.size:
@@ -103,7 +103,7 @@ class Narrowing:
             return
         kept = values.astype(self.dtype)
         spoilt = (kept == 0.0) & (values != 0.0)
-        if largest >= 2.0 ** np.finfo(self.dtype).nmant:  # whole numbers below are stored as they are
+        if largest >= 2.0 ** np.finfo(self.dtype).nmant:  # smaller whole numbers are exact
             spoilt |= (kept != values) & (values == np.rint(values))
         if spoilt.any():
             one = values[spoilt][0]

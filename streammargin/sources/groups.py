@@ -1,4 +1,4 @@
-"""Which columns belong together: an integer for each, from an array, a dataset beside the rows, or a file."""
+"""Groups of columns for penalties: an integer per column, from an array, a dataset beside the rows, or a file."""
 
 from __future__ import annotations
 
@@ -18,39 +18,37 @@ NOUN = ("groups of columns", "penalty=group:")
 def column_groups(groups: Any, source: Source) -> np.ndarray:
     """The group of each column of the source, (d,) int64, >= 0.
 
-    groups: an array (d,), or the name of a dataset in the source's file, FILE:NAME, FILE.npy, or a text file with an
-    integer a line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
+    groups: an array (d,), or the name of a dataset in the source's file, FILE:NAME, FILE.npy, or a text file with one
+    integer per line. Raises DataError or UsageError for anything else, InputMissingError for a missing file.
     """
     values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
     _check_shape(values.shape, source)
     if values.dtype.kind not in "biuf":
-        raise UsageError(f"the groups of a penalty must be integers >= 0, and {values.flat[0]!r} is none")
+        raise UsageError(f"the groups of a penalty must be integers >= 0, not {values.flat[0]!r}")
     wrong = ~(np.isfinite(values) & (values >= 0) & (values == np.trunc(values)) & (values < 1 << 62))
     if wrong.any():
         column = int(np.argmax(wrong))
-        raise UsageError(
-            f"the groups of a penalty must be integers >= 0, and that of column {column} is {values[column]}"
-        )
+        raise UsageError(f"the groups of a penalty must be integers >= 0, but column {column} has {values[column]}")
     return values.astype(np.int64)
 
 
 def _check_shape(shape: tuple[int, ...], source: Source) -> None:
     if shape != (source.features,):
         raise UsageError(
-            f"groups has the shape {shape}, but {source.name} has {source.features} columns; give an integer for each"
+            f"groups has the shape {shape}, but {source.name} has {source.features} columns; give one integer each"
         )
 
 
 def _read_text(name: str, source: Source) -> np.ndarray:
-    """The numbers of a text, and one more line at most than there are columns."""
+    """The numbers in a text file; it reads one line more than there are columns, to detect a longer file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a text without numbers, which is said here
+            warnings.simplefilter("ignore")  # about an empty file, which is an error below
             values = np.loadtxt(name, ndmin=1, max_rows=source.features + 1)
     except (ValueError, OSError) as error:
-        raise DataError(f"{name} is no text of groups ({error}); write an integer a line") from error
+        raise DataError(f"{name} is not a text file of groups ({error}); write one integer per line") from error
     if len(values) > source.features:
-        raise UsageError(f"{name} has more lines than {source.name} has columns, {source.features}; write one for each")
+        raise UsageError(f"{name} has more lines than the {source.features} columns of {source.name}; write one each")
     return values
 
 
@@ -76,7 +74,7 @@ def _read(groups: Any, source: Source) -> np.ndarray:
         if ending not in ("", ".npy") and ":" not in name and home is not None and name not in home:
             raise _missing(name)
         column, other = open_column(name, home or {}, files[0] if files else source.name, NOUN)
-        _check_shape((column.length,), source)  # before anything as long as it says is read
+        _check_shape((column.length,), source)  # before reading: a file may declare any length
         return np.concatenate([*column.chunks(1 << 16), np.empty(0, np.int64)])
     except StreamMarginError:
         raise

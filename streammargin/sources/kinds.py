@@ -1,8 +1,8 @@
-"""Files of other kinds, known by their first bytes: an error names what a file is rather than what it is not."""
+"""Recognises other file formats by their first bytes, so that an error can say what a file is."""
 
 from __future__ import annotations
 
-# first bytes -> (what such a file is, what to do with it); only kinds that are taken for data now and then
+# (first bytes, the format, the remedy) of formats that are sometimes given as data
 _CONVERT = "streammargin-data convert reads it"
 _WRITE = "write its rows as CSV or svmlight text, as HDF5, or with scipy.sparse.save_npz"
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
@@ -16,7 +16,7 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1\x15", "a Parquet file", _WRITE),
     (b"ARROW1\x00", "an Arrow (Feather) file", _WRITE),
     (b"Obj\x01", "an Avro file", _WRITE),
-    (b"%%MatrixMarket", "a Matrix Market file", "scipy.io.mmread and scipy.sparse.save_npz make an NPZ of it"),
+    (b"%%MatrixMarket", "a Matrix Market file", "turn it into NPZ with scipy.io.mmread and scipy.sparse.save_npz"),
     (b"MATLAB 5.0 MAT-file", "a MATLAB file", "read it with scipy.io.loadmat, or save it with -v7.3, which is HDF5"),
     (b"\x93NUMPY", "an array of numpy.save", "give it to sm.train as an array, or write the rows as dataset X of HDF5"),
     (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
@@ -24,9 +24,9 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
 )  # fmt: skip
-LONGEST = 32  # bytes that are looked at
+LONGEST = 32  # bytes read
 
 
 def kind_of(start: bytes) -> tuple[str, str] | None:
-    """(what a file that starts so is, what to do with it), or None for a kind that is not known here."""
+    """(format of a file with these first bytes, remedy), or None for an unknown one."""
     return next(((what, remedy) for magic, what, remedy in _KINDS if start.startswith(magic)), None)

@@ -1,4 +1,4 @@
-"""Labels: a census of their values, and rows as class numbers."""
+"""Labels: check them, count their distinct values, and turn rows into class codes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import numpy as np
 from streammargin.errors import DataError
 
 MAX_CLASSES = np.iinfo(np.int16).max
-EXACT = 2.0**53  # as float64, labels from here on are merged with their neighbours
+EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
 
 
-Origin = Callable[[int], tuple[str, int]]  # a row -> where it comes from, for messages (Source.place)
+Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
 
 
 def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:
     """Labels as an array of numbers, booleans or text (bytes are decoded).
 
-    origin: of the rows of the chunk. Raises DataError for text that cannot be written anywhere: bytes that are not
-    UTF-8, NUL, halves of characters.
+    origin: of the chunk's rows. Raises DataError for text with invalid UTF-8, a NUL or half a surrogate pair.
     """
     chunk = np.asarray(chunk)
     if chunk.dtype.kind in "SO":
@@ -28,7 +27,7 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
         text = chunk.dtype.kind == "S" or any(isinstance(value, str) for value in values)
         try:
             found = np.array([str(value) for value in values] if text else values)
-        except ValueError:  # lists of unlike lengths
+        except ValueError:  # lists of different lengths
             return chunk
         return found if found.ndim == chunk.ndim else chunk
     if chunk.dtype.kind == "U":
@@ -39,7 +38,7 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
 
 
 def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
-    """Labels of classes as numbers, booleans or text. Raises DataError for others, and for a missing one, by row."""
+    """Class labels as numbers, booleans or text. DataError for other types, and for a missing label, naming the row."""
     chunk = _present(raw, origin)
     if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
         bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
@@ -52,7 +51,7 @@ def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
 
 
 def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
-    """Labels as numbers, float64. Raises DataError, which is `why`, for others, and for one that is not finite."""
+    """Labels as float64. Raises DataError(why) for other types, and a DataError for a value that is not finite."""
     chunk = _present(raw, origin)
     if chunk.dtype.kind not in "biuf":
         raise DataError(why)
@@ -65,7 +64,7 @@ def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
 
 
 def _present(raw: np.ndarray, origin: Origin) -> np.ndarray:
-    """`as_values`, of labels of which none is missing."""
+    """`as_values`; DataError where a label is missing."""
     missing = [k for k, value in enumerate(raw.tolist()) if _is_missing(value)] if raw.dtype.kind in "OT" else []
     if missing:
         where, row = origin(missing[0])
@@ -74,7 +73,7 @@ def _present(raw: np.ndarray, origin: Origin) -> np.ndarray:
 
 
 def text_fault(values: np.ndarray) -> int:
-    """The first entry of an array of text (n,) that is none, or -1: looked at as numbers, since Python may not."""
+    """Index of the first invalid string in an array of text (n,), or -1; by code points, which never raises."""
     unit = np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)
     codes = np.ascontiguousarray(values).view(unit).reshape(len(values), values.dtype.itemsize // 4)
     bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
@@ -84,7 +83,7 @@ def text_fault(values: np.ndarray) -> int:
 
 
 def _decoded(value: Any, row: int, origin: Origin) -> Any:
-    """Bytes as text, anything else as it is."""
+    """Bytes as text, anything else unchanged."""
     try:
         text = value.decode("utf-8") if isinstance(value, bytes) else value
         if isinstance(text, str) and b"\0" in text.encode("utf-8"):
@@ -96,29 +95,28 @@ def _decoded(value: Any, row: int, origin: Origin) -> Any:
 
 def _no_text(row: int, origin: Origin) -> DataError:
     where, row = origin(row)
-    return DataError(f"{where}: the label of row {row} is no text in UTF-8, or holds a NUL; write it differently")
+    return DataError(f"{where}: the label of row {row} is not valid UTF-8, or contains a NUL; write it differently")
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text that Python takes for a number is spelt as others would: 1_000, digits and blanks of other scripts
-    and control characters are not."""
+    """Whether a text is printable ASCII without underscores: Python reads 1_000 as a number, other programs do not."""
     return "_" not in text and text.isascii() and text.isprintable()
 
 
 def strict_number(text: str) -> float:
-    """The number that a text is in every language. Raises ValueError."""
+    """The number that a text means in every programming language. Raises ValueError."""
     if not is_plain(text):
         raise ValueError(text)
     return float(text)
 
 
 def label_key(label: Any) -> str:
-    """One text for all ways to write a label: 1, 1.0, np.float32(1), True and "1" are one class."""
+    """The same text for all spellings of a label: 1, 1.0, np.float32(1), True and "1" are one class."""
     if isinstance(label, (bool, np.bool_)):
         return str(int(label))
     if isinstance(label, str) and not is_plain(label):
         return label
-    for kind in (int, float):  # whole numbers first: those beyond 2^53 are no floats
+    for kind in (int, float):  # int first: whole numbers beyond 2^53 are not exact as floats
         try:
             number = kind(label)
         except (TypeError, ValueError, OverflowError):
@@ -134,21 +132,20 @@ def census(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One read of the labels: (classes sorted, codes (rows,) int16, counts of each class).
 
-    origin: where a row comes from, for messages (Source.place); without it, from `name`. coded: without, labels are
-    counted only, and no codes are made.
-    Raises DataError for a label that is NaN or infinite, for more than 32767 classes, or for another number of labels.
+    origin: row -> (file, row in it), for messages (Source.place). coded: False counts labels without making codes.
+    Raises DataError for a label that is NaN or infinite, for more than 32767 classes, or for a wrong number of labels.
     """
     origin = origin or (lambda row: (name, row))
     codes = np.empty(rows if coded else 0, np.int16)
     counts = np.zeros(0, np.int64)
     kind: np.dtype | None = None
-    order: list = []  # classes in the order of their first appearance, which numbers them for now
+    order: list = []  # classes in order of first appearance: provisional codes
     number: dict = {}
     start = 0
     for raw in chunks:
         chunk = class_values(raw, name, shifted(origin, start))
         if kind is not None and (kind.kind == "U") != (chunk.dtype.kind == "U"):
-            # numbers in one chunk and text in another: all of them are text, wherever the chunks ended
+            # numbers in one chunk and text in another: all are text, independent of the chunk bounds
             chunk = chunk.astype(str)
             order = [str(value) for value in order]
             number = {value: place for place, value in enumerate(order)}
@@ -161,7 +158,7 @@ def census(
         if len(order) > MAX_CLASSES:
             raise DataError(
                 f"{name}: more than {MAX_CLASSES} different labels by row {start + len(chunk)}; "
-                "these look like numbers to predict, not classes"
+                "these look like targets of a regression, not classes"
             )
         here = np.array([number[value] for value in values.tolist()], np.int16)
         if start + len(chunk) > rows:
@@ -185,7 +182,7 @@ def census(
 
 
 def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values in rising order, and which of them each label (m,) is. Two numbers, the usual case, need no sort."""
+    """(distinct values, sorted; index of each label (m,) among them). Two numbers, the usual case, need no sort."""
     if labels.size and labels.dtype.kind in "biuf":
         low, high = labels.min(), labels.max()
         above = labels == high
@@ -195,19 +192,19 @@ def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def shifted(origin: Origin, start: int) -> Origin:
-    """Where the rows of a part come from, which are counted from its own row 0."""
+    """The origin of the rows of a part that begins at row `start`."""
     return lambda row: origin(start + row)
 
 
 def _is_missing(value: object) -> bool:
-    """None, NaN, or what pandas and NumPy put for them."""
+    """Whether this is None, NaN, or a missing value of pandas or NumPy."""
     if value is None or (isinstance(value, float) and value != value):
         return True
     return type(value).__name__ in ("NAType", "NaTType", "MaskedConstant")
 
 
 class LabelCursor:
-    """Takes exactly as many labels as are wanted from chunks of any length."""
+    """Returns any number of labels at a time from chunks of other lengths."""
 
     def __init__(self, chunks: Iterator[np.ndarray]) -> None:
         self.chunks, self.left = chunks, np.empty(0)

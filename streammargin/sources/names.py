@@ -1,4 +1,4 @@
-"""Names of columns: texts, as objects, so that one long name does not widen all the others."""
+"""Column names: object arrays of str, so that one long name does not widen all the others."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHOWN = 5  # names in a message
 
 
 def held_bytes(names: np.ndarray) -> int:
-    """Bytes of names that are in memory: the objects, the references, and what the allocator rounds up."""
+    """Bytes of names in memory: the objects, the references, and the allocator's rounding."""
     return sum(map(sys.getsizeof, names)) + 24 * len(names)
 
 
 def as_names(values: Iterable[Any], where: str) -> np.ndarray:
-    """Names (d,) as objects, each a str. Raises DataError for what is no text of UTF-8, or holds a NUL."""
+    """Names (d,) as objects, each a str. Raises DataError for a name that is not valid UTF-8 or contains a NUL."""
     found = list(values)
     names = np.empty(len(found), object)
     for column, value in enumerate(found):
@@ -28,16 +28,16 @@ def as_names(values: Iterable[Any], where: str) -> np.ndarray:
             text = value.decode("utf-8") if isinstance(value, bytes) else value
             if not isinstance(text, str) or b"\0" in text.encode("utf-8"):
                 raise ValueError
-            names[column] = str(text)  # of NumPy's kinds of text too
+            names[column] = str(text)  # plain str from NumPy's str_ too
         except ValueError:
             raise DataError(
-                f"{where}: the name of column {column} is no text in UTF-8, or holds a NUL; name it differently"
+                f"{where}: the name of column {column} is not valid UTF-8, or contains a NUL; rename it"
             ) from None
     return names
 
 
 def frame_names(X: Any, where: str) -> np.ndarray | None:
-    """The names of the columns of a frame of pandas or polars where all are texts, as scikit-learn takes them."""
+    """The column names of a pandas or polars frame, or None where not all are strings, as in scikit-learn."""
     columns = getattr(X, "columns", None)
     if columns is None:
         return None
@@ -46,28 +46,26 @@ def frame_names(X: Any, where: str) -> np.ndarray | None:
 
 
 def equal(names: np.ndarray | None, others: np.ndarray | None) -> bool:
-    """Whether these are the same names in the same order, or none both."""
+    """Whether both are the same names in the same order, or both None."""
     if names is None or others is None:
         return names is others
     return np.array_equal(names, others)
 
 
 def check_same(names: np.ndarray | None, others: np.ndarray | None, first: str, other: str) -> None:
-    """DataError where the columns of `other` are not those of `first`, which have `names`, in the same order."""
+    """DataError where the column names of `other` (others) and `first` (names) differ, in content or order."""
     if equal(names, others):
         return
     if names is None or others is None:
         with_names, without = (first, other) if others is None else (other, first)
-        raise DataError(
-            f"{without} has no names of columns, but {with_names} has; write both with names, or both without"
-        )
-    mend = "write one of them again with its columns in the order of the other"
+        raise DataError(f"{without} has no column names, but {with_names} has; write both with names, or both without")
+    mend = "write one of them again with the columns in the order of the other"
     if len(names) != len(others):
         raise DataError(f"{other} has {len(others)} columns but {first} has {len(names)}; {mend}")
     column = int(np.argmax(names != others))
     what = "its columns in another order than" if set(names) == set(others) else "other columns than"
     raise DataError(
-        f"{other} has {what} {first}: column {column} is {one_line(others[column])}, there "
+        f"{other} has {what} {first}: column {column} is {one_line(others[column])}, not "
         f"{one_line(names[column])}; {mend}"
     )
 
@@ -79,15 +77,15 @@ def listed(names: Iterable[str]) -> str:
 
 
 def packed(names: np.ndarray) -> np.ndarray:
-    """Names (d,) as bytes: UTF-8 with a NUL between each and the next. d >= 1."""
+    """Names (d,), d >= 1, as bytes: UTF-8, separated by NUL."""
     return np.frombuffer("\0".join(names).encode("utf-8"), np.uint8)
 
 
 def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
-    """The names that `packed` made bytes of. Raises ValueError for what it did not make of so many."""
+    """The inverse of `packed`. Raises ValueError where the bytes are not so many names."""
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise ValueError(f"its names of columns are an array of shape {array.shape} and type {array.dtype}, not bytes")
-    count = array.size - np.count_nonzero(array) + 1  # before they are made, which takes far more than their bytes
+        raise ValueError(f"its column names are an array of shape {array.shape} and type {array.dtype}, not bytes")
+    count = array.size - np.count_nonzero(array) + 1  # checked before the strings are made, which need far more memory
     if count != columns:
         raise ValueError(f"it has {count} names for {columns} columns")
     return np.array(array.tobytes().decode("utf-8").split("\0"), object)

@@ -1,4 +1,4 @@
-"""Arrays of numpy.save: their headers, and files of them read piece by piece."""
+"""Arrays of numpy.save: read headers, and read files in pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST = 1 << 16  # bytes of a header
 
 
 def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
-    """(shape, type) of the array that begins here. Raises ValueError for what is none, however NumPy says so."""
+    """(shape, dtype) of the array that begins here. Raises ValueError where it is not an array of numpy.save."""
     try:
         version = np.lib.format.read_magic(stream)
         one = version == (1, 0)
@@ -27,7 +27,7 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
         shape, _, dtype = read(io.BytesIO(length + stream.read(size)))
     except OSError:
         raise
-    except Exception as error:  # the header is a piece of Python, which fails in many ways
+    except Exception as error:  # the header is Python source, whose parsing fails in many ways
         raise ValueError(str(error)[:80] or type(error).__name__) from error
     if any(size < 0 for size in shape):
         raise ValueError(f"its shape is {shape}")
@@ -35,7 +35,7 @@ def read_header(stream: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 class NpyArray:
-    """An array of numpy.save, read piece by piece. Not mapped: a mapped file that is cut short ends the process."""
+    """An array of numpy.save, read in pieces. Not memory-mapped: if a mapped file is truncated, the process dies."""
 
     def __init__(self, path: str, noun: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""From whatever the user names to a Source, or to the knowledge that it is a stream of batches."""
+"""Open what the user gives as data: a Source of a path, shards or arrays; or detect a stream of batches."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from streammargin.files import check_input
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
 
-# the formats of files, tried in this order; imported when a file is opened
+# modules of file formats, tried in this order; imported when a file is opened
 FORMATS = ["streammargin.sources.hdf5.file"]
 
 
 class Format(Protocol):
-    """What the module of a file format has."""
+    """The interface of the module of a file format."""
 
     def sniff(self, path: str, start: bytes) -> bool:
-        """Whether a file, of which `start` are the first bytes, has this format."""
+        """Whether a file with the first bytes `start` has this format."""
 
     def open_file(self, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
@@ -45,7 +45,7 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
         return _open_shards([os.fspath(part) for part in data], x, y, sample_weight)
     if is_stream(data):
         raise UsageError(
-            "a stream of batches passes by once, and only train learns from it; here give a path, (X, y) or a Source"
+            "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
     from streammargin.sources.arrays import ArraySource, check_pair
 
@@ -64,22 +64,22 @@ def files_read(
     data: Any, rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
     files: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
-    """The files that a run over `data` reads, those that links lead to included; the rest as `read_by` has it.
+    """All files that a run over `data` reads, targets of links included.
 
-    rows: further files of rows. x: as for open_source. columns: names of what is read beside the rows. files: others.
-    What cannot be opened is left out: the run will say so.
+    rows: further files of rows; x: as for open_source; columns: names of datasets read beside the rows; files: others.
+    Files that cannot be opened are left out: the run will report them.
     """
     paths = [*_paths(data), *rows]
     found = [*paths, *files]
     for path in paths:
-        for name in (None, *columns):  # each is found as labels are
+        for name in (None, *columns):  # each name is resolved as labels are
             with contextlib.suppress(StreamMarginError), opened(path, x=x, y=name) as source:
                 found.extend(source.files())
     return list(dict.fromkeys(found))
 
 
 def _paths(data: Any) -> list[str]:
-    """The files of rows that are named; those of a source that is open already; none of arrays."""
+    """The paths of row files in `data`, or the files of an open source; empty for arrays."""
     if isinstance(data, Source):
         return data.files()
     parts = [data] if is_path(data) else data if isinstance(data, (list, tuple)) else []
@@ -100,7 +100,7 @@ def opened(data: Any, **names: Any) -> Iterator[Source]:
 def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     """Whether this is a stream of batches: an iterator, a loader that can be iterated over, or a list of batches.
 
-    A tuple is the pair (X, y), a list of paths are shards. Raises UsageError where it cannot be told.
+    A tuple is the pair (X, y), a list of paths is shards. Raises UsageError where data are ambiguous.
     """
     if isinstance(data, (Source, str, bytes, os.PathLike, Mapping, Set)) or hasattr(data, "shape"):
         return False
@@ -113,7 +113,7 @@ def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     batches = [_is_batch(part) for part in data]
     if any(batches) and not all(batches):
         raise UsageError(
-            f"item {batches.index(False)} of the list is no batch, but others are; each must be (X, y) or "
+            f"item {batches.index(False)} of the list is not a batch, but others are; each must be (X, y) or "
             "(X, y, sample_weight)"
         )
     if len(data) > 1 and not any(batches) and _dimensions(data[0]) == 2:
@@ -122,7 +122,7 @@ def is_stream(data: object) -> TypeGuard[Iterable[object]]:
 
 
 def is_path(data: Any) -> bool:
-    """Whether this is text or os.PathLike."""
+    """Whether this is a str or os.PathLike."""
     return isinstance(data, (str, os.PathLike))
 
 
@@ -132,7 +132,7 @@ def is_shards(data: Any) -> bool:
 
 
 def _is_batch(part: Any) -> bool:
-    """Whether this is rows, two-dimensional, with labels and perhaps weights."""
+    """Whether this is (X, y) or (X, y, weights) with two-dimensional X."""
     return isinstance(part, (tuple, list)) and len(part) in (2, 3) and _dimensions(part[0]) == 2
 
 
@@ -173,7 +173,7 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         module: Format = importlib.import_module(name)
         if module.sniff(path, start):
             return module.open_file(path, x, y, sample_weight)
-    for point in metadata.entry_points(group="streammargin.sources"):  # of packages: they are asked last
+    for point in metadata.entry_points(group="streammargin.sources"):  # of installed packages, tried last
         module = point.load()
         if module.sniff(path, start):
             return module.open_file(path, x, y, sample_weight)

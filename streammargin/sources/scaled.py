@@ -1,4 +1,4 @@
-"""A source whose columns are scaled as they are read; the data themselves are never rewritten."""
+"""A source that scales the columns while reading; the stored data are never rewritten."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from streammargin.sources.view import View
 class ScaledSource(View):
     """Columns (x - center) * factor of another source, float64; center must be 0 for sparse rows.
 
-    center, factor: (d,) float64, not looked at before rows are read. Blocks are always copies in a buffer, also for
-    arrays in memory. Scaled values are not rounded to float32: the weights that are saved are for the rows as stored,
-    and so must be what is proven of them.
+    center, factor: (d,) float64, used when rows are read, so they may be filled later. Blocks are always copies in a
+    buffer, for arrays in memory too. Scaled values stay float64: the saved weights are for the rows as stored, and
+    rounding the scaled values would make the proven gap that of other rows.
     """
 
-    dtype = np.dtype(np.float64)  # known before there is such a source
+    dtype = np.dtype(np.float64)  # known before an instance exists
 
     def __init__(self, source: Source, center: np.ndarray, factor: np.ndarray) -> None:
         super().__init__(source)
         self.dtype, self.center, self.factor = ScaledSource.dtype, center, factor
-        # bytes of a value and what stands beside it: as scaled, and as the source reads it
-        beside = 4 * source.sparse
-        self._wide, self._narrow = 8 + beside, source.dtype.itemsize + beside
+        # bytes of a value and its column index: scaled, and as the source reads it
+        index = 4 * source.sparse
+        self._wide, self._narrow = 8 + index, source.dtype.itemsize + index
 
     def whole(self) -> Block | None:
         return None
@@ -43,21 +43,21 @@ class ScaledSource(View):
         from streammargin.compiled.columns import scale_dense, scale_sparse
 
         whole = buffer.data
-        if self._wide > self._narrow:  # float32 is read into the last half, and widened from the front
+        if self._wide > self._narrow:  # read float32 into the second half, then widen from the front
             halves = whole.reshape(-1).view(self.source.dtype)
             buffer = buffer._replace(data=halves[whole.size :].reshape(whole.shape))
         block = self.source.read(start, stop, buffer)
         if isinstance(block, DenseBlock):
-            X = _room(whole, block.X)
+            X = _target(whole, block.X)
             scale_dense(block.X, self.center, self.factor, X)
             return block._replace(X=X)
         if block.indices.size and int(block.indices.max()) >= self.features:
             return block  # the reader refuses it
-        data = _room(whole, block.data)
+        data = _target(whole, block.data)
         scale_sparse(block.data, block.indices, self.factor, data)
         return block._replace(data=data)
 
 
-def _room(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Where the scaled values go: in the buffer, or, of shards that were put together, in an array of their own."""
+def _target(whole: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The array for the scaled values: in the buffer, or a new one for joined shards, which exceed the buffer."""
     return whole[: len(values)] if values.size <= whole.size else np.empty(values.shape)

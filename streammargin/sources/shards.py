@@ -1,4 +1,4 @@
-"""Several sources as one: shards of a data set, rows numbered through."""
+"""Several sources as one: shards of a data set, with consecutive row numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from streammargin.sources.names import check_same
 
 
 class ShardedSource(Source):
-    """The rows of several sources in their order; a block never crosses from one into the next.
+    """The rows of several sources in order; a block lies within one of them, unless it is all rows.
 
-    Raises DataError when widths or layouts disagree, and where the names of columns are asked for, when these do.
+    Raises DataError when widths or layouts disagree; `feature_names` raises it when column names do.
     """
 
     def __init__(self, sources: Sequence[Source]) -> None:
@@ -43,7 +43,7 @@ class ShardedSource(Source):
     def bounds(self, max_bytes: int) -> np.ndarray:
         bounds = self._bounds(max_bytes)
         needed = 0 if self._whole(bounds) else self.buffer_bytes(bounds)
-        # where shards of many rows and of many values share a buffer, it takes more than any of them does
+        # a buffer shared by shards with many rows and shards with many values is larger than that of each
         return bounds if needed <= max_bytes else self._bounds(max(1, max_bytes * max_bytes // needed))
 
     def _bounds(self, max_bytes: int) -> np.ndarray:
@@ -51,20 +51,20 @@ class ShardedSource(Source):
         return np.concatenate([[0], *parts]).astype(np.int64)
 
     def _shard(self, row: int) -> tuple[Source, int]:
-        """The source that holds a row, and its number there."""
+        """The source that contains a row, and the row's number in it."""
         shard = int(np.searchsorted(self.starts, row, side="right")) - 1
         return self.sources[shard], row - int(self.starts[shard])
 
     def place(self, row: int) -> tuple[str, int]:
-        source, there = self._shard(row)
-        return source.place(there)
+        source, inner = self._shard(row)
+        return source.place(inner)
 
     def label_place(self, row: int) -> tuple[str, int]:
-        source, there = self._shard(row)
-        return source.label_place(there)
+        source, inner = self._shard(row)
+        return source.label_place(inner)
 
     def _pieces(self, bounds: np.ndarray) -> Iterator[tuple[Source, np.ndarray]]:
-        """Each shard with the bounds of its own part of every block, numbered from its own row 0."""
+        """Each shard with the block bounds inside it, counted from its own row 0."""
         for source, low, high in zip(self.sources, self.starts, self.starts[1:], strict=False):
             inner = bounds[(bounds > low) & (bounds < high)] - low
             yield source, np.concatenate([[0], inner, [high - low]]).astype(np.int64)
@@ -74,9 +74,9 @@ class ShardedSource(Source):
 
     def buffer_bytes(self, bounds: np.ndarray) -> int:
         sizes = [source.buffer_bytes(own) for source, own in self._pieces(bounds)]
-        if self._whole(bounds):  # the shards are put together in a buffer of their own
+        if self._whole(bounds):  # the shards are read and then concatenated
             return 2 * sum(sizes)
-        # one buffer serves all shards; what each read takes beside it (row ends, say) is its own
+        # one buffer serves all shards; each read may need more besides (row ends, say)
         held = [source.allocate(own).nbytes for source, own in self._pieces(bounds)]
         beside = max(size - part for size, part in zip(sizes, held, strict=True))
         return self.allocate(bounds).nbytes + beside
@@ -141,7 +141,7 @@ class ShardedSource(Source):
         return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
 
     def names_bytes(self) -> int:
-        # those of the first, and of one other that is compared with it
+        # names of the first shard, and of one other at a time, to compare
         first, *others = (source.names_bytes() for source in self.sources)
         return first + max(others, default=0)
 

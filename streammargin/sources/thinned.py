@@ -1,4 +1,4 @@
-"""Dense arrays that are mostly zeros, one-hot columns say: used as the sparse rows that they could have been."""
+"""Convert dense arrays that are mostly zeros, such as one-hot columns, to sparse rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.base import Source
 
-SHARE = 1 / 4  # of the values not 0, at most: with a third of them both kinds of rows take as long
-LEAST = 1 << 16  # values: of fewer nothing is gained that could be felt
-SOME = 256  # rows that tell whether counting, a read of all, is worth its time
+SHARE = 1 / 4  # largest share of nonzeros; at a third, dense and sparse rows take the same time
+LEAST = 1 << 16  # fewer values are not worth it
+SOME = 256  # rows sampled before all nonzeros are counted
 
 
-def thinned(source: Source, room: int) -> Source:
-    """The rows of a dense array without their zeros, where these are most of it and the copy fits in `room` bytes.
+def thinned(source: Source, budget: int) -> Source:
+    """A sparse copy of a dense array with few nonzeros, if it fits into `budget` bytes; otherwise the source itself.
 
-    Otherwise the source itself. In memory a pass over a fifth of the values takes half as long, and A^T A less.
+    With a fifth of the values nonzero, a pass takes half as long, and A^T A less.
     """
     whole = source.whole()
     if not (isinstance(source, ArraySource) and isinstance(whole, DenseBlock)) or whole.X.size < LEAST:
@@ -24,7 +24,7 @@ def thinned(source: Source, room: int) -> Source:
     X = whole.X
     some = X[:: max(1, source.rows // SOME)]
     share, value = np.count_nonzero(some) / some.size, X.itemsize + 4
-    if share > SHARE or share * X.size * value > 2 * room or X.shape[1] >= 2**31:
+    if share > SHARE or share * X.size * value > 2 * budget or X.shape[1] >= 2**31:
         return source
     from streammargin.compiled.nonzeros import count_nonzeros, take_nonzeros
 
@@ -32,7 +32,7 @@ def thinned(source: Source, room: int) -> Source:
     count_nonzeros(X, indptr[1:])
     np.cumsum(indptr, out=indptr)
     nnz = int(indptr[-1])
-    if nnz > SHARE * X.size or nnz * value + indptr.nbytes > room:
+    if nnz > SHARE * X.size or nnz * value + indptr.nbytes > budget:
         return source
     data, indices = np.empty(nnz, X.dtype), np.empty(nnz, np.uint32)
     take_nonzeros(X, indptr, data, indices)
@@ -40,7 +40,7 @@ def thinned(source: Source, room: int) -> Source:
 
 
 class Thinned(ArraySource):
-    """The rows, labels and weights of another source of arrays, without the zeros."""
+    """The rows of another source of arrays as CSR, with its labels and weights."""
 
     def __init__(self, source: ArraySource, block: CSRBlock) -> None:
         vars(self).update(vars(source))

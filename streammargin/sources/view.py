@@ -1,4 +1,4 @@
-"""The rows of another source, seen in another way."""
+"""The base class of sources that wrap another source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streammargin.sources.base import Buffer, Source
 
 
 class View(Source):
-    """What a subclass does not say otherwise is as the other source has it."""
+    """Forwards everything to the wrapped source; subclasses override parts."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

@@ -1,4 +1,4 @@
-"""Rows that must be, whenever they are read, what they were when they were read first."""
+"""A source that raises an error when rows are not what they were when they were first read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from streammargin.rows.blocks import Block
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.view import View
 
-PIECE = 32 << 20  # bytes of arrays in memory that are looked at together
+PIECE = 32 << 20  # bytes hashed at a time, for arrays in memory
 
 
 class WatchedSource(View):
-    """Another source, with a sum of hashes for every stretch of rows; each read of a stretch is compared with it.
+    """Wraps a source, and keeps a sum of row hashes for each range of rows; each read is compared with it.
 
-    ends (B + 1,) int64: of the stretches, from 0; all blocks that the source is read in end at some of them.
-    sums (B,) int64, mod 2^64, and seen (B,) bool: which of them are known. The order of the reads does not matter.
-    files_then: device, inode, size and times in nanoseconds of each file when this was made; none for arrays.
+    ends (B + 1,) int64: bounds of the ranges, from 0; every block bound is among them; sums (B,) int64, mod 2^64: the
+    sums of hashes; seen (B,) bool: which are known; files_then: device, inode, size and times in nanoseconds of each
+    file when the source was opened, empty for arrays.
     """
 
     def __init__(self, source: Source) -> None:
@@ -34,7 +34,7 @@ class WatchedSource(View):
         self.sums, self.seen = np.zeros(len(ends) - 1, np.int64), np.zeros(len(ends) - 1, bool)
 
     def cut(self, bounds: np.ndarray) -> None:
-        """Blocks will end at these bounds too; what is known is forgotten."""
+        """Split the ranges at these bounds too, and forget all sums."""
         self._set(np.union1d(self.ends, bounds))
 
     def read(self, start: int, stop: int, buffer: Buffer) -> Block:
@@ -43,7 +43,7 @@ class WatchedSource(View):
         return block
 
     def look(self) -> None:
-        """Look at arrays in memory, which nobody reads."""
+        """Hash arrays in memory, for which `read` is never called."""
         whole = self.whole()
         if whole is not None:
             self.cut(self.source.bounds(PIECE))
@@ -60,36 +60,36 @@ class WatchedSource(View):
             if self.seen[piece] and self.sums[piece] != found:
                 raise self._altered(first, stop)
             self.sums[piece] = found
-            self.seen[piece] = True  # last: a checkpoint may be taken meanwhile
+            self.seen[piece] = True  # set last: a checkpoint may be written by another thread
 
     def _altered(self, first: int, stop: int) -> OtherRowsError:
         name, row = self.place(first)
         return OtherRowsError(
-            f"{name}: among the rows {row} to {row + stop - first - 1} are others than this training read before; put "
-            "the data back as they were, or train from the start with another `checkpoint`"
+            f"{name}: some of the rows {row} to {row + stop - first - 1} changed since this training read them; put "
+            "the data back as they were, or start again with another `checkpoint`"
         )
 
-    # what a checkpoint keeps
+    # for checkpoints
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is known, as copies: the rows may be read meanwhile."""
+        """The sums, as copies, as another thread may be reading rows."""
         seen = self.seen.copy()
         return {"ends": self.ends, "seen": seen, "sums": np.where(seen, self.sums, 0)}
 
     def restore(self, files: list[Any], arrays: dict[str, np.ndarray]) -> bool:
-        """Go on from what another process knew; whether all rows must be read, and `settle` called, before all else.
+        """Restore the sums of another process; True where all rows must be read, and `settle` called, before going on.
 
-        They need not where its files, and how the rows are cut, are the same. OtherRowsError where rows in memory are
-        other ones; ValueError for what no source has kept.
+        That is not needed where the files' status and the ranges are the same. OtherRowsError where rows in memory have
+        changed; ValueError for arrays that are not from `arrays`.
         """
         ends, seen, sums = arrays["ends"], arrays["seen"], arrays["sums"]
         kinds = [(ends, np.int64), (seen, np.bool_), (sums, np.int64)]
         if any(array.dtype != dtype or array.ndim != 1 for array, dtype in kinds) or ends.size < 2:
-            raise ValueError("what it knows of the rows is of another kind")
+            raise ValueError("its hashes of the rows have another type")
         if not len(seen) == len(sums) == len(ends) - 1 or np.any(np.diff(ends) <= 0):
-            raise ValueError("what it knows of the rows does not fit together")
+            raise ValueError("its hashes of the rows have different lengths")
         if ends[0] != 0 or ends[-1] != self.rows:
-            raise ValueError("what it knows is of other rows")
+            raise ValueError("its hashes are for another number of rows")
         self._before = ends, seen, sums
         whole = self.whole()
         if not np.isin(ends, self.ends).all():
@@ -99,13 +99,13 @@ class WatchedSource(View):
         if whole is not None:
             self.settle()
             return False
-        if not np.array_equal(self.ends, ends):  # a smaller tolerance may want smaller blocks
+        if not np.array_equal(self.ends, ends):  # a smaller tolerance may need smaller blocks
             return True
         self.sums, self.seen = sums.copy(), seen.copy()
         return not self.files_then or files != self.files_then
 
     def settle(self) -> None:
-        """All rows were seen: OtherRowsError where they are not those of the other process."""
+        """Called once all rows were read: OtherRowsError where they differ from those of the other process."""
         assert self._before is not None and self.seen.all()
         ends, seen, sums = self._before
         self._before = None

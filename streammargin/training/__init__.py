@@ -1,1 +1,1 @@
-"""From options to a result: the job of rows that can be read again, and the job of a stream."""
+"""From options to a result: training on rows that can be read again, and on a stream."""

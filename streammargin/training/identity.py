@@ -1,4 +1,4 @@
-"""What must be the same for a training to go on where another process left it."""
+"""The identity of a training: what must be the same for another process to resume it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def identity(
 ) -> dict[str, object]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
 
-    The rows are compared as they are read (sources/watched.py).
+    The rows are compared when they are read (sources/watched.py).
     """
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {

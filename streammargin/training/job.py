@@ -1,4 +1,4 @@
-"""A training that is ready to run: its run, and what becomes of that."""
+"""A prepared training: builds the run, and turns its outcome into a result."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ LOG = logging.getLogger("streammargin")
 
 @dataclass(frozen=True)
 class Job:
-    """A training that is ready to run.
+    """A prepared training.
 
-    costs: the values of C; column: the value of the constant column, 0 for none.
-    working: the rows as the method sees them, scaled where that was asked for.
-    why: one line on what `auto` took, None where a solver was named.
-    better: `auto` would have taken another one.
-    watched: the rows, and the held-out ones, as they are stored, where there is a checkpoint.
-    names: (d,) of the columns, None for none.
+    costs: the values of C;
+    column: value of the constant column, 0 for none;
+    working: the rows as the solver sees them, scaled if asked for;
+    why: one line on the choice of `auto`, None where a solver was named;
+    better: whether `auto` would have chosen another solver;
+    watched: with a checkpoint, the training and held-out sources as stored;
+    names: (d,) column names, or None.
     """
 
     options: Options
@@ -98,7 +99,7 @@ class Job:
         return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
-        """What is run, before its first block."""
+        """The runs of this training, before the first block."""
         options, plan = self.options, self.plan
         limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
@@ -127,21 +128,21 @@ class Job:
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 
     def unpredicted(self, outcome: Outcome) -> list[str] | None:
-        """The classes that the model never predicts; None where that is not known."""
+        """The classes predicted for no row; None where that is unknown."""
         if outcome.predicted is None:
             return None
-        there = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
-        return [str(label) for label in self.target.classes[(there > 0) & ~outcome.predicted].tolist()]
+        present = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
+        return [str(label) for label in self.target.classes[(present > 0) & ~outcome.predicted].tolist()]
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
-        """The model of the value of C that did best, for the rows as they are, and what was proven of it."""
+        """The model at the best value of C, for unscaled rows, and its certificate."""
         problem, target, costs = self.problem, self.target, self.costs
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
         converged, C = bool(outcome.converged[chosen].all()), costs[trial] if outcome.C is None else outcome.C
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
-            LOG.warning("stopped before the bias midway was found: it is 0", extra={"code": "bias"})
+            LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
         center, factor = (None, None) if self.scaling is None else (self.scaling.center, self.scaling.factor)
         answer = outcome.best_point(problem).unscaled(center, factor, target.shift)
         header = {
@@ -172,7 +173,7 @@ class Job:
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
-        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # numbers to be met have no other weights
+        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # interpolation has no weights except 0
         return {
             "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
             "joint": problem.joint, "weighted": self.labels.weights.size > 0 or absent,
@@ -180,7 +181,7 @@ class Job:
         }  # fmt: skip
 
     def _arrays(self, caps: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of the same; caps: C times the weight of each class."""
+        """The arrays that define the objective, for `verify`; caps: C times the weight of each class."""
         arrays = {"caps": caps}
         if self.scaling is not None:
             arrays |= {"center": self.scaling.center, "factor": self.scaling.factor}

@@ -1,4 +1,4 @@
-"""From options and data to a job: opens the rows, reads the labels, chooses a method and plans the reading."""
+"""Prepare a training: open the rows, read the labels, choose a solver and plan the memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOG = logging.getLogger("streammargin")
 def prepare(stack: ExitStack, data: object, options: Options, least_tol: float = math.inf) -> Job:
     """Open the rows, read the labels and plan the reading; the stack closes what was opened.
 
-    least_tol: of the training before it was resumed (see `Problem`).
+    least_tol: the smallest tolerance of the training before it was resumed (see `Problem`).
     """
     task = make_task(options)
     budget = parse_size(options.memory)
@@ -50,7 +50,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = watch(stored, options)
     target, labels, asked = make_problem(source, task, options, budget)
 
-    # what is certified, kept of a path or shown is further copies, and there are four vectors of an output beside
+    # copies of the weights: latest, certified, shown, best of a path; and four vectors of one output
     own = labels.nbytes
     own += LinearPoint.nbytes((3 + (options.path is not None)) * asked.count + 4, source.features)
     names = column_names(source, budget, own)
@@ -62,7 +62,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     working: Source = source
     if options.scale != "none":
         own += Scaling.nbytes(source.features)
-        working = ScaledSource(source, np.empty(0), np.empty(0))  # to plan with
+        working = ScaledSource(source, np.empty(0), np.empty(0))  # without values, for planning
     asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
 
     def problem_for(method: Method) -> Problem:
@@ -88,7 +88,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         rows = held_out if scaling is None else scaling.scaled(held_out)
         validator = _validator(rows, target, problem, left // 4)
         own += validator.memory_bytes
-        # rows that a solver keeps make room for it
+        # the solver's row cache shrinks accordingly
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
     if working is not source or validator is not None:
         problem, plan = fit(method, problem)
@@ -97,7 +97,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         if slim is not stored:
             spare = max(0, problem.budget - slim.held_bytes())
             fewer = replace(problem, entries=slim.nnz, sparse=True, budget=spare)
-            with suppress(UsageError):  # where the method wants more of the budget for sparse rows, they stay dense
+            with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
                 problem, plan = plan_of(slim, method, fewer, budget, own)
                 source = working = slim
     if wants_free(options, task, problem) and not problem.free:
@@ -113,9 +113,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
 
 def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:
-    """The plan of reading these rows, and the problem that knows whether all of them are in memory by it.
+    """The block plan for these rows, and the problem with `resident` set according to it.
 
-    others: bytes of the budget that are taken, beside the state of the method. Raises UsageError for a small budget.
+    others: bytes of the budget used by other things than the solver's state. UsageError for a budget too small.
     """
 
     def attempt(fitted: Problem) -> Plan:
@@ -133,13 +133,13 @@ def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others:
 
 
 def wants_free(options: Options, task: Task, problem: Problem) -> bool:
-    """Whether the constant, left to us, is not to be penalised where the solver can leave it free."""
+    """Whether the constant is by default not penalised, if the solver supports that."""
     lp = isinstance(problem.penalty, LpSquare)
     return options.bias is None and options.column(task.costs) != 0.0 and (task.from_constant or not lp)
 
 
 def _problem_for(method: Method, asked: Problem, task: Task, options: Options, source: Source) -> Problem:
-    """The problem as this method takes it: with its own loss and C, and a constant that it leaves free if it can."""
+    """The problem for this solver: with its default loss and C, and a free constant if it supports that."""
     if wants_free(options, task, asked):
         able = method.serves(make_objective(source, options, free=True), True)
         penalty = make_objective(source, options, able)
@@ -147,13 +147,13 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
     if not options.auto or task.numeric:
         return asked
     loss = asked.loss if options.loss is not None else terms(method.default_loss)
-    caps = asked.caps if options.costs else asked.caps * method.default_C  # it was asked for with C = 1
+    caps = asked.caps if options.costs else asked.caps * method.default_C  # `asked` has C = 1
     costs = asked.costs if options.costs else asked.costs * method.default_C
     return replace(asked, loss=loss, caps=caps, costs=costs)
 
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
-    """What finds the errors on held-out rows, within a budget of bytes."""
+    """The validator of held-out rows, within a budget in bytes."""
     if problem.numeric:
         _, targets = make_numbers(rows, np.empty(0))
         return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
@@ -161,7 +161,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
 
 
 def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
-    """The source, watched where another process may go on with it, and a list of what is watched."""
+    """The source and an empty list; with a checkpoint, the source as a WatchedSource and a list of it."""
     if options.checkpoint is None:
         return source, []
     watched = WatchedSource(source)
@@ -189,7 +189,7 @@ def check_served(methods: Sequence[Method], problem: Problem) -> None:
 def _held_out(
     stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
 ) -> Source:  # fmt: skip
-    # labels in a file of their own are those of the rows of `source` alone
+    # labels in a separate file belong to the rows of `source` only
     y = options.y
     names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
     held_out = stack.enter_context(opened(options.valid, x=options.x, y=names))
@@ -200,13 +200,13 @@ def _held_out(
         )
     if options.scale == "std" and held_out.sparse and not source.sparse:
         raise UsageError(
-            f"{held_out.name} is sparse, and `scale=std` centres the dense rows of {source.name}, as no sparse rows "
-            "can be; write both as dense or both as sparse rows, or use `scale=maxabs`"
+            f"{held_out.name} is sparse, so it cannot be centred as `scale=std` does with the dense rows of "
+            f"{source.name}; write both as dense or both as sparse rows, or use `scale=maxabs`"
         )
     if feature_names is not None:
         others = column_names(held_out, budget, own)
         if others is None:
-            text = f"{held_out.name} has no names of columns, as {source.name} has: they are taken by position"
+            text = f"{held_out.name} has no column names, though {source.name} has: columns are matched by position"
             LOG.warning(text, extra={"code": "columns"})
         else:
             check_same(feature_names, others, source.name, held_out.name)

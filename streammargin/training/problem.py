@@ -1,4 +1,4 @@
-"""What is minimised: options and labels become a Problem."""
+"""Build the Problem, that is the objective, from options and labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from streammargin.training.task import Task
 
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, RowLabels, Problem]:
-    """One read of the labels: what is to be told apart, as K problems for each value of C."""
+    """Read the labels once, and build the K binary problems, or the regression, for each value of C."""
     labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
     check_read(source, budget, labels, "its labels alone")
     weights = check_weights(source.sample_weight(), source)
@@ -47,10 +47,10 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     if task.numeric:
         target, targets = make_numbers(source, weights)
         if math.inf in task.costs:
-            weights = np.empty(0)  # they say who is absent, no more
+            weights = np.empty(0)  # only weight 0, absence, matters
         else:
             check_numbers(targets, source.name)
-        if task.from_constant and column:  # a constant of 0 is left where it is
+        if task.from_constant and column:  # without a constant the targets stay
             target = centred(target, targets, weights, task.loss.terms())
             check_near(target, targets, weights, source.name)
     else:
@@ -90,10 +90,10 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
 
 
 def make_objective(source: Source, options: Options, free: bool) -> Penalty:
-    """The penalty of all columns that it is of: of the constant one too, unless that is free."""
+    """The penalty on all columns, including the constant one unless that is free."""
 
     def groups(given: object) -> np.ndarray:
         of = column_groups(given, source)
-        return of if free else np.append(of, of.max() + 1)  # the constant is a group by itself
+        return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
     return make_penalty(options.penalty).of_columns(Columns(source.features, groups))

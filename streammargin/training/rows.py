@@ -25,7 +25,7 @@ def train_rows(
     """Train on a path, a list of paths, (X, y), X or a Source."""
     with ExitStack() as stack:
         checkpoint = None
-        if options.checkpoint is not None:  # nobody else writes to the directory from here on
+        if options.checkpoint is not None:  # the lock keeps other processes from writing to the directory
             check_apart(written_by(options.checkpoint), files_read(data, **read_by(vars(options))))
             checkpoint = stack.enter_context(Checkpoint(options.checkpoint, options.checkpoint_seconds))
         try:
@@ -33,7 +33,7 @@ def train_rows(
         except (OtherTraining, OtherRowsError) as other:
             if checkpoint is None or not checkpoint.finished:
                 raise
-            checkpoint.replace("of other rows" if isinstance(other, OtherRowsError) else "another one")
+            checkpoint.replace("on other rows" if isinstance(other, OtherRowsError) else "a different one")
             history.start_over()
             return _train(stack, data, options, history, should_stop, checkpoint)
 

@@ -1,4 +1,4 @@
-"""Training on batches that pass by once."""
+"""Training on a stream of batches, each read once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the options alone decide of a training, before anything is read."""
+"""Derive loss and C from the options, before anything is read."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from streammargin.solvers.registry import make_solver
 
 @dataclass(frozen=True)
 class Task:
-    """What the options alone decide: the loss and C, of most solvers where they were left out."""
+    """The loss and the values of C, with the solver's defaults where they were left out."""
 
     loss: Loss
     costs: list[float]
 
     @property
     def numeric(self) -> bool:
-        """Whether labels are numbers."""
+        """Whether this is a regression."""
         return is_numeric(self.loss.terms())
 
     @property
     def from_constant(self) -> bool:
-        """Whether labels are numbers that are taken from the constant that is best alone, where there is one."""
+        """Whether it is a regression whose targets are centred (see driver/centre.py)."""
         return self.numeric and math.inf not in self.costs
 
 
 def make_task(options: Options) -> Task:
-    """Raises UsageError for options that do not fit together, before anything is read."""
+    """Derive the task. Raises UsageError for options that contradict each other."""
     if options.max_rows is not None:
         raise UsageError("`max_rows` ends a stream of batches; files and arrays are read `passes` times")
     # those of `auto` depend on the problem, which is known once the data are open
@@ -44,17 +44,16 @@ def make_task(options: Options) -> Task:
     if numeric:
         if loss.only_hard and costs != [math.inf]:
             raise UsageError(
-                "to interpolate is to meet every target, C = inf; leave `C` out, or let errors be, as in "
-                "`loss=interpolate:0.1`"
+                "interpolation means C = inf; leave out `C`, or allow errors up to 0.1, as in `loss=interpolate:0.1`"
             )
         if options.hard and not loss.only_hard:
-            raise UsageError(f"the loss {loss.name} is for a finite C; to meet every number use `loss=interpolate`")
+            raise UsageError(f"the loss {loss.name} needs a finite C; to interpolate use `loss=interpolate`")
         place = Where.INTERPOLATION if loss.only_hard else Where.NUMBERS
-        options.check_place(place, f"is not for the loss {loss.name}, which takes numbers; leave it out")
+        options.check_place(place, f"does not apply to the regression loss {loss.name}; leave it out")
     if options.midway and (costs != [math.inf] or numeric or options.multiclass == "joint"):
         raise UsageError(
-            "a bias midway lies between the nearest rows of either side, for the hard margin of each class; use "
-            "`C=inf` without `multiclass=joint`, or give the bias as a number"
+            "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
+            "the bias as a number"
         )
     if options.path is not None and costs == [math.inf]:
         raise UsageError(f"{declared.name} knows C = inf alone, and a path goes over finite values; give `C` as inf")

@@ -119,7 +119,7 @@ def test_index_twice(trains_not, tmp_path):
 
 def test_indptr_not_rising(trains_not, tmp_path):
     broken(tmp_path, lambda a: a["indptr"].__setitem__(20, a["indptr"][22]) or a["indptr"].__setitem__(21, 3))
-    trains_not("a.h5", 65, "indptr falls at row 20", "convert the file again")
+    trains_not("a.h5", 65, "indptr decreases at row 20", "convert the file again")
 
 
 def test_arrays_shorter_than_indptr(trains_not, tmp_path):
@@ -201,7 +201,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["--classes", "1,"], ["empty label"]),
         (["--y", ""], ["the name is empty"]),
         (["-o", ""], ["the name is empty"]),
-        (["-o", "-"], ["- is no file", "name a file"]),
+        (["-o", "-"], ["cannot be standard output", "name a file"]),
         (["--log-json", "blobs.h5"], ["the log blobs.h5 is an input as well"]),
         (["--log-json", "link.h5"], ["the log link.h5 is an input as well"]),
         (["-o", "blobs.h5", "--force"], ["the model blobs.h5 is an input as well"]),
@@ -429,5 +429,5 @@ def test_scores_beyond_the_numbers(capsys, blobs, blobs_file, tmp_path, how):
     with h5py.File(tmp_path / "large.h5", "w") as file:
         file["X"], file["y"] = 1.7e308 * np.sign(X.astype(float)), y
     verb, *options = how
-    fails(capsys, 65, "large.h5: the score of row ", "beyond the range of numbers",
+    fails(capsys, 65, "large.h5: the score of row ", "overflows",
           arguments=[verb, "m.npz", "large.h5", *options])  # fmt: skip

@@ -94,7 +94,7 @@ def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, numbe
     assert process.returncode == code, told
     assert (folder / "model.npz").exists() == (number != signal.SIGKILL)  # the model so far
     again = call(*command(arguments, folder))
-    assert again.returncode == 0 and "goes on from" in again.stderr, again.stderr
+    assert again.returncode == 0 and "resumed from" in again.stderr, again.stderr
     assert written(folder) == expected
     once_more = call(*command(arguments, folder))  # of a training that is done, at once
     assert once_more.returncode == 0 and "at its end" in once_more.stderr and "certified gap" in once_more.stderr
@@ -129,7 +129,7 @@ def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):
     assert process.returncode == 130 and not (folder / "model.npz").exists()
     assert sorted(os.listdir(folder / "points")) == ["lock", "outputs.json", *SLOTS]
     again = call(*command(arguments, folder))
-    assert again.returncode == 0 and "goes on from" in again.stderr, again.stderr
+    assert again.returncode == 0 and "resumed from" in again.stderr, again.stderr
     assert written(folder) == expected
 
 
@@ -171,7 +171,7 @@ def test_another_training_takes_the_place_of_one_that_is_done_and_leaves_its_mod
     arguments, folder, expected = work
     assert call(*command(arguments, folder)).returncode == 0
     other = call(*command(arguments, folder), "-C", "0.37")
-    assert other.returncode == 0 and "held a training that is done, another one" in other.stderr, other.stderr
+    assert other.returncode == 0 and "held a finished training, a different one" in other.stderr, other.stderr
     assert "the model is written to" in other.stderr and (folder / "model-2.npz").exists()
     with np.load(folder / "model.npz") as model:
         assert {name: model[name].tobytes() for name in model.files if name != "header"} == expected[0]
@@ -290,7 +290,7 @@ def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):
     log = JsonLines(str(tmp_path / "log"), kept=True)
     tracemalloc.start()
     try:
-        with pytest.raises(UsageError, match="is not the one of the training that goes on"):
+        with pytest.raises(UsageError, match="does not belong to the resumed training"):
             log.go_on({"bytes": 1 << 30, "digest": ""}, [])
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:

@@ -185,14 +185,14 @@ def test_rows_that_are_only_separated_did_not_converge(solver, tmp_path, capsys)
         end = events(tmp_path / "log")[-1]
         assert end["reason"] == "separated" and end["converged"] is False and end["exit_code"] == code
         said = capsys.readouterr().err
-        assert "not converged (separated)" in said and "--solver auto finds it" in said and "--passes" not in said
+        assert "not converged (separated)" in said and "use --solver auto" in said and "--passes" not in said
 
 
 def test_require_convergence_and_limits(endless, tmp_path, here):
     file = write_h5(tmp_path / "endless.h5", *endless)
     done = here("train", file, "-c", "100", "--tol", "1e-9", "--passes", "1", "--require-convergence", cwd=tmp_path)
     assert done.returncode == 3 and "stopped by passes" in done.stderr
-    assert "far from the tolerance 1e-09; take a smaller --C, raise --passes or --tol" in done.stderr
+    assert "far from the tolerance 1e-09; use a smaller --C, raise --passes or --tol" in done.stderr
     assert "--scale" not in done.stderr  # the columns have one range
     done = here("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",
                 "--log-json", "-", cwd=tmp_path)  # fmt: skip

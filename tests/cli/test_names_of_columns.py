@@ -45,7 +45,7 @@ def test_round_trip_from_the_shell(paths):
     assert straight.returncode == by_name.returncode == 0 and not straight.stderr
     assert by_name.stdout == straight.stdout and len(set(straight.stdout.split())) == 3
     assert by_name.stderr == (
-        f"warning: the columns of {shuffled} are in another order than the model's: they are matched by name\n"
+        f"warning: the columns of {shuffled} are in another order than the model's: matched by name\n"
     )
     figures = [call("evaluate", model, path, "--y", "obs/kind", "--json").stdout for path in (data, shuffled)]
     assert json.loads(figures[0])["mistakes"] == json.loads(figures[1])["mistakes"]

@@ -84,7 +84,7 @@ def test_one_visit_gives_the_gradient_the_matrix_and_the_certificate(loss, form,
     steps.attain(s.loss, s.softness, caps, s.alpha[0], s.margins[0], found, slopes, sums)
     assert found[s.there] == pytest.approx(a, rel=1e-6, abs=1e-8)
     assert not np.delete(found, s.there).any()
-    for name in ("PRIMAL", "DUAL", "GAP", "FREE"):
+    for name in ("PRIMAL", "DUAL", "GAP", "ACTIVE"):
         at = getattr(steps, name)
         assert sums[at] == pytest.approx(total[at], rel=1e-12)
     again, matrix = np.zeros(7), np.zeros((7, 7))
@@ -168,7 +168,7 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         def search(limit, p=p, products=products):
             """With the derivatives that the rows of a holder add to sums."""
             low, high, t, sums = 0.0, limit, min(1.0, 0.5 * limit), np.zeros(2)
-            for _ in range(steps.TRIALS):
+            for _ in range(steps.SEARCH_STEPS):
                 sums[:] = s.w[0] @ p + t * (p @ p), p @ p
                 steps.add_slopes(s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, t, sums)
                 if abs(sums[0]) <= steps.FLAT * (downhill @ p):

@@ -82,8 +82,8 @@ BAD_LINES = [
     ("1 1.5:2", "line 2: '1.5:2' is not index:value"),
     ("1 0:2", "line 2: the index 0, but indices count from 1.*zero_based=True"),
     ("1 -4:2", "line 2: the index -4 is out of range"),
-    ("1 3:1 3:2", "line 2: the index 3 stands there twice"),
-    ("1 3:1 2:1 3:2", "line 2: the index 3 stands there twice"),
+    ("1 3:1 3:2", "line 2: the index 3 occurs twice"),
+    ("1 3:1 2:1 3:2", "line 2: the index 3 occurs twice"),
     ("1 1:nan", "line 2: the value of index 1 is nan"),
     ("1 1:inf", "line 2: the value of index 1 is inf"),
     ("nan 1:1", "line 2: the label is nan"),
@@ -119,7 +119,7 @@ def test_unsorted_entries_are_sorted_and_zero_based_is_an_option(tmp_path):
 
 def test_beyond_features_is_an_error(tmp_path):
     (tmp_path / "a").write_text("1 1:1\n-1 5:1\n")
-    with pytest.raises(DataError, match=r"line 2: the index 5 lies beyond the 4 columns of features$"):
+    with pytest.raises(DataError, match=r"line 2: the index 5 exceeds features=4$"):
         convert(str(tmp_path / "a"), str(tmp_path / "a.h5"), features=4)
 
 
@@ -306,7 +306,7 @@ def test_npz_is_never_unpickled(tmp_path):
         (lambda X: X.indices.__setitem__(5, 99), "row .* has the column index 99, outside 0..39"),
         (lambda X: X.indices.__setitem__(1, X.indices[0]), "row 0 has column .* twice"),
         (lambda X: X.data.__setitem__(0, np.nan), "row 0, column .* is nan"),
-        (lambda X: X.indptr.__setitem__(1, X.indptr[2] + 1), "never fall"),
+        (lambda X: X.indptr.__setitem__(1, X.indptr[2] + 1), "must not decrease"),
     ],
 )
 def test_broken_npz(tmp_path, change, message):

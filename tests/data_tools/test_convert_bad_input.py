@@ -175,7 +175,7 @@ def test_npz_of_something_else_than_arrays(tmp_path):
 
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         archive.writestr("format.npy", b"junk, no header")
-    with pytest.raises(DataError, match="format is no array"):
+    with pytest.raises(DataError, match="format is not an array"):
         convert(str(tmp_path / "in.npz"), str(tmp_path / "out.h5"))
 
 

@@ -64,7 +64,7 @@ def test_row_ends_that_leave_the_values(tmp_path, kind, shape, indptr):
         ({"format": declared((), "|S0")}, "is said to be"),
         ({"indptr": np.zeros(9, int)}, "indptr must have 4"),
         ({"shape": np.array([2**62, 4]), "format": np.array(b"csc")}, "the shape of the matrix"),
-        ({"indices": b"PK\x03\x04 no array"}, "is no array"),
+        ({"indices": b"PK\x03\x04 no array"}, "is not an array"),
     ],
 )
 def test_sizes_that_are_not_stored(tmp_path, changes, words):
@@ -136,7 +136,7 @@ def test_xz_may_be_padded_with_zeros(tmp_path):
 def test_a_line_without_an_end_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr("data_tools.textfile.LONGEST_LINE", 10 << 20)
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"1 1:1\n0 " + b"2:1 " * (5 << 20)))
-    with pytest.raises(DataError, match=r"line \d: it is longer than 10485760 bytes"):
+    with pytest.raises(DataError, match=r"line \d: longer than 10485760 bytes"):
         convert(str(tmp_path / "in.gz"), str(tmp_path / "out.h5"))
 
 

@@ -55,7 +55,7 @@ def test_the_shell_names_its_options_and_the_label(tmp_path):
 
 
 def test_without_a_line_of_names_the_last_column_is_no_guess_either(tmp_path):
-    with pytest.raises(UsageError, match=r"there is no line of names; .*label_column.*; the first row is 1, 2, 0$"):
+    with pytest.raises(UsageError, match=r"there is no header line; .*label_column.*; the first row is 1, 2, 0$"):
         converted(tmp_path, "1,2,0\n3,4,1\n")
     assert converted(tmp_path, "1,2,0\n3,4,1\n", label_column=-1) == ([[1, 2], [3, 4]], [0, 1])
 
@@ -97,7 +97,7 @@ def test_rows_to_be_predicted_keep_their_last_value(tmp_path, head):
 
 def test_no_label_beside_a_column_of_that_name_is_said(tmp_path, said):
     assert converted(tmp_path, "a,label\n1,2\n", label=False) == ([[1, 2]], None)
-    assert "since there is to be no label: label" in said("WARNING")[0]
+    assert "used as values, since label=False: label" in said("WARNING")[0]
 
 
 @pytest.mark.parametrize("text", ["\n1,2\n", " \t\n1,2\n", "\n"])
@@ -163,7 +163,7 @@ def test_no_field_is_made_up_or_lost(tmp_path, text, options, message):
 def test_an_option_without_a_use_is_refused(tmp_path, option, text):
     (tmp_path / "in").write_text(text)
     (name,) = option
-    with pytest.raises(UsageError, match=f"which has no use for {name}.*; leave it out, or use format="):
+    with pytest.raises(UsageError, match=f"which does not use {name}.*; omit it, or use format="):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), **option)
 
 
@@ -180,12 +180,12 @@ def test_numbers_of_rows_without_a_name_are_warned_of(tmp_path, said):
     assert converted(tmp_path, ",a,label\n0,5,0\n1,6,1\n") == ([[0, 5], [1, 6]], [0, 1])
     assert "the first column has no name" in said("WARNING")[0]
     converted(tmp_path, "0,1,2\n5,6,0\n", label_column="2")
-    assert "the first line counts the columns" in said("WARNING")[1]
+    assert "the first line numbers the columns" in said("WARNING")[1]
 
 
 def test_a_row_that_may_have_been_taken_for_names_is_told(tmp_path, said):
     assert converted(tmp_path, "5.1,x,0\n4,3,1\n", label_column="-1") == ([[4, 3]], [1])
-    assert "taken for names though there are numbers in it: 5.1, 0" in said("WARNING")[0]
+    assert "read as a header though it has numbers: 5.1, 0" in said("WARNING")[0]
     for text, label in (("2019,2020,label\n1,2,0\n", None), ("2019,2020,income\n1,2,0\n", "income")):
         converted(tmp_path, text, label_column=label)
     assert len(said("WARNING")) == 1
@@ -318,7 +318,7 @@ def test_a_model_without_names_gives_the_width(tmp_path, like):
     assert converted(tmp_path, "3,1,0\n", like=like(2), label_column=2) == ([[3, 1]], [0])
     with pytest.raises(UsageError, match="label_column"):  # the last, by a guess
         converted(tmp_path, "3,1,0\n", like=like(2))
-    with pytest.raises(DataError, match=r"has 3 columns, but .* was trained on 2, and the model has no names"):
+    with pytest.raises(DataError, match=r"has 3 columns, but .* was trained on 2, and the model has no column names"):
         converted(tmp_path, "a,b,c\n3,1,0\n", like=like(2), label=False)
     with pytest.raises(DataError, match=r"has 1 column besides the label, column 1, label, but .* was trained on 2"):
         converted(tmp_path, "a,label\n3,1\n", like=like(2), label_column="label")
@@ -326,7 +326,7 @@ def test_a_model_without_names_gives_the_width(tmp_path, like):
 
 def test_a_table_without_names_goes_by_position(tmp_path, like):
     assert converted(tmp_path, "1,2,3\n", like=like("abc")) == ([[1, 2, 3]], None)
-    with pytest.raises(DataError, match=r"has 2 columns, but .* was trained on 3, and the table has no names"):
+    with pytest.raises(DataError, match=r"has 2 columns, but .* was trained on 3, and the table has no column names"):
         converted(tmp_path, "1,2\n", like=like("abc"), label=False)
 
 
@@ -337,7 +337,7 @@ def test_names_that_look_like_numbers_are_known_from_the_model(tmp_path, like):
 def test_other_formats_take_the_width_of_a_model(tmp_path, like):
     (tmp_path / "a.txt").write_text("1 1:5\n0 2:3\n")
     assert convert(str(tmp_path / "a.txt"), str(tmp_path / "a.h5"), like=like(7)) == (2, 7, 2)
-    with pytest.raises(UsageError, match="like says how many columns there are"):
+    with pytest.raises(UsageError, match="like sets the number of columns"):
         convert(str(tmp_path / "a.txt"), str(tmp_path / "a.h5"), like=like(7), features=7)
 
 

@@ -131,7 +131,7 @@ def test_split_without_labels_and_from_shards(tmp_path):
 def test_split_refuses_an_empty_part_and_leaves_nothing(tmp_path, blobs_file):
     with pytest.raises(UsageError, match="between 0 and 1"):
         split(blobs_file, str(tmp_path / "a"), str(tmp_path / "b"), test_size=1.5)
-    with pytest.raises(UsageError, match="leaves one part empty"):
+    with pytest.raises(UsageError, match="leaves one file empty"):
         split(blobs_file, str(tmp_path / "a"), str(tmp_path / "b"), test_size=0.0001)
     (tmp_path / "b").touch()
     with pytest.raises(OutputError, match="exists"):

@@ -20,7 +20,7 @@ WAYS = {
     "newton": {"solver": "newton", "passes": 5, "tol": 0},  # may keep rows of the first read for good
     "adaptive": {"solver": "adaptive", "C": math.inf, "passes": 12, "tol": 0},  # chooses its blocks
 }
-OTHER = "are others than this training read before"
+OTHER = "changed since this training read them"
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_altered_after_the_end_or_in_the_middle(way, form, tmp_path):
     middle = str(tmp_path / "middle")
     assert train(path, middle, stop=Looks(looks.count // 2), **WAYS[way]).resumable
     alter(path)
-    with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
+    with pytest.raises(sm.DataError, match=f"{path}: some of the rows .* {OTHER}"):
         train(path, middle, **WAYS[way])
 
 
@@ -102,7 +102,7 @@ def test_stopped_in_the_first_read(share, noticed, form, tmp_path):
     train(path, folder, stop=Looks(3), **WAYS["scaled"])  # which begins with the rows in their order
     alter(path, share, value=0.5)
     if noticed:
-        with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
+        with pytest.raises(sm.DataError, match=f"{path}: some of the rows .* {OTHER}"):
             train(path, folder, **WAYS["scaled"])
     else:
         result = train(path, folder, **WAYS["scaled"])
@@ -115,7 +115,7 @@ def test_altered_while_it_is_trained(form, tmp_path):
     looks = Looks()
     train(path, folder, stop=looks, **WAYS["scaled"])
     looks = Looks(moment=looks.count // 2, act=lambda: alter(path))
-    with pytest.raises(sm.DataError, match=f"{path}: among the rows .* {OTHER}"):
+    with pytest.raises(sm.DataError, match=f"{path}: some of the rows .* {OTHER}"):
         train(path, str(tmp_path / "other"), stop=looks, **WAYS["scaled"])
 
 
@@ -131,7 +131,7 @@ def test_held_out_rows_that_were_altered(memory, tmp_path):
     if stop is None:  # it was done
         assert train(path, str(tmp_path / "it"), **options).replaced
         return
-    with pytest.raises(sm.DataError, match=f"{valid}: among the rows .* {OTHER}"):
+    with pytest.raises(sm.DataError, match=f"{valid}: some of the rows .* {OTHER}"):
         train(path, str(tmp_path / "it"), **options)
     with h5py.File(valid, "r+") as file:
         file["y"][17] = -file["y"][17]
@@ -155,7 +155,7 @@ def test_arrays_that_were_altered(form, scale, tmp_path):
         X.data[12_345] += 1e-9
     else:
         X[1234, 5] += 1e-9
-    with pytest.raises(sm.DataError, match=f"X: among the rows .* {OTHER}"):
+    with pytest.raises(sm.DataError, match=f"X: some of the rows .* {OTHER}"):
         sm.train((X, y), **options)
 
 

@@ -137,7 +137,7 @@ def test_where_it_has_no_meaning(options):
 
 def test_a_stream_has_no_second_read():
     X, y = shifted()
-    with pytest.raises(UsageError, match="another read"):
+    with pytest.raises(UsageError, match="second read"):
         sm.train(iter([(X, y)]), solver="perceptron", bias="midway")
 
 

@@ -196,7 +196,7 @@ def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("change, named", [
-    ({"C": 2.0}, "C 1.0, and this one has 2.0"), ({"seed": 1}, "seed"), ({"bias": 2.0}, "bias"),
+    ({"C": 2.0}, "C 1.0, not 2.0"), ({"seed": 1}, "seed"), ({"bias": 2.0}, "bias"),
     ({"scale": "none"}, "scale"), ({"memory": "2G"}, "memory"),
 ])  # fmt: skip
 def test_another_training_is_refused_by_name(change, named, tmp_path):
@@ -224,9 +224,9 @@ def test_other_rows_are_refused(tmp_path):
         sm.train((X, -y), passes=3, checkpoint=str(tmp_path))
     with pytest.raises(sm.DataError, match="the data have 59 rows, not the 60 of the unfinished training in"):
         sm.train((X[1:], y[1:]), passes=3, checkpoint=str(tmp_path))
-    with pytest.raises(sm.UsageError, match="holds an unfinished training without held-out data; leave valid out"):
+    with pytest.raises(sm.UsageError, match="holds an unfinished training without held-out data; leave out valid"):
         sm.train((X, y), passes=3, checkpoint=str(tmp_path), valid=(X, y))
-    with pytest.raises(sm.DataError, match="X: among the rows 0 to 59 are others than this training read before"):
+    with pytest.raises(sm.DataError, match="X: some of the rows 0 to 59 changed since this training read them"):
         sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path))
 
 
@@ -263,7 +263,7 @@ def test_a_training_that_is_done_refuses_no_other(other, tmp_path, caplog):
     options = {"passes": 50, "tol": 1e-2, "solver": "sdca", **more}
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = sm.train(second, checkpoint=folder, **options)
-    assert caplog.text.count(f"{folder} held a training that is done") == 1
+    assert caplog.text.count(f"{folder} held a finished training") == 1
     assert bits(result) == bits(sm.train(second, **options)) and result.replaced
     again = sm.train(second, checkpoint=folder, **options)
     assert bits(again) == bits(result) and not again.replaced
@@ -274,7 +274,7 @@ def test_a_word_and_all_that_it_stands_for_are_one_training(tmp_path):
     options = {"passes": 30, "tol": 1e-9, "checkpoint": str(tmp_path)}
     sm.train((X, X[:, 0]), loss="quantile", should_stop=stop_after(1), **options)
     assert sm.train((X, X[:, 0]), loss="quantile:quantile=0.50", **options).reason != "signal"
-    with pytest.raises(sm.UsageError, match=r"with penalty 'GroupLasso.*; go on as it began"):
+    with pytest.raises(sm.UsageError, match=r"with penalty 'GroupLasso.*; use .GroupLasso"):
         sm.train((X, y), penalty=sm.penalties.Group(np.arange(X.shape[1])), should_stop=stop_after(1),
                  checkpoint=str(tmp_path / "groups"))  # fmt: skip
         sm.train((X, y), penalty=sm.penalties.Group(np.arange(X.shape[1]) // 2), checkpoint=str(tmp_path / "groups"))
@@ -308,12 +308,12 @@ def test_a_damaged_slot_is_refused_and_the_other_taken(damage, tmp_path, caplog)
     hurt(os.path.join(folder, newer), damage)
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder)
-    assert f"{newer} is refused" in caplog.text and "the other slot is taken" in caplog.text
+    assert f"{newer} is refused" in caplog.text and "the other slot is used" in caplog.text
     assert bits(result) == bits(train("sdca"))
     shutil.rmtree(folder)
     for name in stopped(folder):
         hurt(os.path.join(folder, name), damage)
-    with pytest.raises(sm.DataError, match=f"{older} is refused.*delete .* to start from nothing"):
+    with pytest.raises(sm.DataError, match=f"{older} is refused.*delete .* to start from scratch"):
         train("sdca", folder)
 
 
@@ -385,7 +385,7 @@ def test_a_whole_slot_of_values_that_no_training_has_is_refused(solver, name, ch
         where = next(place for place in places if name in place)
         where[name] = change(where[name])
     write_slot(path, plain, arrays)
-    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; delete .* to start from nothing"):
+    with pytest.raises(sm.DataError, match=r"slot-a does not fit this training: .*; delete .* to start from scratch"):
         train(solver, str(tmp_path))
 
 
@@ -397,7 +397,7 @@ def test_of_a_slot_that_does_not_fit_and_one_that_does_the_second_is_taken(tmp_p
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = train("sdca", folder)
     assert f"{newer} does not fit this training: theta has the shape" in caplog.text
-    assert "the other slot is taken" in caplog.text and bits(result) == bits(train("sdca"))
+    assert "the other slot is used" in caplog.text and bits(result) == bits(train("sdca"))
 
 
 def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp_path):
@@ -406,7 +406,7 @@ def test_proofs_of_a_slot_that_the_rows_contradict_are_none_of_this_training(tmp
         plain, arrays = read_slot(str(path))
         arrays["state/best.dual"] = 0.999 * arrays["state/best.primal"]
         write_slot(str(path), plain, arrays)
-    with pytest.raises(sm.DataError, match=r"what .* held is not true: the duality gap is negative.*; delete .* to"):
+    with pytest.raises(sm.DataError, match=r"the numbers in .* are wrong: the duality gap is negative.*; delete .* to"):
         train("sdca", str(tmp_path), passes=1000)
 
 
@@ -452,7 +452,9 @@ def test_a_link_in_the_place_of_a_slot_is_not_followed(tmp_path):
 def test_a_file_of_another_kind_is_not_taken_for_half_a_slot(tmp_path):
     part = tmp_path / "slot.part"
     part.write_text("years of work")
-    with pytest.raises(sm.OutputError, match=r"slot\.part is no part of a checkpoint, and would be replaced; move it"):
+    with pytest.raises(
+        sm.OutputError, match=r"slot\.part was not written by a checkpoint, and would be replaced; move it"
+    ):
         train("sdca", str(tmp_path))
     assert part.read_text() == "years of work"
     part.unlink()

@@ -54,11 +54,11 @@ def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, m
     with open_source(path) as source:
         budget = source.names_bytes()
     with pytest.raises(
-        UsageError, match=r"too small for .*: to read the names of its columns, beside what is held already, needs"
+        UsageError, match=r"too small for .*: reading the names of its columns, beside what is in memory already, needs"
     ):
         sm.train(path, memory=budget, **OPTIONS)
     with pytest.raises(
-        UsageError, match="to read the names of its columns, beside what is held already, needs"
+        UsageError, match="reading the names of its columns, beside what is in memory already, needs"
     ) as refused:
         sm.train(path, memory="20M", **OPTIONS)
     monkeypatch.undo()
@@ -70,7 +70,7 @@ def test_a_budget_too_small_for_them_is_refused_before_they_are_read(tmp_path, m
 
 
 def test_where_there_are_none_a_small_budget_speaks_of_none():
-    with pytest.raises(UsageError, match="too small for X: to read it, beside what is held already, needs"):
+    with pytest.raises(UsageError, match="too small for X: reading it, beside what is in memory already, needs"):
         column_names(open_source((X, Y)), 100, 200)
 
 
@@ -88,7 +88,7 @@ def test_prediction_counts_them_too(tmp_path, monkeypatch):
     path = stored(tmp_path / "x.h5", "a")
     model = sm.train(path, **OPTIONS).model
     assert model.evaluate(path, memory=64 << 20)["rows"] == len(X)
-    with pytest.raises(UsageError, match="to read the names of its columns, beside what is held already, needs"):
+    with pytest.raises(UsageError, match="reading the names of its columns, beside what is in memory already, needs"):
         model.evaluate(path, memory=20 << 20)
     tracemalloc.start()
     names = [str(name + "a")[:-1] for name in model.feature_names_in_]
@@ -97,7 +97,7 @@ def test_prediction_counts_them_too(tmp_path, monkeypatch):
     assert len(names) == COLUMNS and model.nbytes - 2 * model.coef_.nbytes >= held
     with h5py.File(path, "a") as file:
         file["var/_index"][:] = file["var/_index"][:][::-1]
-    words = "to read and compare the names of its columns, beside what is held already, needs"
+    words = "reading and matching its column names, besides the model, needs"
     with open_source(path) as source, pytest.raises(UsageError, match=words):
         model.evaluate(source, memory=model.nbytes + source.names_bytes() + COLUMNS)
     monkeypatch.setattr(streammargin.model.base, "_BUDGET", 16 << 20)  # where none is given, names are beside it

@@ -27,7 +27,7 @@ TOTALS = np.random.default_rng(0).choice(9000, 1600, replace=False)
     ],
 )
 def test_amounts_are_refused(y):
-    words = r"1600 different (whole|real) numbers, hardly classes; .*interpolate.* list them in classes or write"
+    words = r"1600 different (whole|real) numbers, which look like amounts.*interpolate; for classes list the labels"
     with pytest.raises(sm.DataError, match=words):
         target(y)
     assert len(target(y.astype(str)).classes) == 1600

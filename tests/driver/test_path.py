@@ -96,7 +96,7 @@ def test_a_path_that_is_stopped_again_and_again_ends_in_the_same_bits(tmp_path, 
     straight, values = train(4, **options), set()
     options = {**options, "checkpoint": str(tmp_path)}
     result = train(4, should_stop=stop_after(1), **options)
-    with pytest.raises(sm.UsageError, match=r"an unfinished training with C 'path:4.*', and this one has 'path:5"):
+    with pytest.raises(sm.UsageError, match=r"an unfinished training with C 'path:4.*', not 'path:5"):
         train(5, **options)
     while result.reason == "signal":
         result = train(4, should_stop=stop_after(5), **options)
@@ -166,13 +166,13 @@ def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
     ({"valid": None}, "several values of C need held-out data"),
     ({"low": 2.0, "high": 1.0}, "a path over C goes up: give a low end below the high one, not path:5,low=2,high=1"),
     ({"high": np.inf}, "the field high of path must be a positive finite number, not inf"),
-    ({"solver": "active-set", "penalty": "l2"}, "active-set knows C = inf alone, and a path goes over finite values"),
+    ({"solver": "active-set", "penalty": "l2"}, "active-set supports C = inf only, but a path has finite values"),
     ({"rows": (X[30:], np.ones(90)), "valid": (X[:30], np.ones(30)), "loss": "squared_error"},
-     "w leaves 0 at no C: no column tells rows apart"),
-    ({"high": 1e-9}, r"w is 0 up to C = .*; let it end at a larger one"), ({"count": 1}, "values of path must be"),
+     "w = 0 is optimal at every C "),
+    ({"high": 1e-9}, r"w = 0 is optimal up to C = .*; end it at a larger C"), ({"count": 1}, "values of path must be"),
     ({"penalty": "l2", "solver": "pdprox"},
-        "w leaves 0 at any C above 0 .*; name its ends, as in C=\"path:5,low=0.01,high=10\""),
-    ({"penalty": "lp"}, "w leaves 0 at any C above 0 .*; name its ends"),
+        "w = 0 is optimal at no C > 0 .*; name its ends, as in C=\"path:5,low=0.01,high=10\""),
+    ({"penalty": "lp"}, "w = 0 is optimal at no C > 0 .*; name its ends"),
     ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C=\"path:K\""),
 ])  # fmt: skip
 def test_what_is_no_path_is_told_in_a_sentence(options, told):

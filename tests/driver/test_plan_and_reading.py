@@ -85,7 +85,7 @@ def test_too_small_a_budget_names_the_least_one(files):
 def test_the_least_budget_that_a_training_names_is_enough(files, solver):
     dense, _ = files
     options = {"solver": solver, "passes": 1, "tol": 1e-9}
-    with pytest.raises(UsageError, match=r"to read its labels alone needs \d+M"):
+    with pytest.raises(UsageError, match=r"reading its labels alone needs \d+M"):
         sm.train(dense, memory=1, **options)
     with pytest.raises(UsageError, match="the smallest plan needs") as caught:
         sm.train(dense, memory="1M", **options)

@@ -116,7 +116,7 @@ def test_a_dense_column_too_far_from_0_to_be_centred_is_refused_by_name():
     X = random.standard_normal((50, 3))
     y = (X[:, 1] + 0.5 * random.standard_normal(50) > 0.0).astype(int)
     X[:, 1] += 1e15
-    with pytest.raises(DataError, match=r"X: column 1 is 1e\+15 give or take .*; subtract .*scale=.maxabs"):
+    with pytest.raises(DataError, match=r"X: column 1 is 1e\+15 \+- .*; subtract .*scale=.maxabs"):
         sm.train((X, y), scale="std")
     X[:, 1] += 2e6 - 1e15
     result = sm.train((X, y), scale="std", solver="sdca")
@@ -142,7 +142,7 @@ def test_numbers_too_far_from_0_are_refused(loss, solver):
     random = np.random.default_rng(1)
     X = random.standard_normal((50, 3))
     noise = X[:, 1] + random.standard_normal(50)
-    with pytest.raises(DataError, match=r"its labels are 1e\+13 give or take .*; subtract"):
+    with pytest.raises(DataError, match=r"its labels are 1e\+13 \+- .*; subtract"):
         sm.train((X, 1e13 + noise), solver=solver, **loss)
     far = 1e6 + noise
     result = sm.train((X, far), solver=solver, **loss)

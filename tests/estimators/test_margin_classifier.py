@@ -282,7 +282,7 @@ def test_classes_that_are_never_predicted_are_logged(caplog):
         sm.MarginClassifier(C=0.01).fit(np.random.default_rng(0).standard_normal((200, 3)), y)
     (record,) = caplog.records
     assert record.code == "never_predicted"
-    assert record.getMessage().startswith('never predicted: 1 class (1); class_weight="balanced" or a larger C')
+    assert record.getMessage().startswith('never predicted: 1 class (1); try class_weight="balanced" or a larger C')
 
 
 @pytest.mark.parametrize(

@@ -87,11 +87,11 @@ def test_a_quantile_leaves_its_share_below():
 def test_losses_of_classes_are_for_the_other_estimator(data):
     X, y = data
     with pytest.raises(
-        ValueError, match="MarginRegressor needs a loss of numbers; MarginClassifier takes the loss hinge"
+        ValueError, match="MarginRegressor needs a loss for numbers; use MarginClassifier with loss hinge"
     ):
         sm.MarginRegressor(loss="hinge").fit(X, y)
     for loss in ("squared_error", "interpolate"):
-        message = f"MarginClassifier needs a loss of classes; MarginRegressor takes the loss {loss}"
+        message = f"MarginClassifier needs a loss for classes; use MarginRegressor with loss {loss}"
         with pytest.raises(ValueError, match=message):
             sm.MarginClassifier(loss=loss).fit(X, y > 5)
     with pytest.raises(ValueError, match="quantile must be a number between 0 and 1"):

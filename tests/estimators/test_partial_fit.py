@@ -171,7 +171,7 @@ def test_labels_that_were_not_named(three):
     named.partial_fit(X, late, classes=["up", "rare", "late", "down"])
     with pytest.raises(ValueError, match=r"classes are \['down', 'up'\].*first call"):
         named.partial_fit(X, late, classes=["up", "down"])
-    with pytest.raises(sm.DataError, match="label up only; name all labels"):
+    with pytest.raises(sm.DataError, match="only the label up; list all labels"):
         sm.MarginClassifier(solver="mirror").partial_fit(X[y == "up"], y[y == "up"])
     one = sm.MarginClassifier(solver="mirror").partial_fit(X[y == "up"], y[y == "up"], classes=["down", "up"])
     assert one.predict(X[y == "up"]).tolist().count("up") > 17

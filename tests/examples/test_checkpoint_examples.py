@@ -26,7 +26,7 @@ def test_the_job_is_queued_again_until_it_is_done(tmp_path, endless):
     os.remove(tmp_path / "again")
     second = job()
     assert second.returncode == 0 and not (tmp_path / "again").exists(), second.stderr
-    assert "goes on from" in second.stderr
+    assert "resumed from" in second.stderr
 
 
 @pytest.mark.slow

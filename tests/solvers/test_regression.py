@@ -304,8 +304,8 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (Y, {"loss": "epsilon_insensitive:-1"}, "epsilon_insensitive must be a finite number >= 0, not -1"),
         (Y, {"loss": "squared_error", "epsilon": 0.1}, 'there is no epsilon here; give loss="epsilon_insensitive:0.1"'),
         (Y, {"loss": "squared_error", "quantile": 0.1}, 'there is no quantile here; give loss="quantile:0.9"'),
-        (Y, {"loss": "squared_error", "C": math.inf}, 'is for a finite C; to meet every number use loss="interpolate"'),
-        (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight is not for the loss squared_error"),
+        (Y, {"loss": "squared_error", "C": math.inf}, 'needs a finite C; to interpolate use loss="interpolate"'),
+        (Y, {"loss": "squared_error", "class_weight": "balanced"}, "class_weight does not apply to the regression"),
         (Y, {"loss": "squared_error:top=3.0"}, "squared_error has no field 'top=3.0'; squared_error has no fields"),
         (Y, {"loss": "interpolate", "penalty": "l1"}, "C = inf, is that of l2 and lp alone"),
         (Y, {"loss": "quantile", "solver": "pegasos"}, 'pegasos trains classifiers; for numbers use solver='),
@@ -315,7 +315,7 @@ def test_out_of_core_and_on_from_a_checkpoint(tmp_path):
         (np.where(np.arange(N) == 7, np.nan, Y), {"loss": "squared_error"}, "the label of row 7 is nan; drop the row"),
         (1e60 * Y, {"loss": "squared_error"}, "labels, .*e.61, is too far from 1 to compute"),
         (1e-60 * Y, {"loss": "quantile"}, "too far from 1 to compute with; multiply all of them by a const"),
-        (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "the labels are no numbers, which this loss is"),
+        (np.where(Y > 4, "a", "b"), {"loss": "squared_error"}, "this loss needs numbers as labels"),
         (np.append(Y[1:], 9.0) / 7, {"classes": [1.0, 2.0]}, "there is no label 1.0"),
     ],
 )  # fmt: skip
@@ -326,7 +326,7 @@ def test_what_cannot_be_is_one_sentence(y, options, message):
 
 def test_fractions_are_no_classes_and_the_losses_for_them_are_named():
     y = np.random.default_rng(0).standard_normal(200)
-    message = 'its labels are 200 different real numbers, hardly classes; .* loss="squared_error", absolute_error, '
+    message = 'its labels are 200 different real numbers, which look like .* loss="squared_error", absolute_error, '
     with pytest.raises(DataError, match=message):
         sm.train((np.ones((200, 1)), y))
 

@@ -19,8 +19,8 @@ from streammargin.sources.open import open_source
         ("", r"groups has the shape \(0,\), but .* has 10 columns"),
         ("# none\n\n", r"groups has the shape \(0,\)"),
         ("1\n2\n", r"groups has the shape \(2,\)"),
-        ("1\n" * 11, "has more lines than .* has columns, 10"),
-        ("a\n" * 10, "is no text of groups"),
+        ("1\n" * 11, "has more lines than the 10 columns"),
+        ("a\n" * 10, "is not a text file of groups"),
     ],
 )
 def test_texts_that_are_no_groups(text, message, blobs_file, tmp_path):

@@ -38,7 +38,7 @@ def test_iterables_of_batches_are_streams(make):
     found = sm.train(make(), solver="perceptron")
     if make is not STREAMS["one batch"]:
         assert np.array_equal(found.model.coef_, expected) and np.any(expected != 0.0)
-    with pytest.raises(UsageError, match="a stream of batches passes by once"):
+    with pytest.raises(UsageError, match="a stream of batches can be read once"):
         open_source(make())
 
 
@@ -51,7 +51,7 @@ def test_what_is_no_stream(data):
     "data, words",
     [
         (tuple(BATCHES), "a tuple is the pair"),
-        ([BATCHES[0], X], "item 1 of the list is no batch"),
+        ([BATCHES[0], X], "item 1 of the list is not a batch"),
         ([X, Y], r"give \(X, y\) as a tuple"),
     ],
 )

@@ -131,7 +131,7 @@ def test_types_that_numpy_lacks(tmp_path):
         h5py.h5d.create(file.id, b"odd", three_bytes, space)
     with open_source(tmp_path / "d.h5") as source:
         assert_rows(source, X, (5, 6))
-    with pytest.raises(sm.DataError, match="odd has a type that NumPy lacks"):
+    with pytest.raises(sm.DataError, match="odd has a type that NumPy does not have"):
         open_source(tmp_path / "d.h5", x="odd")
 
 

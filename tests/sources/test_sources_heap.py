@@ -82,7 +82,7 @@ def test_a_damaged_heap_is_bad_data(tmp_path, harm):
     first = next(heaps(raw))
     raw[first + place : first + place + len(content)] = content
     (tmp_path / "a.h5").write_bytes(raw)
-    with pytest.raises(DataError, match=r"a\.h5: y: the text of row \d+ (cannot be read|is no text in UTF-8) \("):
+    with pytest.raises(DataError, match=r"a\.h5: y: the text of row \d+ (cannot be read|is not valid UTF-8) \("):
         sm.train(path, passes=1)
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_heap_of_an_attribute_is_bad_data(tmp_path):
     (heap,) = heaps(raw)
     raw[heap + 24 : heap + 26] = b"\xf2\x08"
     (tmp_path / "a.h5").write_bytes(raw)
-    with pytest.raises(DataError, match=r"a\.h5 cannot be decoded \(a collection of texts is damaged\)"):
+    with pytest.raises(DataError, match=r"a\.h5 cannot be decoded \(a collection of strings is damaged\)"):
         open_source(str(tmp_path / "a.h5"))
 
 
@@ -145,7 +145,7 @@ def test_columns_beside_texts_are_read_and_the_texts_refused(tmp_path):
         for name in ("first", "kind", "last"):
             with open_source(tmp_path / "a.h5", y=f"{table}/{name}") as source:
                 assert all_labels(source, 11).tolist() == rows[name].tolist()
-    with pytest.raises(DataError, match="obs/name is a text of variable length in a table"):
+    with pytest.raises(DataError, match="obs/name has strings of variable length in a table"):
         sm.train(tmp_path / "a.h5", y="obs/name", passes=1)
 
 
@@ -153,7 +153,7 @@ def test_texts_of_which_it_is_not_known_where_they_lie_are_refused(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["X"] = X
         file.create_dataset("y", (ROWS,), h5py.string_dtype())  # never written
-    with pytest.raises(DataError, match="y holds texts of variable length in a way that cannot be checked"):
+    with pytest.raises(DataError, match="y has strings of variable length that cannot be checked"):
         sm.train(tmp_path / "a.h5", passes=1)
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["X"] = X

@@ -101,7 +101,7 @@ def test_labels_that_cannot_be_had(tmp_path):
         ("column", sm.DataError, r"d\.h5: column has the shape \(10, 1\)"),
         ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),
         ("short", sm.DataError, r"d\.h5: short has 9 entries but .*d\.h5 has 10 rows"),
-        ("group", sm.DataError, r"d\.h5: group is a group .*y=.group/NAME"),
+        ("group", sm.DataError, r"d\.h5: group is a group, .*y=.group/NAME"),
         (f"{here}/gone.npy", sm.InputMissingError, r"gone\.npy: no such file"),
         (f"{here}/short.npy", sm.DataError, r"short\.npy has 9 entries but"),
         (f"{here}/square.npy", sm.DataError, r"square\.npy has the shape \(10, 2\)"),

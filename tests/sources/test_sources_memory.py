@@ -145,7 +145,7 @@ FAULTS = [
     (spoilt("indices", PLACE, COLUMNS), rf"X: row 20 has the column index {COLUMNS}, outside 0\.\.{COLUMNS - 1}"),
     (spoilt("indices", PLACE, -1), r"X: row 20 has the column index -1, outside"),
     (spoilt("indices", PLACE, 2**32, np.int64), r"X: row 20 has the column index 4294967296, outside"),
-    (spoilt("indptr", 20, S.nnz + 1), r"X: indptr falls at row 20; build the matrix again"),
+    (spoilt("indptr", 20, S.nnz + 1), r"X: indptr decreases at row 20; build the matrix again"),
     (spoilt("indptr", 0, 1), r"X: indptr must have 31 entries, from 0 to at most \d+ stored values"),
     (spoilt("indptr", ROWS, S.nnz + 1), r"X: indptr must have 31 entries"),
 ]
@@ -194,7 +194,7 @@ def test_values_of_dense_rows_that_are_not_finite(kind, value, what):
         ((X, Y), {"sample_weight": np.ones(29)}, r"sample_weight has shape \(29,\) but X has 30 rows"),
         ((X, Y), {"sample_weight": ["a"] * ROWS}, "the sample weights of X are not numbers"),
         ((sp.csr_matrix((3, 2**31)), Y[:3]), {}, "X has 2147483648 columns; at most 2147483647"),
-        ((X, None), {}, "X comes without labels; give them as y"),
+        ((X, None), {}, "X has no labels; give them as y"),
     ],
 )
 def test_arrays_that_do_not_fit(data, names, match):

@@ -120,13 +120,13 @@ FAULTS = {
     "too few": (lambda file: table(file, NAMES[1:]), "var/_index has 4 names but there are 5 columns"),
     "numbers": (
         lambda file: file.create_dataset("feature_names", data=np.ones(COLUMNS)),
-        "feature_names: the name of column 0 is no text",
+        "feature_names: the name of column 0 is not valid UTF-8",
     ),
-    "gone": (lambda file: table(file).pop("_index"), "has no var/_index, by which its columns are named"),
+    "gone": (lambda file: table(file).pop("_index"), "has no var/_index, which should name its columns"),
     "a matrix": (lambda file: file.create_dataset("feature_names", data=X), "feature_names has the shape"),
     "NUL": (
         lambda file: file.create_dataset("feature_names", data=np.array([b"a\0b", *b"cdef"], "S3")),
-        "the name of column 0 is no text in UTF-8, or holds a NUL",
+        "the name of column 0 is not valid UTF-8, or contains a NUL",
     ),
 }
 
@@ -173,9 +173,9 @@ def test_shards_of_the_same_names(tmp_path):
 @pytest.mark.parametrize(
     "names, words",
     [
-        (NAMES[::-1], "b.h5 has its columns in another order than .*a.h5: column 0 is 0, there MT-CO1"),
+        (NAMES[::-1], "b.h5 has its columns in another order than .*a.h5: column 0 is 0, not MT-CO1"),
         (["A", *NAMES[1:]], "b.h5 has other columns than .*a.h5: column 0 is A"),
-        (None, "b.h5 has no names of columns, but .*a.h5 has"),
+        (None, "b.h5 has no column names, but .*a.h5 has"),
     ],
 )
 def test_shards_of_other_names_are_refused_by_file(tmp_path, names, words):
@@ -213,5 +213,5 @@ def test_frames_of_polars_have_names():
 
 def test_a_name_of_a_frame_that_is_no_text():
     pd = pytest.importorskip("pandas")
-    with pytest.raises(sm.DataError, match="X: the name of column 2 is no text in UTF-8, or holds a NUL"):
+    with pytest.raises(sm.DataError, match="X: the name of column 2 is not valid UTF-8, or contains a NUL"):
         open_source((pd.DataFrame(X, columns=["a", "b", "c\0d", "e", "f"]), Y))

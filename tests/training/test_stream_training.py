@@ -220,11 +220,11 @@ def test_a_later_unknown_label_is_named():
     X, _ = separable(40, 5)
     y = np.array(["a", "b"] * 20)
     y[33] = "c"
-    with pytest.raises(DataError, match=r"batch 1: row 13 has the label c.*known are a, b.*classes=\["):
+    with pytest.raises(DataError, match=r"batch 1: row 13 has the label c.*known labels are a, b.*classes=\["):
         sm.train(cut(X, y, 20), solver="perceptron")
     result = sm.train(cut(X, y, 20), solver="perceptron", classes=["c", "b", "a"])
     assert result.model.classes_.tolist() == ["a", "b", "c"]
-    with pytest.raises(DataError, match="label a only; name all labels"):
+    with pytest.raises(DataError, match="only the label a; list all labels"):
         sm.train(cut(X, np.sort(y), 10), solver="perceptron")
     sorted_rows = sm.train(cut(X, np.sort(y), 10), solver="perceptron", classes=["a", "b", "c"])
     assert sorted_rows.model.header["rows"] == 40
@@ -253,7 +253,7 @@ def test_bad_batches_are_named():
     for batches, message in (
         ([(X, y), (X[:, :4], y)], "batch 1 has 4 columns but those before it had 5"),
         ([(X, y), (X, y[:-1])], r"y has shape \(39,\) but batch 1 has 40 rows"),
-        ([(X, None)], "batch 0 comes without labels"),
+        ([(X, None)], "batch 0 has no labels"),
         ([(X, y), (X, y, np.full(40, -1.0))], "batch 1: the sample weight of row 0"),
         ([(X, y), (X, np.where(np.arange(40) == 7, np.nan, y))], "batch 1: the label of row 7 is NaN"),
         ([(X[0], y)], "batch 0 has 1 dimension"),

@@ -1,8 +1,7 @@
-"""Who is measured: ours and the peers, a file each. Adding a peer is one file here and a name in MODULES or
-PENALISED.
+"""The programs that are measured: streammargin and its peers, one file each.
 
-Such a file has SIDES, a table from the name in the rows to a Side. Its package is imported in `prepare` only, so
-that one that is not installed can be named.
+To add a peer, add a file here and its name to MODULES or PENALISED. The file defines SIDES, a dict from the name in the
+rows to a Side. It imports its package in `prepare` only, so that missing packages can be named.
 """
 
 from __future__ import annotations
@@ -19,14 +18,13 @@ OURS = "streammargin"
 class Side(NamedTuple):
     """One way to solve min 1/2 ||w||^2 + C sum phi(y x.w), without a constant column.
 
-    losses : names of the losses it can be held to; of PENALISED: pairs of a loss and a penalty
-    settings : from the loosest to the tightest
-    prepare(X, y, threads) -> data : the conversion, which no clock counts; y is -1 and 1, or 0, 1, ... for more
-        classes, each against the rest
-    solve(data, loss, C, setting, limit) -> (W, facts) : W (1, d) or (classes, d); facts: figures worth keeping,
-        of them `seconds` in place of the call's and `compile_seconds` to take off.
-        limit: seconds after which to give up
-    stops : whether it does so by itself; it is stopped from outside otherwise
+    losses : names of the losses it supports; in PENALISED, pairs of a loss and a penalty.
+    settings : from the loosest to the tightest.
+    prepare(X, y, threads) -> data : the conversion, which is not timed. y is -1 and 1, or 0, 1, ... for more
+        classes, each against the rest.
+    solve(data, loss, C, setting, limit) -> (W, facts) : W is (1, d) or (classes, d). facts: figures to record.
+        Its `seconds` replace the call's; its `compile_seconds` are subtracted. limit: seconds after which to stop.
+    stops : whether `solve` stops itself after `limit`; otherwise it is stopped from outside.
     """
 
     losses: tuple[str, ...]

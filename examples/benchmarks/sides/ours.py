@@ -1,8 +1,7 @@
 """streammargin with one of its solvers: from arrays in memory, start and certificates included.
 
-Every call of a side for the same gap draws other orders, as LIBLINEAR does, which goes on with its random numbers from
-call to call: whether a gap comes out just below or just above the one to reach is luck, and costs a pass and a
-certificate.
+Every call for the same gap uses another seed, since a call that ends just above the requested gap costs one more pass
+and certificate by chance. LIBLINEAR does the same: it continues its random numbers from call to call.
 """
 
 from __future__ import annotations

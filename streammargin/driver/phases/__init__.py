@@ -1,1 +1,1 @@
-"""What rows are read for, one file a phase."""
+"""The phases of a run: one file per purpose of a read."""

@@ -1,4 +1,4 @@
-"""What a run asks of a phase."""
+"""The interface of a phase."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from streammargin.solvers.base import Blocks, Share
 
 
 class Phase(ABC):
-    """Reads of rows for one purpose. Each begins, visits blocks and ends; its end says what comes next.
+    """Reads the rows for one purpose: begin, visit the blocks, end; `end` chooses the next phase.
 
-    A visit and an end may take several units, a call each, between which the run can be stopped and saved: they return
-    which share is done, and None at last (see `Solver`). All that is to be saved lies in the course of the run.
+    A visit or an end may take several calls, one per unit of work; between two the run can be stopped and saved. Each
+    call returns the share that is done, and None at the end (see `Solver`). A phase keeps its state in the course.
     """
 
     def __init__(self, course: Course, reader: BlockReader) -> None:
@@ -23,28 +23,28 @@ class Phase(ABC):
 
     @property
     def reader(self) -> BlockReader:
-        """Of its rows."""
+        """The reader of its rows."""
         return self._reader
 
     @property
     def blocks_per_step(self) -> int:
-        """Blocks that are visited at once."""
+        """Blocks per visit."""
         return 1
 
     def begin(self) -> None:
-        """Say in which order blocks are visited; here: each once, in the order of the rows."""
+        """Set the order of the blocks; here: each once, in the order of the rows."""
         self.course.progress.order = np.arange(len(self.reader.bounds) - 1)
 
     @abstractmethod
     def visit(self, blocks: Blocks) -> Share:
-        """Take these blocks, in units."""
+        """Process these blocks, one unit per call."""
 
     @abstractmethod
     def end(self) -> Share:
-        """After the last block, in units, and then on to the next phase."""
+        """Finish after the last block, one unit per call, and go to the next phase."""
 
     def break_off(self, reason: str) -> None:
-        """End the training within this read, or before it: at once where a signal came, else with what is known."""
+        """End the training within or before this read: at once after a signal, else with the last certified weights."""
         if reason != "signal":
             self.course.progress.ending = reason
         self.course.finish(reason)

@@ -1,4 +1,4 @@
-"""The read that finds the bias midway between the classes."""
+"""The read that computes the midway bias."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ class FindBias(Phase):
             c.end(p.reason)
 
     def break_off(self, reason: str) -> None:
-        """What was proven before stays."""
+        """Keep the proven weights, without a bias."""
         self.course.end(reason)

@@ -1,4 +1,4 @@
-"""The exact figures of frozen weights."""
+"""The read that computes the exact figures of frozen weights."""
 
 from __future__ import annotations
 

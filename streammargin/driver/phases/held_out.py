@@ -1,4 +1,4 @@
-"""The errors of certified weights on held-out rows."""
+"""The read that computes the held-out errors of certified weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeldOut(Phase):
             c.end(p.reason)
 
     def break_off(self, reason: str) -> None:
-        """What was proven before stays."""
+        """Keep the proven weights, without held-out errors."""
         c, p = self.course, self.course.progress
         p.valid_errors, p.validated = None, p.judged
         c.tell_certificates()

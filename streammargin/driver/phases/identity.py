@@ -1,4 +1,4 @@
-"""Rows that may be other ones are read before a training goes on: where it stands waits meanwhile."""
+"""The read that compares rows of possibly changed files with the saved hashes, before a training resumes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streammargin.solvers.base import Blocks
 
 
 class Identity(Phase):
-    """One read of each source that is doubted; the source itself compares the rows."""
+    """Reads each doubted source once; the source compares the rows. The saved progress is set aside meanwhile."""
 
     def __init__(self, course: Course, reader: BlockReader) -> None:
         super().__init__(course, reader)
@@ -26,7 +26,7 @@ class Identity(Phase):
         return c.scaling.reader if c.scaling is not None and self._aside.phase == SCALING else c.reader
 
     def put_off(self) -> None:
-        """Put off where the training stands until doubted rows were read, if there are any."""
+        """Set the progress aside until doubted sources, if any, are read."""
         if self.course.doubted:
             self._aside = self.course.progress
             self.course.progress = replace(self._aside)
@@ -41,7 +41,7 @@ class Identity(Phase):
 
     def end(self) -> None:
         c = self.course
-        vars(self.reader.counts).update(vars(self._counts))  # as if it had not been
+        vars(self.reader.counts).update(vars(self._counts))  # this read does not count
         c.watched[c.doubted[0]].settle()
         c.doubted = c.doubted[1:]
         if c.doubted:
@@ -50,7 +50,7 @@ class Identity(Phase):
             c.progress = self._aside
 
     def break_off(self, reason: str) -> None:
-        """As one that came no further."""
+        """End with the progress that was saved."""
         self.course.progress = self._aside
         self.course.finish("signal")
         self.course.progress.reason = reason

@@ -1,4 +1,4 @@
-"""The passes of a solver."""
+"""The solver's passes over the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG = logging.getLogger("streammargin")
 
 
 class Pass(Phase):
-    """In a pass a visit is of as many blocks as the solver wants at once."""
+    """A visit takes as many blocks at once as the solver wants."""
 
     def __init__(self, course: Course, reader: BlockReader) -> None:
         super().__init__(course, reader)
@@ -26,19 +26,19 @@ class Pass(Phase):
 
     @property
     def blocks_per_step(self) -> int:
-        # a stage may take fewer than the plan has room for, and no more
+        # a stage may visit fewer blocks at once than planned for, not more
         return min(self.course.method.blocks_per_step, self.course.solver.blocks_per_step)
 
     def begin(self) -> None:
         c, p = self.course, self.course.progress
         p.number += 1
         if p.due:
-            self._change_over()
+            self._change_stage()
         c.solver.begin_pass(c.problem, c.state, p.number)
         p.order = c.solver.order(c.problem, c.state, p.number, len(self.reader.bounds) - 1)
 
-    def _change_over(self) -> None:
-        """The stage that is due takes the place of the one at work."""
+    def _change_stage(self) -> None:
+        """Replace the current stage by the one that is due."""
         c, p, before = self.course, self.course.progress, self.course.state
         after: Any = c.stages[p.due].enter(c.problem, before, c.watch)
         after.labels, after.number, after.multiplications = before.labels, before.number, before.multiplications
@@ -63,12 +63,12 @@ class Pass(Phase):
         p.estimate = max([0.0, *report.estimate[c.active].tolist()])
         self._tell(report)
         if report.certificate is not None:
-            if p.position == len(p.order):  # of all rows
+            if p.position == len(p.order):  # it covers all rows
                 c.judge(report.certificate, report.wrong, swept=False)
                 return None
         elif p.ending is not None or report.still or p.stopping.due(report.estimate, c.active):
             if report.still and p.ending is None:
-                p.ending = "passes"  # more of them would change nothing
+                p.ending = "passes"  # more passes would change nothing
             p.go(CERTIFICATE)
             return None
         c.go_on()

@@ -1,4 +1,4 @@
-"""A look at what is predicted at all."""
+"""The read that finds which classes are predicted for at least one row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streammargin.solvers.base import Blocks
 
 
 class Look(Phase):
-    """Ends when every class was seen."""
+    """Ends early once every class was predicted."""
 
     def __init__(self, course: Course, reader: BlockReader, predictions: Predictions) -> None:
         super().__init__(course, reader)
         self.predictions = predictions
 
     def begin(self) -> None:
-        self.course.progress.predicted = np.zeros(len(self.predictions.there), bool)
+        self.course.progress.predicted = np.zeros(len(self.predictions.present), bool)
         super().begin()
 
     def visit(self, blocks: Blocks) -> None:
@@ -35,6 +35,6 @@ class Look(Phase):
         self.course.progress.go(DONE)
 
     def break_off(self, reason: str) -> None:
-        """All but these is known."""
+        """End with the predicted classes unknown."""
         self.course.progress.predicted = None
         self.course.progress.go(DONE)

@@ -1,4 +1,4 @@
-"""What a solver reads before its first pass."""
+"""The reads that a solver needs before its first pass, such as row norms."""
 
 from __future__ import annotations
 

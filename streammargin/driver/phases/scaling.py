@@ -1,4 +1,4 @@
-"""The read that finds the scale of the columns."""
+"""The read that computes the scale of the columns."""
 
 from __future__ import annotations
 

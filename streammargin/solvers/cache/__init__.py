@@ -1,1 +1,1 @@
-"""Rows and columns that stay in memory between two reads."""
+"""Caches of rows and columns in memory between reads."""

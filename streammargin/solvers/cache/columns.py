@@ -1,4 +1,4 @@
-"""Columns that stay in memory between two reads: gathered out of the rows block by block, as kernels take them."""
+"""A cache of columns in memory between reads, gathered from the rows block by block."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streammargin.solvers.roles import Lists, Stored, b1, i4, i8, new, state
 
 @state
 class ColumnCache:
-    """Which columns each of K problems keeps, and the values that its rows store there, with their signs.
+    """The columns that each of K problems has in the cache, and their signed values.
 
-    sizes (d+2,): values of each column, the constant one too, and 0. chosen (d+1,): the columns kept. ends (m+1,): up
-    to where each of these is gathered, in their order, and where the last one is to end; rows, values: what is. All are
-    empty until they are known. Who has a cache says which columns, and when they go.
+    sizes (d+2,): number of values in each column, the constant included, and 0; chosen (d+1,) bool: the cached columns;
+    ends (m+1,): end of the gathered part of each of them, and the end of the last; rows, values: the entries. All are
+    empty until they are known. The owner of the cache chooses the columns, and when to release them.
     """
 
     sizes: Lists[i8]
@@ -29,7 +29,7 @@ class ColumnCache:
 
 
 def of_block(problem: Problem, labels: Labels, block: Block, k: int, chosen: np.ndarray) -> ColumnCache:
-    """These columns (d+1,) of problem k, of a block of all rows."""
+    """A cache with the chosen columns (d+1,) of problem k, from a block of all rows."""
     cache = new(ColumnCache, problem)
     cache.sizes[k], cache.chosen[k] = np.append(kernel.sizes(block), 0), chosen
     open_columns(cache, k)
@@ -38,7 +38,7 @@ def of_block(problem: Problem, labels: Labels, block: Block, k: int, chosen: np.
 
 
 def count(cache: ColumnCache, labels: Labels, block: Block, first: int) -> None:
-    """Add up the values of each column, of the rows first .. first + m."""
+    """Add the numbers of values in each column over the rows first .. first + m."""
     width = block.features() + 1
     place = np.arange(width, dtype=np.int32)
     for k, sizes in enumerate(cache.sizes):
@@ -48,46 +48,46 @@ def count(cache: ColumnCache, labels: Labels, block: Block, first: int) -> None:
 
 
 def open_columns(cache: ColumnCache, k: int) -> None:
-    """Before a read: room for the columns that are chosen."""
+    """Before a read: allocate memory for the chosen columns."""
     cache.ends[k] = _starts(cache, k)
     most = int(cache.ends[k][-1]) + 1
     cache.rows[k], cache.values[k] = np.zeros(most, np.int32), np.zeros(most, cache.values[k].dtype)
 
 
 def is_open(cache: ColumnCache, k: int) -> bool:
-    """Whether a read gathers columns of problem k, or did."""
+    """Whether columns of problem k are being gathered, or are complete."""
     return cache.ends[k].size > 0
 
 
 def holds(cache: ColumnCache, k: int, columns: np.ndarray) -> bool:
-    """Whether these columns (m,) are kept."""
+    """Whether these columns (m,) are in the cache."""
     return is_open(cache, k) and bool(cache.chosen[k][columns].all())
 
 
 def gather(cache: ColumnCache, labels: Labels, block: Block, first: int, k: int) -> None:
-    """What the rows first .. first + m store of the columns chosen."""
+    """Append the values of the chosen columns in the rows first .. first + m."""
     kernel.gather(block, first, labels, k, _place(cache, k), cache.ends[k], cache.rows[k], cache.values[k])
 
 
 def matrix(cache: ColumnCache, k: int, columns: np.ndarray) -> Columns:
-    """These columns (m,), of those that are kept."""
+    """These cached columns (m,), for kernels."""
     place = _place(cache, k)[columns]
     return Columns(_starts(cache, k)[place], cache.ends[k][place], cache.rows[k], cache.values[k])
 
 
 def release(cache: ColumnCache, k: int) -> None:
-    """Let go of what was gathered."""
+    """Free the gathered columns."""
     cache.ends[k], cache.rows[k] = cache.ends[k][:0].copy(), cache.rows[k][:0].copy()
     cache.values[k] = cache.values[k][:0].copy()
 
 
 def _starts(cache: ColumnCache, k: int) -> np.ndarray:
-    """Where each of the columns kept begins, and the end."""
+    """The start of each cached column, and the end."""
     return np.append(0, np.cumsum(cache.sizes[k][:-1][cache.chosen[k]]))
 
 
 def _place(cache: ColumnCache, k: int) -> np.ndarray:
-    """Where each of the d + 1 columns stands among those kept, as kernels take it; how many these are for none."""
+    """The index (d+1,) of each column among the cached ones; their number for others."""
     chosen = cache.chosen[k]
     place = np.cumsum(chosen, dtype=np.int32) - 1
     place[~chosen] = np.count_nonzero(chosen)
@@ -95,7 +95,7 @@ def _place(cache: ColumnCache, k: int) -> np.ndarray:
 
 
 def fits(cache: ColumnCache, rows: int, features: int) -> bool:
-    """Whether the arrays of a cache that was loaded fit each other and the rows: kernels trust them."""
+    """Whether the arrays of a loaded cache are consistent; kernels do not check them."""
     return all(_fits(cache, k, rows, features + 1) for k in range(len(cache.ends)))
 
 

@@ -1,4 +1,4 @@
-"""Rows that stay in memory between two reads: copied out of blocks, in pieces."""
+"""A cache of rows in memory between reads, copied from blocks, in pieces."""
 
 from __future__ import annotations
 
@@ -12,61 +12,61 @@ from streammargin.compiled.copies import copy_spans
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
 from streammargin.solvers.base import UNIT, multiplications
 
-SHARE = 0.75  # of what vectors leave of a budget, for rows kept; the rest is for buffers
-LOOK = 2  # multiplications for each value of a row that is looked at
-UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple, as kernels add them up in chunks, or few
-FILLED = 0.9  # at least, of the place where rows stood that others take the place of
+SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
+LOOK = 2  # multiplications per value for the score of a row and its sum
+UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few
+FILLED = 0.9  # least share of an old array that new rows must fill to reuse it
 
 
 class Kept(NamedTuple):
-    """Rows beside the block: ids (m,) int64, their numbers in the source, and copies of them."""
+    """Cached rows: ids (m,) int64, their numbers in the source, and copies of them."""
 
     ids: np.ndarray
     rows: Block
 
 
 class RowCache:
-    """Copies of rows, in pieces by name, and their numbers in the source, which alone are saved.
+    """Copies of rows, in named pieces, and their numbers in the source. Checkpoints save the numbers only.
 
-    A state that has one says which rows these are: their score, the piece that they go to, when they go.
+    The solver chooses the rows, their piece, and when to drop them.
     """
 
     def __init__(self) -> None:
         self.pieces: dict[str, Kept] = {}
 
     def kept_rows(self) -> dict[str, np.ndarray]:
-        """The numbers (m,) of the rows of each piece."""
+        """The row numbers (m,) of each piece."""
         return {name: kept.ids for name, kept in self.pieces.items()}
 
     def restore(self, pieces: dict[str, Kept]) -> None:
-        """Take rows that were read again."""
+        """Take the rows of a checkpoint, after they were read again."""
         self.pieces = pieces
 
     @property
     def count(self) -> int:
-        """How many rows are kept."""
+        """The number of cached rows."""
         return sum(kept.ids.size for kept in self.pieces.values())
 
     def ids(self) -> np.ndarray:
-        """The numbers of all of them."""
+        """The numbers of all cached rows."""
         return np.concatenate([np.empty(0, np.int64), *(kept.ids for kept in self.pieces.values())])
 
     def ids_of(self, name: str) -> np.ndarray:
-        """The numbers of those of this piece."""
+        """The row numbers of this piece."""
         return self.pieces[name].ids if name in self.pieces else np.empty(0, np.int64)
 
     def append(self, name: str, other: RowCache) -> None:
-        """The rows of this piece of another cache leave it, and follow those that are kept here."""
+        """Move the rows of this piece from another cache to the end of this one's."""
         self.pieces[name] = add(self.pieces.get(name), other.pieces.pop(name))
 
     def sizes(self, beside: int) -> dict[str, float]:
-        """Bytes of a row of each piece; beside: what a row takes that is no value."""
+        """Mean bytes per row of each piece; beside: bytes per row besides its values."""
         return {name: nbytes(kept.rows) / kept.ids.size + beside for name, kept in self.pieces.items()}
 
     def change(self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]) -> None:
-        """Of this piece keep the rows at these positions, or all, and with them those of blocks: one copy of all of it.
+        """Keep the rows of this piece at the positions `staying` (None: all), and add rows of blocks, with one copy.
 
-        coming: number of the first row of a block, the block, and positions in it.
+        coming: (number of the first row of a block, the block, positions in it).
         """
         kept = self.pieces.get(name)
         if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
@@ -82,9 +82,9 @@ class RowCache:
             del self.pieces[name]
 
     def retain(self, wanted: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Of every piece keep the rows of which `wanted` says so by their numbers (m,), and no more memory than theirs.
+        """Keep the rows for which `wanted` (row numbers (m,) -> bool) is true, and free the others' memory.
 
-        Of one piece at a time there are two copies: the old one goes as soon as the next one is there.
+        One piece is copied at a time, so at most one piece is in memory twice.
         """
         for name in list(self.pieces):
             ids = self.pieces[name].ids
@@ -95,18 +95,18 @@ class RowCache:
                 self.pieces[name] = choose(self.pieces[name], staying)
 
 
-def threshold(scores: np.ndarray, sizes: np.ndarray, room: float) -> float:
-    """The score of the first row that there is no room for, inf if there is room for all; lower ones stay.
+def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
+    """The largest t such that all rows with scores below t fit into the budget; inf if all rows fit.
 
     scores, sizes (m,): of rows, and their bytes. Rows of one score may come in any order: the score found is the same.
     """
     order = np.argsort(scores)
-    last = int(np.searchsorted(np.cumsum(sizes[order]), max(room, 0.0), side="right"))
+    last = int(np.searchsorted(np.cumsum(sizes[order]), max(budget, 0.0), side="right"))
     return float(scores[order[last]]) if last < order.size else math.inf
 
 
-def room(left: int, buffers: int, everything: int) -> int:
-    """Bytes for rows kept, of those that vectors leave: what buffers want at least is theirs."""
+def cache_budget(left: int, buffers: int, everything: int) -> int:
+    """Bytes for the cache out of `left`, after the least size of the buffers; at most `everything`."""
     return max(0, min(int(SHARE * left), left - buffers, everything))
 
 
@@ -118,9 +118,9 @@ def part(block: Block, start: int, stop: int) -> Block:
 
 
 def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int, int]:
-    """The rows of a block, from `part` of the state on, that the next unit takes; `part` is 0 after the last.
+    """(start, stop) of the rows of a block in the next unit, from `state.part` on, which is 0 after the last unit.
 
-    work: multiplications for each value of a row. Those of the visit by so many problems are counted unit by unit.
+    work: multiplications per value of a row. Those of the visit, by so many problems, are counted unit by unit.
     """
     start, each = int(state.part), work * values_of(block).size / block.rows()
     rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
@@ -128,18 +128,18 @@ def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int
     state.part = stop % block.rows()
     if stop < block.rows():
         state.multiplications += multiplications([(0, part(block, start, stop))], problems)
-    else:  # the driver counts the block when all of it is done
+    else:  # the driver counts the whole block at its end
         state.multiplications -= multiplications([(0, part(block, 0, start))], problems)
     return start, stop
 
 
 def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
-    """Copies of the rows of these numbers, of a block whose first row is number `first`."""
+    """Copies of the rows with these numbers from a block whose first row has the number `first`."""
     return Kept(ids, take(block, ids - first))
 
 
 def choose(kept: Kept, positions: np.ndarray) -> Kept:
-    """Copies of some of the rows kept."""
+    """Copies of some cached rows."""
     return Kept(kept.ids[positions], take(kept.rows, positions))
 
 
@@ -154,9 +154,9 @@ def take(block: Block, positions: np.ndarray) -> Block:
 
 
 def gather(parts: Sequence[tuple[Block, np.ndarray]], over: Block | None = None) -> Block:
-    """A copy of the rows at these positions of each of the blocks, one block after the other.
+    """A copy of the rows at these positions of each block, one block after the other.
 
-    over: rows that nobody needs afterwards. They may be those of the first block, where its positions rise.
+    over: rows whose memory may be reused. They may be those of the first block if its positions are increasing.
     """
     spans = [_spans(*part) for part in parts]
     ends = np.cumsum(np.concatenate([[0], *(stops - starts for starts, stops in spans)]))
@@ -175,7 +175,7 @@ def gather(parts: Sequence[tuple[Block, np.ndarray]], over: Block | None = None)
 
 
 def _spans(block: Block, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the entries of these rows begin and end."""
+    """(starts, ends) of the entries of these rows."""
     if isinstance(block, DenseBlock):
         starts = positions * block.features()
         return starts, starts + block.features()
@@ -188,9 +188,9 @@ def _columns_of(block: Block) -> np.ndarray:
 
 
 def _space(size: int, dtype: np.dtype, old: np.ndarray | None) -> np.ndarray:
-    """Room for so many numbers, where the old ones stand if they fit there and take most of it.
+    """An array of so many numbers, in the memory of the old one if it fits and fills most of it.
 
-    Pages that the system hands out anew cost more than what is copied to them.
+    New memory pages cost more than the copy.
     """
     whole = np.empty(0, dtype) if old is None else (old if old.base is None else old.base).reshape(-1)
     return whole[:size] if FILLED * whole.size <= size <= whole.size else np.empty(size, dtype)
@@ -209,5 +209,5 @@ def join(old: Block, new: Block) -> Block:
 
 
 def entries(block: Block) -> int:
-    """Numbers stored."""
+    """The number of stored values."""
     return values_of(block).size

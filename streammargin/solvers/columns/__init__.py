@@ -1,1 +1,1 @@
-"""Penalties that keep few columns: primal-dual steps, second-order steps, and working sets of columns."""
+"""Solvers for sparsity penalties: primal-dual steps, proximal Newton steps, and working sets of columns."""

@@ -1,4 +1,4 @@
-"""Weights that move by steps on the few columns that matter, with a read that steps the duals and certifies both."""
+"""Steps on a working set of columns; each read updates the duals and certifies weights and duals."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from streammargin.solvers.state import labels_of
 
 
 class Plan(NamedTuple):
-    """The penalty as steps on columns take it, None where they are not taken; how many values of columns are kept
-    between two reads, of each problem, 0 where all columns fit.
+    """penalty: as steps on columns use it, None where they are not possible; stored: values of columns to cache between
+    reads, per problem, 0 where all columns fit.
     """
 
     penalty: Split | None
@@ -39,8 +39,8 @@ class Plan(NamedTuple):
 
 @state
 class OnColumns(Restarted):
-    """sigma: the step of the duals; 0: of a problem whose weights move by proximal steps. proven: problems whose last
-    steps found the duals as well.
+    """sigma: step of the duals; 0 for a problem that makes proximal steps. proven: problems whose last steps also
+    found the duals.
     """
 
     sigma: Shared[f8] = of(K)
@@ -54,38 +54,38 @@ class OnColumns(Restarted):
 
 
 class ColumnSteps(RestartedSteps[OnColumns]):
-    """In memory, and where the penalty is a sum over columns or groups of them, w is moved by many steps on the few
-    columns that matter (working_set.py) before the rows see it. Where these steps become hard, interior points take
-    their place once (interior.py). Out of core the read gathers, of sparse rows, the columns that move at its end
-    (kept_columns.py).
+    """For penalties that are sums over columns or groups: many steps on a working set of columns per read.
 
-    The problems that more columns matter to than fit go on with proximal steps, while the others stay: each would lose
-    what it has come to if it had to wait for others, or to leave with them. No problem comes back.
+    In memory, they are made before the rows are visited (working_set.py). Where they converge slowly, an interior point
+    method replaces them once (interior.py). Out of core, for sparse rows, a read gathers the columns of the working
+    set, and the steps follow it (kept_columns.py).
+
+    A problem whose working set does not fit switches to proximal steps for good; the other problems stay here.
     """
 
     name = "steps on columns"
     state_class: ClassVar[type] = OnColumns
 
     def plan(self, problem: Problem) -> Plan:
-        """What a problem allows."""
+        """The plan for a problem."""
         fit = working_set.all_fit(problem)
         penalty = None if extras(problem) or not (fit or problem.sparse) else working_set.split(problem)
         if penalty is None or fit:
             return Plan(penalty, 0)
-        # columns of dense rows are all as long as the rows are many
+        # for dense rows each column has n values
         vectors = state_bytes(OnColumns, problem) - state_bytes(Kept, problem) + super().reserved_bytes(problem)
         stored = kept_columns.capacity(problem, vectors)
         return Plan(penalty if stored else None, stored)
 
     def _plan(self, problem: Problem, state: OnColumns) -> Plan:
-        """Made once: of many columns it takes as long as a few sweeps."""
+        """Cached: with many columns it takes as long as a few sweeps."""
         if state.plan is None:
             state.plan = self.plan(problem)
         return state.plan
 
     def reserved_bytes(self, problem: Problem) -> int:
         plan = self.plan(problem)
-        steps = working_set.room(problem) if plan.penalty is not None and not plan.stored else 0
+        steps = working_set.reserved_bytes(problem) if plan.penalty is not None and not plan.stored else 0
         return super().reserved_bytes(problem) + steps + kept_columns.reserved_bytes(problem, plan.stored)
 
     def fits(self, problem: Problem, state: OnColumns) -> bool:
@@ -127,7 +127,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
 
     @staticmethod
     def _improve(problem: Problem, penalty: Split, state: OnColumns, k: int, block: Block) -> bool:
-        """Steps on the columns that matter, before the rows see w; returns whether they found the duals as well."""
+        """Steps on the working set, before the rows are visited; returns whether they also found the duals."""
         sigma = float(state.sigma[k])
         at = Position(state.w[LAST, k], state.alpha[k], state.previous.image[k], sigma)
         w, state.next_sigma[k], proof = working_set.improve(
@@ -161,9 +161,9 @@ class ColumnSteps(RestartedSteps[OnColumns]):
             self._start_over(problem, state, k)
 
     def _stay(self, problem: Problem, plan: Plan, state: OnColumns, k: int) -> bool:
-        """The next sigma, and the weights of the columns that a read gathered; returns whether steps on columns go on.
+        """Update sigma and the weights of the gathered columns; returns whether steps on columns continue.
 
-        So they do not where too few columns fit, nor with less memory or other options than before.
+        They end where too few columns fit, or after a resume with less memory or other options.
         """
         if plan.penalty is None:
             return False
@@ -183,12 +183,12 @@ class ColumnSteps(RestartedSteps[OnColumns]):
 
     @staticmethod
     def _wait(state: OnColumns, k: int, now: Pulled) -> None:
-        """The weights move when the rows are at hand; nothing is to be a mean of what was before."""
+        """Keep the weights until the next read, and restart the means."""
         state.previous.image[k], state.previous.mass[k] = now
         state.totals.forget(k)
 
     def _start_over(self, problem: Problem, state: OnColumns, k: int) -> None:
-        """Proximal steps from the start: duals that lie far apart are a worse one. The bounds stay that were found."""
+        """Begin proximal steps from 0, which is better than from duals far from the weights. Bounds are kept."""
         state.sigma[k], state.alpha[k], state.w[:, k] = 0.0, 0.0, 0.0
         self.first_weights(problem, state, k)
         nothing = Pulled(np.zeros(state.w.shape[2]), 0.0)

@@ -1,4 +1,4 @@
-"""A constant that is not penalised: the best one where all other weights are 0, and the two sides of its duals."""
+"""A constant that is not penalised: its best value at w = 0, and the two signs of its duals."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def reach(problem: Problem) -> tuple[float, float]:
 
 
 def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:
-    """The score b that is best for all rows of classes: it minimises sum_i cap_i phi(y_i b), which takes no read.
+    """The constant b that minimises sum_i cap_i phi(y_i b) over all rows; it needs the classes only, no read.
 
-    Of a kink it is the side towards 0, and of one at 0 the other: the duals there are optimal once the heavier side is
-    scaled down, as `balanced` does.
+    At a kink it is moved slightly towards 0, or away from a kink at 0: there the duals are optimal once the heavier
+    side is scaled down, as by `balanced`.
     """
     present = labels.present(slice(None))
     weights = labels.weights[present] if labels.weights.size else None
@@ -46,7 +46,7 @@ def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:
     while losses(2.0 * high * side) < losses(high * side) and high < FARTHEST:
         high *= 2.0
     high *= 2.0
-    while high - low > NEAREST * max(1.0, high):  # by convexity a third of the stretch is without the minimum
+    while high - low > NEAREST * max(1.0, high):  # by convexity the minimum is not in one of the outer thirds
         third = (high - low) / 3.0
         if losses((low + third) * side) <= losses((high - third) * side):
             high -= third

@@ -1,4 +1,4 @@
-"""A read that sees two weights, steps the duals of all rows by the margins that it meets, and certifies both."""
+"""A read that computes margins of two weight vectors, updates the duals of all rows, and certifies both."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from streammargin.solvers.roles import (
 from streammargin.solvers.state import State, labels_of
 from streammargin.words import entry
 
-LAST, MEAN = 0, 1  # the two weights that a pass certifies
-LARGEST, SMALLEST = 1e140, 1e-140  # norms of rows and columns; their squares must be numbers
+LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
+LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so that their squares do not overflow
 
 
 def budgets(problem: Problem) -> np.ndarray:
@@ -56,7 +56,7 @@ def budgets(problem: Problem) -> np.ndarray:
 
 @state
 class Read:
-    """What a read sums up (compiled/look.py), and the rows that it saw."""
+    """The sums of a read (compiled/look.py), and the number of rows in them."""
 
     losses: Sum[f8] = of(2, K, kernel.LOSS_SUMS)
     wrong: Sum[i8] = of(2, TRIALS)
@@ -67,7 +67,7 @@ class Read:
 
 @state
 class Totals:
-    """Sums over so many passes, those since the last restart: what a mean is taken of."""
+    """Sums over the passes since the last restart, for means."""
 
     passes: Shared[i8] = of(K)
     w: Shared[f8] = of(K, W)
@@ -77,14 +77,14 @@ class Totals:
     duals: Shared[f8] = of(K, SIDES, kernel.DUAL_SUMS)
 
     def forget(self, k: int) -> None:
-        """Nothing is to be a mean of what was before."""
+        """Restart the means of problem k."""
         for total in (self.passes, self.w, self.budget_multiplier, self.alpha, self.dual_image, self.duals):
             total[k] = 0
 
 
 @state
 class Pace:
-    """tau is step / ratio * tempo (d+1,), of the budget's multiplier its own tempo; sigma is step * ratio."""
+    """Step sizes: tau = step / ratio * tempo (d+1,), sigma = step * ratio; budget_tempo: of the budget multiplier."""
 
     tempo: Shared[f8] = of(W)
     budget_tempo: float = 1.0
@@ -94,7 +94,7 @@ class Pace:
 
 @state
 class Previous:
-    """A^T alpha, sum alpha, w and the budget's multiplier of the pass before."""
+    """A^T alpha, sum alpha, w and the budget's multiplier of the previous pass."""
 
     image: Shared[f8] = of(K, W)
     mass: Shared[f8] = of(K)
@@ -104,11 +104,11 @@ class Previous:
 
 @state
 class Pair(State):
-    """Weights w, the last ones and a mean, and duals alpha.
+    """Weights w, last and mean, and duals alpha.
 
-    row_norms, squares: of rows and columns, from the prologue; constant: the value of the constant column. rounding:
-    eps ||w||. due: problems that are to advance after this read; gaps: of the last pair and the mean one. shown: what
-    those of the two that were better are worth. part: rows that are done of the block at work.
+    row_norms, squares: figures of the row norms, and squared column norms, from the prologue; constant: value of the
+    constant column; rounding: eps ||w||; due: problems to advance after this read; gaps: of the last pair and of the
+    mean; shown_mistakes, shown_wrong: of the better of the two; part: rows done in the current block.
     """
 
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
@@ -148,40 +148,40 @@ P = TypeVar("P", bound=Pair)
 
 
 class DualPass(Solver[P]):
-    """A subclass says how far the duals step, and what the next weights are.
+    """Base class: subclasses define the step sizes of the duals and the next weights.
 
-    A first pass at w = 0, with the constant that is best then where it is not penalised, takes the duals that are best
-    there: where they are optimal, so is w = 0.
+    The first pass is at w = 0, with the best constant if it is free, and computes the best duals there; if they are
+    optimal, so is w = 0.
     """
 
     average: bool | None = entry(None, YesNo(), "show the mean of the iterates; no: the last one; none: the better one")
     prologue: ClassVar[int] = 1
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
-        """sigma (K,), the step of the duals; 0: to those that are best for the margins, whatever they were."""
+        """sigma (K,), step size of the duals; 0: replace them by the best duals for the margins."""
         return state.pace.step * state.pace.ratio
 
     def resting(self, problem: Problem, state: P) -> np.ndarray:
-        """Problems whose duals stay in this read (K,)."""
+        """Problems (K,) bool whose duals do not change in this read."""
         return np.zeros(problem.count, bool)
 
     def twice(self, problem: Problem, state: P) -> bool:
-        """Whether a read sums up duals that are one step further than those it keeps."""
+        """Whether a read sums duals that are one step ahead of the stored ones."""
         return False
 
     def first_weights(self, problem: Problem, state: P, k: int) -> None:
-        """What all begins with: 0, and a constant where it is not penalised."""
+        """Set the first weights: 0, and the best constant if it is free."""
 
     @abstractmethod
     def first_pace(self, problem: Problem, state: P, mass: float, squares: np.ndarray) -> None:
-        """Before the first pass; mass: of all rows; squares (d+1,): of the columns, of rows by their weights."""
+        """Set the step sizes before the first pass; mass: total weight; squares (d+1,): of the column norms."""
 
     @abstractmethod
     def advance(self, problem: Problem, state: P, k: int, gaps: list[float]) -> None:
-        """The next weights of problem k; gaps: of the last pair and the mean one."""
+        """Compute the next weights of problem k; gaps: of the last pair and of the mean."""
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return 8 * (problem.features + 1) * (problem.count + 6)  # weights as they are shown, and vectors of a step
+        return 8 * (problem.features + 1) * (problem.count + 6)  # copies of weights, and temporary vectors
 
     # prologue: the norms of rows and columns
 
@@ -234,7 +234,7 @@ class DualPass(Solver[P]):
             self.first_weights(problem, state, k)
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
-        for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
+        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
             state.w[:, k], state.budget_multiplier[:, k] = state.best.w[k], 0.0
             state.rounding[:, k] = blur(state.best.w[k : k + 1])
         start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
@@ -243,20 +243,20 @@ class DualPass(Solver[P]):
         return stop / block.rows() if stop < block.rows() else None
 
     def _look(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> None:
-        """Step the duals of these rows by the margins that they have, and add up what certifies both."""
-        w, lift, read = state.w, state.budget_multiplier, state.read
+        """Update the duals of these rows by their margins, and add the sums that certify weights and duals."""
+        w, multiplier, read = state.w, state.budget_multiplier, state.read
         lengths = self.dual_steps(problem, state)
         none = np.zeros(problem.count)
         curvature = np.divide(1.0, lengths, out=none.copy(), where=lengths > 0.0)  # 0 before the first step
         curvature[self.resting(problem, state)] = math.inf
         total = state.totals.alpha if state.number else state.totals.alpha[:, :0]
-        same = np.array_equal(w[LAST], w[MEAN]) and np.array_equal(lift[LAST], lift[MEAN])
+        same = np.array_equal(w[LAST], w[MEAN]) and np.array_equal(multiplier[LAST], multiplier[MEAN])
         seen = slice(1 if same else 2)
         if not same:
             state.multiplications += multiplications([(first, block)], active.size) / 2
         kernel.look(
             block, numbered_from(first), labels_of(problem, state), problem.loss, active,
-            kernel.Point(w[seen], lift[seen], state.rounding[seen]),
+            kernel.Point(w[seen], multiplier[seen], state.rounding[seen]),
             kernel.Prox(state.alpha, state.alpha, curvature, none, self.twice(problem, state), total),
             kernel.Found(read.losses[seen], read.duals, read.dual_image, read.wrong[seen]),
         )  # fmt: skip
@@ -268,7 +268,7 @@ class DualPass(Solver[P]):
 
     def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
         count = problem.count
-        if state.read.rows < problem.rows:  # broken off: it proves nothing
+        if state.read.rows < problem.rows:  # interrupted: it proves nothing
             mistakes = int(state.read.losses[LAST, :, kernel.MISTAKES].sum())
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
@@ -292,7 +292,7 @@ class DualPass(Solver[P]):
 
 
 def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
-    """Sum of the weights of the rows, and of that times the squares of each column (d+1,)."""
+    """(total weight of the rows, weighted squared norms of the columns (d+1,))."""
     labels = state.labels
     mass = float(labels.weights[labels.present(slice(None))].sum()) if labels.weights.size else problem.present
     return mass, np.append(state.squares, mass * state.constant**2)
@@ -321,7 +321,7 @@ def judge(problem: Problem, state: Pair, active: np.ndarray, average: bool | Non
 
 
 def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
-    """What the LAST weights and duals of problem k prove, or the MEAN ones."""
+    """The bounds from the LAST or MEAN weights and duals of problem k."""
     sums, passes = (state.read, 1) if which == LAST else (state.totals, int(state.totals.passes[k]))
     return bounds(
         problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
@@ -331,7 +331,7 @@ def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
 
 
 def wakes(problem: Problem, state: Pair, k: int) -> float:
-    """How many times as large C may be with w = 0 still optimal, as far as the duals of this read tell."""
+    """The factor up to which C can grow with w = 0 still optimal, as proven by the duals of this read."""
     image = prove(problem, state, LAST, k).theta
     return problem.objective.penalty.wakes(problem.objective.penalised(image))
 
@@ -356,7 +356,7 @@ def _keep(
 
 
 def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
-    """Columns that the last duals prove to be 0, of a loss that bends everywhere."""
+    """Mark columns that the last duals prove to be 0, for a loss of bounded curvature."""
     best, most = state.best, largest_bend(problem.loss)
     if most == math.inf or budgets(problem)[k] < math.inf:
         return

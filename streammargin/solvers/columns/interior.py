@@ -1,13 +1,13 @@
-"""Interior points of a loss and a penalty that are linear but for their kinks: where steps on columns become hard.
+"""An interior point method for piecewise linear losses and penalties, where steps on columns converge slowly.
 
-Mehrotra's method (1992) of the linear program
+Mehrotra's method (1992) for the linear program
 
     min over w of sum_j roots_j |w_j| + sum_i max over 0 <= x <= span_i of (low_i + x) (height_i - (A w)_i),
 
-with the duals low + x of the rows. Its equations are those of the columns that matter, by what the duals of all rows
-pull at them: the others are 0, and come back when they are pulled. They are factored, and so have to be few; but some
-twenty of them suffice, where an augmented Lagrangian takes hundreds. It sets out from weights and duals that are
-halfway there: from w = 0 all columns matter.
+with the duals low + x of the rows. Each step solves a linear system in a working set of columns, chosen by |A_j.alpha|;
+the other weights are 0. The system is factored, so the working set must be small. Some twenty steps suffice, where an
+augmented Lagrangian takes hundreds. It starts from approximate weights and duals, as at w = 0 the working set would be
+all columns.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from streammargin.losses.base import has
 from streammargin.solvers.base import matrix_work
 from streammargin.solvers.state import State
 
-NEAR = 0.9  # of the length at which a weight may leave 0: its column matters from there on
-AWAY = 10.0  # times mu: weights whose columns matter in any case, as they are not on their way to 0
-OFTEN = 2  # times that a column comes in before it stays: some would come and go for ever
-CENTRED = 0.01  # of the mean product of a weight or margin with its dual, as the objective has it: the first mu
-INSIDE = 1e-4  # how far in from their ends the first duals are: at an end no step would be left
-APART = 0.1  # of a root: the first slacks of columns at least, for the same reason
-BOUNDARY = 0.95  # of the way to where something would be 0
-STEPS = 50  # at most: twenty mostly suffice
-OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over all rows that it is of
-REACHED = 0.1  # of the tolerance: the gap at which it ends, as rounding to zeros takes some of it
-KEPT = 0.9  # of the tolerance: the gap that may be left of weights without what goes to 0
-SETTLED = 100.0  # times mu: smaller weights go to 0
-ROW_VECTORS, COLUMN_VECTORS = 30, 24  # of length n and d+1, meanwhile
+NEAR = 0.9  # a column is in the working set if |A_j.alpha| exceeds this times its root
+AWAY = 10.0  # or if its weight exceeds this times mu
+OFTEN = 2  # a column that entered more often stays, so that none enters and leaves for ever
+CENTRED = 0.01  # the first mu, relative to the mean complementarity product at the objective
+INSIDE = 1e-4  # least relative distance of the first duals from their bounds
+APART = 0.1  # least first slack of a column, relative to its root
+BOUNDARY = 0.95  # share of the largest feasible step that is made
+STEPS = 50  # most steps; twenty usually suffice
+OUTER = 20.0  # operations of a factorisation that take as long as one of the sum over the rows
+REACHED = 0.1  # of tol: the gap at which it stops, as setting small weights to 0 increases it
+KEPT = 0.9  # of tol: the largest gap after small weights are set to 0
+SETTLED = 100.0  # times mu: smaller weights are set to 0
+ROW_VECTORS, COLUMN_VECTORS = 30, 24  # temporary vectors of length n and d+1
 
 
 class Point(NamedTuple):
-    """Weights are up - down, margins height + over - under; a product of each with its dual is mu on the central path.
+    """Primal variables and their duals; on the central path each product of a pair is mu.
 
-    up, down, left, right are of columns (m,), over, under, x, y of rows (n,).
+    Weights are up - down (m,), with duals left, right; margins are height + over - under (n,), with duals x, y.
     """
 
     up: np.ndarray
@@ -57,22 +57,22 @@ class Point(NamedTuple):
         return [one * dual for one, dual in zip(self[:4], self[4:], strict=True)]
 
     def moved(self, direction: Point, lengths: tuple[float, float]) -> Point:
-        """Along a direction; lengths: of the weights and margins, and of their duals."""
+        """The point after a step; lengths: step lengths of the primal variables and of the duals."""
         return Point(*(one + lengths[i > 3] * by for i, (one, by) in enumerate(zip(self, direction, strict=True))))
 
-    def room(self, direction: Point, share: float) -> tuple[float, float]:
-        """Lengths of this share of the way to where something would be 0, at most 1."""
+    def step_lengths(self, direction: Point, share: float) -> tuple[float, float]:
+        """This share of the largest step lengths that keep all variables >= 0, at most 1."""
         fall = [float(np.max(-by / one, initial=0.0)) for one, by in zip(self, direction, strict=True)]
         return share / max(share, *fall[:4]), share / max(share, *fall[4:])
 
 
 def dear(columns: int, entries: int, rows: int) -> bool:
-    """Whether the sum over the rows, of columns that store so many values, takes longer than factoring so many."""
+    """Whether forming the system of so many columns and entries takes longer than factoring it."""
     return OUTER * entries**2 / rows > columns**3 / 3.0
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.sum(a * b))  # BLAS would give it to several threads, whose number would decide its last bits
+    return float(np.sum(a * b))  # not BLAS, whose number of threads would change the last bits
 
 
 def _mean(products: list[np.ndarray]) -> float:
@@ -86,10 +86,9 @@ def _objective(roots: np.ndarray, w: np.ndarray, low: np.ndarray, span: np.ndarr
 def _step(
     matrix: Columns, at: Point, off: np.ndarray, slack: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, Point]:
-    """By how much the weight moves that is not penalised ((0,) where there is none), and the next point.
+    """(change of the free weight, (0,) without one; the next point).
 
-    off: height - A w; slack: what left and right are to be, of the columns that are penalised, and the pull at the
-    last one.
+    off: height - A w; slack: target values of left and right for the penalised columns, and A_j.alpha of the free one.
     """
     m, n = at.up.size, at.x.size
     lacks, left, right = off + at.over - at.under, slack[0] - at.left, slack[1] - at.right
@@ -98,12 +97,12 @@ def _step(
     U, roots = kernel.factored(*matrix, np.sqrt(bend), np.append(ease, np.zeros(slack[2].size)))
 
     def direction(up: np.ndarray, down: np.ndarray, over: np.ndarray, under: np.ndarray) -> tuple[np.ndarray, Point]:
-        """By how much the weight that is not penalised moves, and all others, so that the products change so."""
+        """(change of the free weight, changes of all variables) such that the products change by these amounts."""
         eased = ease * ((up - at.up * left) / at.left - (down - at.down * right) / at.right)
         lack = lacks + over / at.x - under / at.y
         w = kernel.solved(U, roots, kernel.pulls(*matrix, bend * lack) + np.append(eased, slack[2]))
         x = bend * (lack - kernel.margins(*matrix, w, n))
-        pull = ease * w[:m] - eased  # A^T x says the same but for rounding, and less so of up - down
+        pull = ease * w[:m] - eased  # equals A^T x up to rounding, and is consistent with up - down
         return w[m:], Point(
             (up - at.up * (left - pull)) / at.left, (down - at.down * (right + pull)) / at.right,
             (over - at.over * x) / at.x, (under + at.under * x) / at.y, left - pull, right + pull, x, -x,
@@ -112,15 +111,16 @@ def _step(
     products = at.products()
     _, ahead = direction(*(-one for one in products))
     mu = _mean(products)
-    aim = mu * (_mean(at.moved(ahead, at.room(ahead, 1.0)).products()) / mu) ** 3
+    aim = mu * (_mean(at.moved(ahead, at.step_lengths(ahead, 1.0)).products()) / mu) ** 3
     shift, ahead = direction(*(aim - one - a * b for one, a, b in zip(products, ahead[:4], ahead[4:], strict=True)))
-    lengths = at.room(ahead, BOUNDARY)
+    lengths = at.step_lengths(ahead, BOUNDARY)
     return lengths[0] * shift, at.moved(ahead, lengths)
 
 
 def linear(loss: Any) -> tuple[float, float, float] | None:
-    """(low, high, height): what the duals of a row of weight 1 lie between, and the slope of its dual objective, if
-    that is the same in all of them.
+    """(low, high, height) of a row of weight 1: bounds of its dual, and the slope of its dual objective.
+
+    None where that is not linear.
     """
     if not has(loss, "feasible"):
         return None
@@ -138,16 +138,16 @@ def approach(
     rows: tuple[float, float, float], caps: np.ndarray, targets: np.ndarray, matrix: Columns, roots: np.ndarray,
     w: np.ndarray, alpha: np.ndarray, tol: float, few: int, state: State,
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
-    """Weights (m,) and duals (n,) whose relative gap is about tol, from others; None where more than `few` columns
-    matter, or their sum takes longer than it would to factor so many, or it does not end.
+    """Improve weights (m,) and duals (n,) to a relative gap of about tol.
 
-    rows: of `linear`; caps (n,), 0 for rows that do not count; targets (n,) or (0,); matrix: all columns; roots (m,),
-    of which the last one may be 0.
+    None where more than `few` columns are in the working set, forming the system is too slow, or it does not converge.
+    rows: of `linear`; caps (n,), 0 for absent rows; targets (n,) or (0,); matrix: all columns; roots (m,), the last one
+    0 for a free constant.
     """
-    n, m, there = caps.size, int(np.count_nonzero(roots)), caps > 0.0
+    n, m, present = caps.size, int(np.count_nonzero(roots)), caps > 0.0
     low, high = rows[0] * caps, rows[1] * caps
-    span = np.where(there, high - low, 1.0)  # of a row that does not count: alone on its path
-    height = np.where(there, rows[2] + (targets if targets.size else 0.0), 0.0)
+    span = np.where(present, high - low, 1.0)  # an absent row is independent of all others
+    height = np.where(present, rows[2] + (targets if targets.size else 0.0), 0.0)
     x = np.clip(alpha - low, INSIDE * span, (1.0 - INSIDE) * span)
     off = height - kernel.margins(*matrix, w, n)
     mu = CENTRED * _objective(roots, w, low, span, off) / (2 * (m + n))
@@ -157,7 +157,7 @@ def approach(
     w, left, right = w.copy(), roots[:m].copy(), roots[:m].copy()
     gap, found, entries = math.inf, None, int((matrix[1] - matrix[0]).sum())
     for _ in range(STEPS):
-        alpha = np.clip(low + x, low, high)  # both ends are 0 of a row that does not count
+        alpha = np.clip(low + x, low, high)  # both bounds are 0 for an absent row
         pulled = kernel.pulls(*matrix, alpha)
         size = np.abs(pulled[:m])
         last, near = near, (size > NEAR * roots[:m]) | (np.abs(up - down) > AWAY * mu) | (came > OFTEN)
@@ -177,7 +177,7 @@ def approach(
             settled = np.where((np.abs(w) > SETTLED * mu) | (roots == 0.0), w, 0.0)
             value = _objective(roots, settled, low, span, height - kernel.margins(*matrix, settled, n))
             return settled if value - bound <= KEPT * tol * value else w, alpha
-        if not math.isfinite(gap) or (found is not None and gap >= before):  # no nearer, for rounding
+        if not math.isfinite(gap) or (found is not None and gap >= before):  # no more progress
             return found
         if gap <= KEPT * tol:
             found = w.copy(), alpha

@@ -1,7 +1,7 @@
-"""The columns that matter most, where not all fit into memory: a read brings their values for steps between two reads.
+"""A working set of columns for data out of core.
 
-A working set: what a read finds out about the weights names the columns that are to move next, the next read gathers
-them beside its certificate, and at its end they move while the weights of all other columns stay.
+The violations found by one read choose the columns; the next read gathers them besides its certificate; after it their
+weights are updated, with all other weights fixed.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Shared, f8, of, state
 from streammargin.solvers.state import State, labels_of
 
-BUFFERS = 3 << 20  # bytes that buffers want at least
-LEAST = 0.05  # of all values: where fewer fit, each column waits too long for its turn
-SETTLED = 1e-3  # of what a column counts that pulls at its bound, for one that is not beyond it: it comes last
-RISEN = 1.5  # what the norm of the violations comes to, from read to read, where duals went too far
-FALLEN = 0.7  # the same where they may go further: columns that wait undo what others did else
-CROWD = 3.0  # times what fits matters: proximal steps are quicker then, as each column waits too long
-EARLY = 5  # passes in which more may matter: the first weights are far off
-BENT = 8 + 4  # bytes of a value of a Newton step
-VECTORS = 8  # of length d + 1, while columns are chosen
+BUFFERS = 3 << 20  # least bytes of the buffers
+LEAST = 0.05  # least share of all values that must fit; below it each column waits too long
+SETTLED = 1e-3  # weight of |A_j.alpha| in the score of a column without a violation
+RISEN = 1.5  # if the norm of the violations grows by this factor from read to read, sigma was too large
+FALLEN = 0.7  # if it falls to this share, sigma may grow
+CROWD = 3.0  # if the working set is larger than this times the cache, proximal steps are faster
+EARLY = 5  # passes in which that is allowed, as the first weights are inaccurate
+BENT = 8 + 4  # bytes per value in a Newton step
+VECTORS = 8  # temporary vectors of length d + 1 in `choose`
 
 
 @state
 class Kept:
-    """The columns that are to move next, what the weights of all others add to the margins (K, n) while a read gathers
-    them, and the norm of all violations at the last read.
-    """
+    """The cached columns; others (K, n): margins from other weights; off: norm of the violations at the last read."""
 
     columns: ColumnCache
     others: Rows[f8] = of(K, N, grows=True)
@@ -45,32 +43,32 @@ class Kept:
 
 
 def capacity(problem: Problem, vectors: int) -> int:
-    """How many values of each problem's columns fit beside vectors of so many bytes; 0 where these are too few."""
+    """The number of values of each problem's columns that fit besides the vectors; 0 where these are too few."""
     everything = problem.values + problem.rows
     left = problem.budget - vectors - _beside(problem) - problem.resident * problem.size
     each = _a_value(problem)
-    stored = row_store.room(left, BUFFERS, each * everything) // each
+    stored = row_store.cache_budget(left, BUFFERS, each * everything) // each
     return stored if stored >= LEAST * everything else 0
 
 
 def reserved_bytes(problem: Problem, stored: int) -> int:
-    """Of columns kept, and of steps on them; stored: of `capacity`."""
+    """Bytes of the cached columns and of steps on them; stored: from `capacity`."""
     return _a_value(problem) * stored + _beside(problem) if stored else 0
 
 
 def _a_value(problem: Problem) -> int:
-    """Bytes that a value kept takes, of all problems together."""
+    """Bytes per cached value, over all problems."""
     return problem.count * (4 + problem.dtype.itemsize) + BENT
 
 
 def _beside(problem: Problem) -> int:
-    """Bytes beside the values kept."""
+    """Bytes besides the cached values."""
     n, width, K = problem.rows, problem.features + 2, problem.count
     return K * (8 * n + 17 * width) + 8 * (working_set.ROW_VECTORS * n + VECTORS * width)
 
 
 def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
-    """How far each group is from what the optimum asks for, where A^T alpha (d+1,) is `image`."""
+    """The violation of the optimality condition of each group, where image (d+1,) is A^T alpha."""
     groups = penalty.roots.size
     sizes = np.sqrt(np.bincount(penalty.of, w**2, groups))
     pressed = np.divide(penalty.roots, sizes, out=np.zeros(groups), where=sizes > 0.0)
@@ -80,23 +78,23 @@ def violations(penalty: Split, w: np.ndarray, image: np.ndarray) -> np.ndarray:
 
 
 def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, zeros: np.ndarray, stored: int) -> float:
-    """Choose the columns of problem k that the next read gathers, at most so many values.
+    """Choose the columns of problem k that the next read gathers: the most violated ones, at most `stored` values.
 
-    Those first that are furthest off. zeros (d+1,): weights that are known to be 0. Returns the values of all that
-    matter, in multiples of those that there is room for; inf where none do, or a group has no room at all.
+    zeros (d+1,): weights proven to be 0. Returns the number of values of the whole working set relative to `stored`;
+    inf where nothing fits, or a group is too large.
     """
     columns, groups = kept.columns, penalty.roots.size
-    if not columns.sizes[k].size:  # a training that went on with other memory
+    if not columns.sizes[k].size:  # a training resumed with another memory budget
         return math.inf
     score = violations(penalty, at.w, at.image)
-    if cache.is_open(columns, k):  # the image is of before these moved
+    if cache.is_open(columns, k):  # `image` is older than the steps on these
         score[penalty.of[columns.chosen[k]]] = 0.0
     cache.release(columns, k)
     score += SETTLED * np.sqrt(np.bincount(penalty.of, at.image**2, groups))
     score = np.divide(score, penalty.roots, out=np.full(groups, math.inf), where=penalty.roots > 0.0)
     matter = working_set.wanted(problem, penalty, at)
     values = np.bincount(penalty.of, columns.sizes[k][:-1] * ~zeros, groups).astype(np.int64)
-    if values[matter].max(initial=0) > stored:  # it would never have its turn
+    if values[matter].max(initial=0) > stored:  # it could never be gathered
         return math.inf
     order = np.argsort(-score, kind="stable")
     order = order[matter[order]]
@@ -107,10 +105,10 @@ def choose(problem: Problem, penalty: Split, kept: Kept, k: int, at: Position, z
 
 
 def next_sigma(kept: Kept, k: int, sigma: float, following: float, off: float, crowd: float) -> float:
-    """The next step of the duals, where `following` is what the columns that moved ask for.
+    """The next step size of the duals; following: the proposal of the last steps.
 
-    While others wait for their turn, duals that go far would undo what the others did: it grows only where all columns
-    together came nearer, and falls where they came to be further off. off: the norm of all violations at this read.
+    While some columns wait, large steps of the duals undo the progress on others. So sigma grows only if the norm of
+    all violations fell, and is reduced if it rose; off: that norm at this read.
     """
     before, kept.off[k] = kept.off[k], off
     if crowd <= 1.0:
@@ -121,7 +119,7 @@ def next_sigma(kept: Kept, k: int, sigma: float, following: float, off: float, c
 
 
 def begin(problem: Problem, kept: Kept) -> None:
-    """Before a read: room for the columns that are chosen."""
+    """Before a read: allocate memory for the chosen columns."""
     for k, chosen in enumerate(kept.columns.chosen):
         if chosen.size:
             cache.open_columns(kept.columns, k)
@@ -130,7 +128,7 @@ def begin(problem: Problem, kept: Kept) -> None:
 
 
 def gather(problem: Problem, state: State, kept: Kept, k: int, w: np.ndarray, block: Block, first: int) -> None:
-    """What a block stores of the columns chosen, and what the weights (d+1,) of the others add to its margins."""
+    """Gather the chosen columns of a block, and the margins from the weights (d+1,) of all others."""
     columns = kept.columns
     if not cache.is_open(columns, k):
         return
@@ -142,8 +140,8 @@ def gather(problem: Problem, state: State, kept: Kept, k: int, w: np.ndarray, bl
 
 
 def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, at: Position) -> float:
-    """Steps on the columns that a read gathered, of which w changes; returns what the next sigma should be."""
-    if not cache.is_open(kept.columns, k):  # it gathered none yet
+    """Steps on the gathered columns; updates w and returns the proposed next sigma."""
+    if not cache.is_open(kept.columns, k):  # none gathered yet
         return at.sigma
     columns = working_set.in_order(penalty, kept.columns.chosen[k])
     targets, others = state.labels.targets, kept.others[k]
@@ -154,14 +152,14 @@ def improve(problem: Problem, penalty: Split, state: State, kept: Kept, k: int, 
 
 
 def release(kept: Kept) -> None:
-    """After the steps: what a read gathered is of other columns than those chosen now."""
+    """Free the gathered columns after the steps."""
     for k in range(len(kept.columns.ends)):
         cache.release(kept.columns, k)
     kept.others = kept.others[:, :0].copy()
 
 
 def fits(problem: Problem, kept: Kept) -> bool:
-    """Whether the arrays of a state that was loaded fit each other and the rows."""
+    """Whether the arrays of a loaded state are consistent."""
     gathered = any(ends.size for ends in kept.columns.ends)
     fitting = kept.others.shape[1] in ((problem.rows,) if gathered else (0, problem.rows))
     return fitting and cache.fits(kept.columns, problem.rows, problem.features)

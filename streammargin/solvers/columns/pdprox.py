@@ -1,4 +1,4 @@
-"""Primal-dual proximal steps: of the paper, restarted, and before them steps on columns where these are cheap."""
+"""The solver pdprox: steps on columns where they are cheap, then restarted primal-dual steps, or the paper's."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Pdprox(Method):
 
 
 def follow(problem: Problem, before: OnColumns, watch: None) -> Any:
-    """The state of proximal steps, from where steps on columns left each problem."""
+    """The state of proximal steps, from the state of steps on columns."""
     return take(Restarted, before)
 
 
 def leave(problem: Problem, state: OnColumns, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """Proximal steps, once no problem moves on columns; none does before the first pass is over."""
+    """Switch to proximal steps once no problem makes steps on columns, after the first pass."""
     return "steps" if state.pace.step.any() and not state.sigma.any() else ""

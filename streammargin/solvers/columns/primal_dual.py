@@ -16,16 +16,17 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, W, f4, f8, of, state
 from streammargin.words import entry
 
-SUFFICIENT = 0.2  # a restart: the gap is this part of what it was at the last one (Applegate et al. 2021, section 3.2)
-NECESSARY = 0.8  # or this part and no longer falling: without it l2norm takes a tenth more passes
-LONG = 0.36  # or so many of all passes so far were made since: without it the penalty l2norm takes twice the passes
-PATIENCE = 20  # passes before a restart for that reason: a path over C of three classes took half as many again without
-SHRINK, GROW = -0.3, -0.6  # exponents of what the next step may lose and gain (section 3.1 there)
-PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time
+# conditions of a restart (Applegate et al. 2021, section 3.2)
+SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
+NECESSARY = 0.8  # or to this share, and rises; without it l2norm takes a tenth more passes
+LONG = 0.36  # or this share of all passes was made since the last restart; without it l2norm takes twice the passes
+PATIENCE = 20  # passes before the last condition applies; without it a path over C took half as many passes again
+SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
+PIECE = 1 << 16  # rows of a vector of length n per chunk
 
 
 def _dot(x: np.ndarray, y: np.ndarray) -> float:
-    """x.y of long vectors: BLAS would give them to several threads, which wait for the processors that others use."""
+    """x.y without BLAS, whose threads would wait for busy processors."""
     return float(np.einsum("i,i", x, y))
 
 
@@ -35,24 +36,24 @@ def pulled_now(problem: Problem, state: Pair, k: int) -> Pulled:
 
 
 def pulled_before(state: Pair, k: int) -> Pulled:
-    """Of those of the pass before."""
+    """The sums of the duals of the previous pass."""
     return Pulled(state.previous.image[k].copy(), float(state.previous.mass[k]))
 
 
 def proximal_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pulled) -> None:
-    """w <- prox of R at w + tau A^T (2 alpha - alpha_before), and its mean; now is what `pulled_before` says next."""
-    previous, pace, totals, lift = state.previous, state.pace, state.totals, state.budget_multiplier
+    """w <- prox of R at w + tau A^T (2 alpha - alpha_before), and update the mean; stores `now` for `pulled_before`."""
+    previous, pace, totals, multiplier = state.previous, state.pace, state.totals, state.budget_multiplier
     last, mean = state.w[LAST, k], state.w[MEAN, k]
     previous.image[k], previous.mass[k] = now
-    previous.w[k], previous.budget_multiplier[k] = last, lift[LAST, k]
+    previous.w[k], previous.budget_multiplier[k] = last, multiplier[LAST, k]
     tau, count = pace.step[k] / pace.ratio[k] * pace.tempo, totals.passes[k] + 1
     last[:] = problem.objective.prox(last + tau * (2.0 * now.image - before.image), tau)
     mean[:] = (totals.w[k] + last) / count
     budget = float(budgets(problem)[k])
     if budget < math.inf:
-        tau_lift = pace.step[k] / pace.ratio[k] * pace.budget_tempo
-        lift[LAST, k] = max(0.0, lift[LAST, k] + tau_lift * (2.0 * now.mass - before.mass - budget))
-        lift[MEAN, k] = (totals.budget_multiplier[k] + lift[LAST, k]) / count
+        step = pace.step[k] / pace.ratio[k] * pace.budget_tempo
+        multiplier[LAST, k] = max(0.0, multiplier[LAST, k] + step * (2.0 * now.mass - before.mass - budget))
+        multiplier[MEAN, k] = (totals.budget_multiplier[k] + multiplier[LAST, k]) / count
 
 
 @state
@@ -72,7 +73,7 @@ class PaperPair(Pair):
 class PaperSteps(DualPass[PaperPair]):
     """Algorithms 2 and 1 (dual) with the paper's own steps, one for all columns, and no restarts.
 
-    Algorithm 1 makes two steps of the duals: the first one from where it was, which stays, and another from there.
+    Algorithm 1 makes two steps of the duals: the first is stored, the second extrapolates from it.
     """
 
     name = "steps of the paper"
@@ -98,13 +99,13 @@ class PaperSteps(DualPass[PaperPair]):
         if self.dual:
             before = now  # its duals extrapolate by their second step
             if state.number == 1:
-                state.alpha[k] = 0.0  # where the first of the two steps starts
+                state.alpha[k] = 0.0  # start of the first of the two steps
         proximal_step(problem, state, k, now, before)
 
 
 @state
 class Anchor:
-    """Weights and duals of the last restart, the gap there, and the one since."""
+    """Weights, duals and gap at the last restart, and the last gap since."""
 
     w: Shared[f8] = of(K, W)
     alpha: Rows[f4]
@@ -112,13 +113,13 @@ class Anchor:
     last_gap: Shared[f8] = of(K, fill=math.inf)
 
     def place(self, k: int, w: np.ndarray, gap: float) -> None:
-        """A restart of problem k from these weights, whose gap is this one."""
+        """Record a restart of problem k at these weights and gap."""
         self.w[k], self.gap[k], self.last_gap[k] = w, gap, math.inf
 
 
 @state
 class Restarted(Pair):
-    """A pair that is restarted from the mean."""
+    """The state of restarted steps."""
 
     anchor: Anchor
 
@@ -127,19 +128,20 @@ R = TypeVar("R", bound=Restarted)
 
 
 class RestartedSteps(DualPass[R]):
-    """tau is one number over the Euclidean norms of the columns; tau sigma follows from how far the last step went, and
-    their ratio from how far both sides went between two restarts.
+    """Step sizes: tau is inversely proportional to the column norms, and tau sigma is adapted after each step.
+
+    The ratio of sigma to tau is adapted at restarts, to the distances that duals and weights moved since the last one.
     """
 
     name = "restarted steps"
     state_class: ClassVar[type] = Restarted
 
     def first_pace(self, problem: Problem, state: R, mass: float, squares: np.ndarray) -> None:
-        """What tau is for each column, up to a factor."""
+        """Set tau for each column, up to a factor."""
         pace, sizes = state.pace, np.sqrt(squares)
-        there = sizes > 0.0
-        least = float(sizes.min(initial=math.inf, where=there))
-        tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=there)
+        nonzero = sizes > 0.0
+        least = float(sizes.min(initial=math.inf, where=nonzero))
+        tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=nonzero)
         pace.tempo[:] = problem.objective.even(tempo)
         pace.budget_tempo = min(reach(problem)) / math.sqrt(mass)  # that of a column of what each dual counts for
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
@@ -181,19 +183,19 @@ def first_step(problem: Problem, state: Restarted, k: int, gaps: list[float]) ->
 
 
 def _next_step(state: Restarted, k: int, now: Pulled, before: Pulled) -> None:
-    """tau sigma from what the last step was and what ||A|| it met."""
+    """Adapt tau sigma to the last step and the curvature along it."""
     pace, passes = state.pace, state.number + 1.0
     change, ratio = state.w[LAST, k] - state.previous.w[k], float(pace.ratio[k])
-    lifted = float(state.budget_multiplier[LAST, k] - state.previous.budget_multiplier[k])
-    met = abs(_dot(change, now.image - before.image) + lifted * (now.mass - before.mass))
-    square = _dot(change, change / pace.tempo) + lifted * lifted / pace.budget_tempo
+    raised = float(state.budget_multiplier[LAST, k] - state.previous.budget_multiplier[k])
+    met = abs(_dot(change, now.image - before.image) + raised * (now.mass - before.mass))
+    square = _dot(change, change / pace.tempo) + raised * raised / pace.budget_tempo
     moved = ratio * square + float(state.read.duals[k, :, kernel.MOVED].sum()) / ratio
     longest = moved / (2.0 * met) if met > 0.0 else math.inf
     pace.step[k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * pace.step[k])
 
 
 def _due(state: Restarted, k: int, gap: float) -> bool:
-    """Whether it is time for a restart, where the better pair has this gap."""
+    """Whether to restart; gap: that of the better pair."""
     anchor = state.anchor
     before, anchor.last_gap[k] = anchor.last_gap[k], gap
     if gap <= SUFFICIENT * anchor.gap[k] or (gap <= NECESSARY * anchor.gap[k] and gap > before):
@@ -202,11 +204,11 @@ def _due(state: Restarted, k: int, gap: float) -> bool:
 
 
 def _restart(problem: Problem, state: Restarted, k: int, now: Pulled, gaps: list[float]) -> Pulled:
-    """Go on from the better of the last pair and the mean one; returns what its duals pull."""
-    pace, anchor, totals, lift = state.pace, state.anchor, state.totals, state.budget_multiplier
+    """Restart from the better of the last pair and the mean; returns the sums of its duals."""
+    pace, anchor, totals, multiplier = state.pace, state.anchor, state.totals, state.budget_multiplier
     alpha, last, count = state.alpha[k], state.w[LAST, k], int(totals.passes[k])
     if gaps[MEAN] < gaps[LAST]:
-        last[:], lift[LAST, k] = state.w[MEAN, k], lift[MEAN, k]
+        last[:], multiplier[LAST, k] = state.w[MEAN, k], multiplier[MEAN, k]
         now = pulled(problem, totals.dual_image[k], totals.duals[k], count)
         np.divide(totals.alpha[k], count, out=alpha)
     square = 0.0

@@ -1,4 +1,4 @@
-"""Second-order steps under penalties with kinks: proximal Newton, semismooth on the proximal-point form of the dual.
+"""Newton steps for nonsmooth penalties: proximal Newton, with an augmented Lagrangian for nonsmooth losses.
 
 Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and Toh 2018 for the others.
 """
@@ -28,21 +28,21 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import State, labels_of
 
-SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps, as of `newton`
-QUICK = 3  # steps that tell that the softness may fall faster
-MOST = 40  # steps that tell that they lead nowhere
-DAMPING = 1e-3  # added to the curvature of a column at first, relative to that of all its rows: the model is far off
-LEAST_DAMPING = 1e-14  # the same at least: less is rounding
-ENOUGH = 1e-4  # a step is shortened if the function falls by less than this part of what it would at first
+SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
+QUICK = 3  # if a proximal step took at most so many Newton steps, the softness falls faster
+MOST = 40  # most Newton steps in one proximal step
+DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
+LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
+ENOUGH = 1e-4  # Armijo constant: a step is shortened if F falls by less than this share of the predicted fall
 ROUNDING = 1e-13  # of the function's value, relative
-PART = 1e-3  # of the largest slope at first: how exactly the quadratic problem is solved, which is a model only
-ROUNDS = 200  # in which it is, at most
-WORK = 3e10  # multiplications of its equations, a second or two: of many columns a first step is far off anyway
+PART = 1e-3  # accuracy of the quadratic subproblem, relative to its first change
+ROUNDS = 200  # most rounds of the subproblem
+WORK = 3e10  # most multiplications of its Newton steps, a second or two
 
 
 @state
 class Read:
-    """What a read of all rows sums up at w: what compiled/look.py says, and the rows seen."""
+    """The sums of a read at w (compiled/look.py), and the number of rows in them."""
 
     dual_image: Sum[f8] = of(K, SIDES, W)
     H: Sum[f8] = of(K, W, W)
@@ -54,8 +54,10 @@ class Read:
 
 @state
 class Step:
-    """The last step from `start` along `direction`, the steps since the centres moved, and F as it was: its height, by
-    how much the model says that it falls, and what is added to the curvature; scale: of all rows, by column.
+    """The last step: from `start` along `direction`.
+
+    height: F at its start; fall: predicted change of F; count: steps since the centres moved; damping: added to the
+    Hessian, relative to scale (K, d+1), its diagonal if all rows had their largest curvature.
     """
 
     start: Shared[f8] = of(K, W)
@@ -69,8 +71,8 @@ class Step:
 
 @state
 class ProxNewton(State):
-    """due: problems that are to step after this read; image (K, d+1): A^T of the part of alpha that fits the constant;
-    part: rows that are done of the block at work.
+    """due: problems to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
+    part: rows done in the current block.
     """
 
     w: Shared[f8] = of(K, W)
@@ -108,13 +110,13 @@ class ProximalNewton(Solver[ProxNewton]):
     state_class = ProxNewton
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # of lp the norm is looked at by itself
+        return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
         return f"it needs the method pieces of a penalty, and {penalty.name} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1  # the matrix of a step, and another of the columns that are not 0
+        width = problem.features + 1  # the Hessian, and its part for the nonzero columns
         return 8 * width * (2 * width + 16)
 
     def start(self, problem: Problem, labels: RowLabels) -> ProxNewton:
@@ -153,19 +155,19 @@ class ProximalNewton(Solver[ProxNewton]):
         if state.number <= 1 and state.read.rows == 0 and problem.objective.free and not problem.numeric and block.bias:
             for k in range(problem.count):
                 state.w[k, -1] = constant_alone(problem, state.labels, k) / block.bias
-        for k in np.setdiff1d(np.arange(problem.count), active):  # they show the weights that were certified
+        for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
             state.w[k] = state.best.w[k]
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
         start, stop = store.next_rows(state, block, work, active.size)
         state.read.rows += stop - start
-        # rows that bend are not counted apart
+        # counts all rows, though only those with a slope enter the Hessian
         state.multiplications += active.size * matrix_work(0, stop - start, problem.values / problem.rows)
         self._look(problem, state, active, store.part(block, start, stop), first + start)
         return stop / block.rows() if stop < block.rows() else None
 
     @staticmethod
     def _look(problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> None:
-        """Duals of these rows, and what they add to the sums; at first the best duals, with all rows bending."""
+        """Update the duals of these rows and add their sums; in the first pass the best duals, with all rows curved."""
         softness, steepest, read, none = state.softness, 0.0, state.read, np.zeros(problem.count)
         if state.number <= 1:
             steepest = 1.0 / (float(softness.max()) + 1.0 / largest_bend(problem.loss))
@@ -183,7 +185,7 @@ class ProximalNewton(Solver[ProxNewton]):
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:
         read, count = state.read, problem.count
         mistakes = int(read.weights[:, kernel.MISTAKES].sum())
-        if read.rows < problem.rows:  # broken off: it proves nothing
+        if read.rows < problem.rows:  # interrupted: it proves nothing
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
             state.ended = True
@@ -191,7 +193,7 @@ class ProximalNewton(Solver[ProxNewton]):
         if state.due.any():
             k = int(np.argmax(state.due))
             self._step(problem, state, k, state.image[k] if state.number == 1 else read.dual_image[k].sum(axis=0))
-            if state.number == 1:  # of another function: whether it was too long cannot be told
+            if state.number == 1:  # the first Hessian is an upper bound, so there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False
             return 1.0 - float(state.due.sum()) / count
@@ -200,7 +202,7 @@ class ProximalNewton(Solver[ProxNewton]):
         return PassReport(estimate, mistakes, figures, read.wrong.copy() if problem.per_trial > 1 else None)
 
     def _judge(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> None:
-        """What the pass proves, and which problems make a step."""
+        """Compute what the pass proves, and which problems make a step."""
         count = problem.count
         proofs = {k: self._proof(problem, state, k) for k in active.tolist()}
         dual = np.full(count, -math.inf)
@@ -215,16 +217,16 @@ class ProximalNewton(Solver[ProxNewton]):
 
     @staticmethod
     def _proof(problem: Problem, state: ProxNewton, k: int) -> Bounds:
-        """What the weights and the duals of problem k prove."""
+        """The bounds from the weights and duals of problem k."""
         read = state.read
         return bounds(
             problem.objective, state.w[k], read.weights[k], read.dual_image[k], read.duals[k], problem.present
         )
 
     def _go_on(self, problem: Problem, state: ProxNewton, k: int, apart: float) -> bool:
-        """A shorter step of problem k, or its next centres; apart: of its objective and the bound of its duals.
+        """Shorten the last step of problem k, or move its centres, or return True: a new step is due.
 
-        Returns whether a new step is due instead.
+        apart: the objective minus its dual bound.
         """
         step, gap = state.step, float(state.read.weights[k, kernel.GAP])
         if state.number == 1:
@@ -253,7 +255,7 @@ class ProximalNewton(Solver[ProxNewton]):
 
     @staticmethod
     def _first_scale(state: ProxNewton, k: int) -> None:
-        """By how much all rows bend a column at most, from the first read."""
+        """Set the scale from the first read: the Hessian's diagonal with all rows curved."""
         H, scale, image = state.read.H[k], state.step.scale, state.image[k]
         scale[k] = np.diagonal(H)
         if not (np.isfinite(image).all() and np.isfinite(H).all() and (scale[k] > 0.0)[image != 0.0].all()):
@@ -261,7 +263,7 @@ class ProximalNewton(Solver[ProxNewton]):
 
     @staticmethod
     def _find_zeros(problem: Problem, state: ProxNewton, k: int, proof: Bounds) -> None:
-        """Of a loss that bends everywhere; `scale` is what its rows bend by at most, less what the softness takes."""
+        """Mark weights proven to be 0, for a loss of bounded curvature; `scale` bounds the Hessian's diagonal."""
         best, most = state.best, largest_bend(problem.loss)
         if most < math.inf:
             gap = float(best.primal[k] + best.rounding[k]) - proof.dual
@@ -279,7 +281,7 @@ class ProximalNewton(Solver[ProxNewton]):
 
     @staticmethod
     def _step(problem: Problem, state: ProxNewton, k: int, down: np.ndarray) -> None:
-        """To the minimum of R and the quadratic model at w, where the smooth part falls along `down` (d+1,)."""
+        """Move w to the minimum of R plus the quadratic model; down (d+1,): minus the gradient of the smooth part."""
         w, H, step, objective = state.w, state.read.H[k], state.step, problem.objective
         ordered = objective.pieces(down.size)
         assert ordered is not None
@@ -292,7 +294,7 @@ class ProximalNewton(Solver[ProxNewton]):
             H = H[np.ix_(order, order)]
         resting = state.zeros[k, order] & (v == 0.0)
         rounds = minimise_quadratic(H, -down[order], pieces, resting, v, PART, ROUNDS, WORK)
-        # each round sweeps over the matrix, and factors that of the columns that move
+        # each round sweeps over the matrix, and factors its nonzero part
         state.multiplications += rounds * matrix_work(int(np.count_nonzero(v)), 1, v.size)
         step.start[k] = w[k]
         w[k, order] = v

@@ -1,4 +1,4 @@
-"""Columns whose weights are 0 in every solution: gap-safe spheres (Ndiaye et al. 2017, JMLR 18)."""
+"""Gap-safe screening: columns whose weights are 0 in every solution (Ndiaye et al. 2017, JMLR 18)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from streammargin.solvers.proof.rounding import norm_rounding
 TOO_FAR = (
     "a row or column has a norm too far from 1 to compute with; multiply the data by a constant, or use `scale=maxabs`"
 )
-BLURRED = 1e-6  # relative, and more than that of sums over rows
+BLURRED = 1e-6  # relative allowance for rounding of sums over rows
 
 
 def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, bend: np.ndarray) -> np.ndarray:
-    """Which columns (d+1,) have the weight 0 in every solution, as far as a dual point proves it.
+    """Which columns (d+1,) have weight 0 in every solution, as far as a dual point proves it.
 
-    theta (d+1,): A^T alpha of feasible duals, whose sums are given; gap: between the objective of some weights and the
-    bound of these duals. bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss, or more; inf
-    where it has none.
+    theta (d+1,): A^T alpha of feasible duals with these sums; gap: the objective of some weights minus the dual bound;
+    bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss, or more; inf without a bound.
 
-    Where no loss bends more than that, the dual falls by at least half the square of the distance from its maximum, in
-    the metric of the bends: A^T alpha of block b is within sqrt(2 gap bend_b) of the optimal one, and a block that
-    stays below its threshold even so is 0.
+    Bounded curvature makes the dual strongly concave. So A^T alpha in block b is within sqrt(2 gap bend_b) of its
+    optimal value, and a block whose norm stays below its threshold at that distance is 0.
     """
     zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
     ordered = problem.objective.pieces(theta.size)

@@ -1,14 +1,14 @@
-"""Many steps on the few columns that matter, between two reads of all: what sparse weights make cheap.
+"""Many steps on a working set of columns between two reads, which sparse weights make cheap.
 
-The augmented Lagrangian of the dual (Li, Sun and Toh 2018; of the hinge and l1: Yen et al. 2015): for centres alpha and
-a step sigma of the duals, w is what minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
-sigma), and alpha moves to the a where that is attained. The larger sigma, the fewer such moves, and the harder each of
-them: it begins near where the first weights leave 0, grows after moves that were easy, and falls after those that did
-not come to their end. Of a smooth loss it is infinite at first, and one move may do. Of the columns those are looked at
-whose weight is not 0 or whose A^T alpha is near to where it would not be.
+The method is the augmented Lagrangian of the dual (Li, Sun and Toh 2018; for the hinge and l1: Yen et al. 2015). For
+centres alpha and a step size sigma, w minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
+sigma), and alpha moves to the maximising a. The larger sigma, the fewer moves are needed, and the harder each is. Sigma
+begins near the value at which the first weights become nonzero, grows after easy moves, and falls after unfinished
+ones. For a smooth loss it is infinite at first, and one move may suffice. The working set has the columns whose weight
+is nonzero or whose |A_j.alpha| is near its threshold.
 
-With a smooth loss and l1 the duals of the weights prove little while a single column pulls more than its root: all
-would have to shrink. Near the end they are pulled in, column by column.
+With a smooth loss and l1, duals prove little while one column exceeds its threshold, as all duals would have to shrink.
+Near the end they are projected column by column (`_pulled_in`).
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Scratch, state
 from streammargin.solvers.state import State, labels_of
 
-NEAR = 0.9  # of the length at which a group may leave 0: it is looked at from there on, as one missed costs a pass
-FAR = 0.3  # the same at w = 0 for a smooth loss of numbers, whose duals change sign: more groups leave 0
-ENOUGH = 0.1  # of the first violation: what is left when the steps end, as the duals move next and change the rest
-COARSE = 0.25  # the same at w = 0 of a loss with kinks, where another pass costs little: its duals have far to go yet
-LAST = 5.0  # times the tolerance: violations at which the last round of a smooth loss begins, which leaves a tenth
-ROUNDS = 15  # of coordinate descent in a pass at most: where they are not enough sigma was too large
-NEWTON = 3  # steps after a round of a smooth loss at most, where it was slow: columns that become 0 end them
-LIGHT = 0.2  # of the values stored, in the columns that move: a smooth loss goes on to the tolerance, as that is cheap
-SWEEPS = 20  # of a smooth loss's model in a round at most: it is a model only
-SWEPT = 0.5  # the part of its violations at which they end, for the same reason
-FEW = 1000  # columns of a Newton step whose equations are factored, where memory is no matter: more take too long
-GRADIENTS = 30  # conjugate gradients of a larger one at most: such a step is one of many
-INEXACT = 0.05  # the residual at which they end, for the same reason
-QUICK = 2  # rounds after the first that tell that sigma may grow fast
-EASY = 5  # rounds after the first that tell that it may grow
-FASTER = 3.0  # by how much it does after QUICK ones: the larger sigma, the fewer moves of the duals
-FURTHER = 2.0  # by how much after EASY ones
-NEARER = 0.5  # to what it falls where ROUNDS were not enough, as each move was too hard
-SMALLEST, LARGEST = 1e-150, 1e150  # sigma, where passes go on beyond what rounding lets them find
-BEGIN = 30.0  # times the sigma at which the first weights leave 0: the first one, as w would stay at 0 with that itself
-# of the ridge, which keeps w where columns are much the same: of (||alpha|| / ||w||)^2 / sigma, and of how f may bend
-# at most, as weights that have far to go would be held for ever
+NEAR = 0.9  # a group is in the working set if ||A_g^T alpha|| exceeds this times its root; a missed one costs a pass
+FAR = 0.3  # the same at w = 0 for a smooth regression loss, whose duals change sign: more groups become nonzero
+ENOUGH = 0.1  # steps end at this share of the first violation, as the next duals change the problem
+COARSE = 0.25  # the same at w = 0 for a nonsmooth loss, whose duals are far from their optimum
+LAST = 5.0  # times tol: violation at which the last round of a smooth loss begins
+ROUNDS = 15  # most rounds of coordinate descent per pass; if they do not suffice, sigma was too large
+NEWTON = 3  # most Newton steps after a slow round, for a smooth loss
+LIGHT = 0.2  # of all values: if nonzero columns have fewer, a smooth loss is solved to the tolerance, which is cheap
+SWEEPS = 20  # most sweeps per round over the quadratic model of a smooth loss
+SWEPT = 0.5  # they end at this share of the first violation, as it is a model only
+FEW = 1000  # columns up to which the system of a Newton step is factored
+GRADIENTS = 30  # most conjugate gradient iterations for a larger system
+INEXACT = 0.05  # their relative residual
+QUICK = 2  # after at most so many rounds sigma grows by FASTER
+EASY = 5  # after at most so many rounds sigma grows by FURTHER
+FASTER = 3.0
+FURTHER = 2.0
+NEARER = 0.5  # factor of sigma if ROUNDS did not suffice
+SMALLEST, LARGEST = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
+BEGIN = 30.0  # the first sigma, relative to that at which the first weights become nonzero
+# the ridge, which keeps w stable where columns are nearly equal: relative to (||alpha|| / ||w||)^2 / sigma and to the
+# largest curvature of f, as a larger one would hold weights back
 STAY = 0.01
-ROUNDING = 1e-13  # of a value of f, relative
-MOST = 0.9  # of the values stored: where the columns wanted have as many, all are gathered, once
-CLOSE = 0.3  # the largest violation of a smooth loss from which on its duals are pulled in, as a part of its root
-OVER = 1.5  # times the way to its bound that a column is pulled in: relaxed projections end sooner
-LOOK = 2  # sweeps before it is seen what duals prove, as a look asks all rows
-LOOKS = 12  # at most: duals that moved that far prove too little
-SURE = 0.9  # of the tolerance: the rest is for columns that were not gathered, and rounding
-ROW_VECTORS, COLUMN_VECTORS = 8, 16  # of length n and d+1, while columns move
-BYTES = 3 * (8 + 4)  # of a value stored, and again where the rows bend, by columns and by rows
+ROUNDING = 1e-13  # relative rounding of f
+MOST = 0.9  # if the wanted columns have this share of all values, all columns are gathered once
+CLOSE = 0.3  # largest violation, relative to the root, below which the duals of a smooth loss are projected
+OVER = 1.5  # relaxation factor of these projections
+LOOK = 2  # sweeps of projections between two evaluations of the dual objective
+LOOKS = 12  # most such evaluations
+SURE = 0.9  # of tol: the rest is for columns that were not gathered, and rounding
+ROW_VECTORS, COLUMN_VECTORS = 8, 16  # temporary vectors of length n and d+1
+BYTES = 3 * (8 + 4)  # per value: the columns, and the curved rows by columns and by rows
 
 
 class Split(NamedTuple):
@@ -75,7 +75,7 @@ class Split(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a problem stands: w (d+1,), the centres alpha (n,), A^T alpha (d+1,), and the step of the duals."""
+    """The current w (d+1,), centres alpha (n,), image = A^T alpha (d+1,), and step size of the duals, of a problem."""
 
     w: np.ndarray
     alpha: np.ndarray
@@ -84,9 +84,9 @@ class Position(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Columns (m,) of problem k whose weights are to move.
+    """The columns (m,) of problem k to be optimised.
 
-    below (n,) or (0,) for 0: what margins lack of the products with these weights: targets, and what others add.
+    below (n,), or (0,) for 0: the margins are A w - below, for targets and the margins from other weights.
     """
 
     k: int
@@ -99,16 +99,15 @@ class Task(NamedTuple):
 
 @state
 class Gathered:
-    """Columns of the rows in memory that store these values."""
+    """The cached columns of the rows in memory; stored: the values that they were gathered from."""
 
     stored: Scratch[np.ndarray | None] = None
     columns: Scratch[ColumnCache | None] = None
 
 
 def split(problem: Problem) -> Split | None:
-    """The penalty, with the constant as a group of its own where it is not penalised; None where it is of another kind,
-    or the loss is.
-    """
+    """The penalty as a Split, with a free constant as its own group; None for other penalties or losses."""
+
     if problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
@@ -124,12 +123,12 @@ def split(problem: Problem) -> Split | None:
 
 
 def all_fit(problem: Problem) -> bool:
-    """Whether the rows are at hand, and their columns would fit beside them."""
-    return problem.resident and room(problem) <= problem.budget // 2
+    """Whether the rows are in memory, and all their columns would fit too."""
+    return problem.resident and reserved_bytes(problem) <= problem.budget // 2
 
 
-def room(problem: Problem) -> int:
-    """Bytes of the columns, if they were all looked at, and of the rows' vectors."""
+def reserved_bytes(problem: Problem) -> int:
+    """Bytes of all columns, and of the temporary vectors."""
     width = problem.features + 1
     stored = problem.values + problem.rows
     vectors = (ROW_VECTORS, COLUMN_VECTORS)
@@ -139,7 +138,7 @@ def room(problem: Problem) -> int:
 
 
 def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
-    """Which groups matter."""
+    """Which groups are in the working set."""
     count = penalty.roots.size
     pulled = np.sqrt(np.bincount(penalty.of, at.image**2, count))
     near = FAR if math.isinf(at.sigma) and problem.numeric and not at.w.any() else NEAR
@@ -147,7 +146,7 @@ def wanted(problem: Problem, penalty: Split, at: Position) -> np.ndarray:
 
 
 def in_order(penalty: Split, chosen: np.ndarray) -> np.ndarray:
-    """The columns that are chosen (d+1,), those of a group side by side."""
+    """The indices of the chosen columns (d+1,), sorted by group."""
     columns = np.flatnonzero(chosen)
     return columns[np.argsort(penalty.of[columns], kind="stable")]
 
@@ -155,10 +154,10 @@ def in_order(penalty: Split, chosen: np.ndarray) -> np.ndarray:
 def gather(
     problem: Problem, state: State, gathered: Gathered, block: Block, k: int, columns: np.ndarray
 ) -> Columns:  # fmt: skip
-    """The values of these columns. Those that were gathered last stay: the next ones are mostly some of them."""
+    """These columns. The last gathered ones stay in the cache, as the next ones are usually a subset."""
     stored, held = values_of(block), gathered.columns
     if held is None or gathered.stored is not stored or not cache.holds(held, k, columns):
-        held = gathered.columns = None  # before others take its place
+        held = gathered.columns = None  # free its memory first
         sizes, chosen = kernel.sizes(block), np.zeros(problem.features + 1, bool)
         chosen[columns] = True
         chosen |= sizes[columns].sum() >= MOST * sizes.sum()
@@ -171,9 +170,9 @@ def improve(
     problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position,
     zeros: np.ndarray,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
-    """Weights (d+1,) that come near to the minimum, and what the next sigma should be; the block has all rows.
+    """(weights (d+1,) near the minimum, proposed next sigma, duals (n,) that seem to prove them or None).
 
-    Beside them the duals (n,) that seem to prove them, if any do. zeros (d+1,): weights that are known to be 0.
+    The block has all rows. zeros (d+1,): weights proven to be 0.
     """
     columns = in_order(penalty, wanted(problem, penalty, at)[penalty.of] & ~zeros)
     matrix = gather(problem, state, gathered, block, k, columns)
@@ -189,7 +188,7 @@ def improve(
 
 
 def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
-    """What the dual of each row may be at most (n,), in units of the loss; 0 for rows that problem k does not know."""
+    """The cap of each row (n,); 0 for rows absent in problem k."""
     caps = problem.caps[k, labels.codes] * (labels.codes >= 0)
     return np.where(labels.weights > 0.0, caps * labels.weights, 0.0) if labels.weights.size else caps
 
@@ -197,8 +196,9 @@ def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
 def approach(
     problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
 ) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
-    """Weights (d+1,) and duals (n,) near to the optimum by interior points, from those of `improve`; None where there
-    are none, or so many columns matter that these steps would take longer.
+    """Weights (d+1,) and duals (n,) near the optimum by the interior point method, from those of `improve`.
+
+    None where it does not apply or fails, or where the working set is so large that it would take longer.
     """
     rows = interior.linear(problem.loss)
     if rows is None or penalty.square > 0.0 or penalty.of.size > penalty.roots.size:
@@ -224,11 +224,11 @@ def minimise(
     problem: Problem, penalty: Split, run: State, task: Task, chosen: np.ndarray, *, few: int, enough: float = ENOUGH,
     prove: bool = False,
 ) -> tuple[np.ndarray, float, np.ndarray | None]:  # fmt: skip
-    """The same of the weights `chosen` (m,) of these columns alone, group by group.
+    """As `improve`, for the weights `chosen` (m,) of the task's columns only.
 
-    run: the state of the training, whose multiplications grow; its pass decides the order in which groups are visited.
-    few: columns of a Newton step whose equations are factored; more take conjugate gradients. enough: of the first
-    violation, what is left when the steps end. prove: also where duals are found that seem to prove the weights.
+    run: the training's state, which counts multiplications and seeds the order of the groups; few: columns up to which
+    a Newton system is factored; enough: share of the first violation at which steps end; prove: also stop where duals
+    are found that seem to prove the weights.
     """
     sigma, matrix, sizes = task.sigma, task.matrix, task.matrix.ends - task.matrix.starts
     centred, terms, most = _model(problem, penalty, run.labels, task, chosen)
@@ -246,7 +246,7 @@ def minimise(
         )
         first = first or violation
         moving = int(sizes[chosen != 0.0].sum())
-        # of each column the slope and its move, and what the rows see of the step
+        # per column its gradient and update, and the new margins
         run.multiplications += 2.0 * int(sizes.sum()) + (2.0 * sweeps + 1.0) * moving
         if prove and worst <= CLOSE:
             run.multiplications += LOOK * float(sizes.sum())
@@ -274,12 +274,12 @@ def minimise(
 def _model(
     problem: Problem, penalty: Split, labels: RowLabels, task: Task, chosen: np.ndarray
 ) -> tuple[Centred, Terms, float]:  # fmt: skip
-    """What f is of the rows, and beside them, and what a slope may be at most."""
+    """(terms of f with rows, terms without rows, largest possible slope)."""
     k, columns, matrix, below, alpha, sigma = task
     groups, counts = np.unique(penalty.of[columns], return_counts=True)
     softness, caps = 1.0 / sigma, _caps(problem, labels, k)
     most = sigma if softness > 0.0 else largest_bend(problem.loss) * float(caps.max())
-    penalised = penalty.roots[penalty.of[columns]] > 0.0  # the constant says nothing of how large weights are
+    penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
     lengths = float(np.sum(chosen[penalised] ** 2)), float(np.sum(alpha**2))
     ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
     bend = max(most, float(problem.costs[k])) * kernel.mean_square(matrix)
@@ -292,11 +292,10 @@ def _model(
 def _pulled_in(
     problem: Problem, centred: Centred, matrix: Columns, roots: np.ndarray, answers: Answers, height: float
 ) -> np.ndarray | None:  # fmt: skip
-    """Duals that prove weights to the tolerance, whose f is `height`, as far as these columns tell; None: not found.
+    """Duals that prove the weights to the tolerance, as far as these columns tell, or None; height: f at the weights.
 
-    Those that the rows answer would have to shrink until the last column pulls no more than its root: that takes far
-    more accuracy. These leave the few columns that are beyond, by projections, and the others where they are. The
-    further they move, the less they prove: soon it is seen that they will not.
+    Scaling all duals until every column is feasible would need far more accuracy. Instead they are projected on the
+    constraints of the few violated columns. The projections lower the dual objective; once it is too low, they stop.
     """
     duals = answers.duals.copy()
     bends, least = np.full(roots.size, -1.0), (1.0 - SURE * problem.tol) * height
@@ -314,17 +313,16 @@ def _sweep_model(
     loss: Any, most: float, centred: Centred, matrix: Columns, terms: Terms, order: np.ndarray, w: np.ndarray,
     answers: Answers, height: float,
 ) -> tuple[float, float, float, bool, int]:  # fmt: skip
-    """Sweeps over the quadratic model of f, whose rows are dear to ask, and a step towards where they end.
+    """Coordinate descent sweeps on the quadratic model of f, and a line search to their result.
 
-    Groups that the first sweep leaves at 0 are not looked at again (Yuan, Ho and Lin 2012). height: f at w. Returns
-    the violations that the first one met, as `sweep` does, f where they end, whether they could do little, and how
-    many came after the first.
+    Groups that the first sweep leaves at 0 are skipped afterwards (Yuan, Ho and Lin 2012). height: f at w. Returns
+    (violation sum and largest violation of the first sweep, new f, whether progress was slow, further sweeps).
     """
     before, bends = w.copy(), np.full(order.size, -1.0)
     first, worst = kernel.sweep(most, bends, matrix, terms, order, w, answers)
     order = order[np.add.reduceat(w != 0.0, terms.first[:-1])[order] > 0]
     violation, begun, sweeps = math.inf, 0.0, 0
-    for _ in range(1 if centred.softness > 0.0 else SWEEPS):  # rows with kinks soon answer otherwise
+    for _ in range(1 if centred.softness > 0.0 else SWEEPS):  # for nonsmooth losses the model is soon wrong
         sweeps += 1
         violation, _ = kernel.sweep(most, bends, matrix, terms, order, w, answers)
         begun = begun or violation
@@ -343,7 +341,7 @@ def _sweep_model(
 
 
 def first_sigma(problem: Problem, k: int, wakes: float) -> float:
-    """The step of the duals that a training begins with; wakes: C so many times as large, weights leave 0."""
+    """The first step size of the duals; wakes: factor of C up to which w = 0 is optimal."""
     if math.isfinite(largest_bend(problem.loss)):
         return math.inf
     return float(problem.costs[k]) * min(1.0, BEGIN * wakes)

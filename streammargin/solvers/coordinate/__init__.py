@@ -1,1 +1,1 @@
-"""Dual coordinate ascent: one row at a time."""
+"""Dual coordinate ascent."""

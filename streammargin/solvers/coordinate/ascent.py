@@ -1,4 +1,4 @@
-"""Dual coordinate ascent, with momentum where it would take many passes without."""
+"""Dual coordinate ascent; it switches to accelerated ascent when many more passes are predicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MANY = 25  # of them pay for momentum, which costs twice as much a visit: text a
 
 @state
 class Watch:
-    """The estimate at the last look."""
+    """The gap estimate at the last prediction."""
 
     estimate: float = 1.0
 
@@ -94,16 +94,16 @@ class Ascent(Succession):
 
 
 def check_hard_margin(problem: Problem, able: str) -> None:
-    """UsageError for a loss that has none; able: the name of one that has."""
+    """UsageError for a loss without a hard margin; able: the name of a loss that has one."""
     if not problem.loss.has_hard_margin():
         raise UsageError(
-            f"C = inf is the hard margin, which the loss {called(problem.loss)} has not; give a finite C, "
+            f"C = inf is the hard margin, which the loss {called(problem.loss)} does not have; give a finite C, "
             f"or use `loss={able}`"
         )
 
 
 def leave(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Momentum, where more than MANY passes are predicted; predicted at pass LOOK, and at twice as many each time."""
+    """Switch to momentum when more than MANY further passes are predicted, after LOOK, 2 LOOK, 4 LOOK, ... passes."""
     number = state.number
     if not isinstance(problem.objective.penalty, LpSquare):
         return ""

@@ -1,4 +1,4 @@
-"""What the methods that step along one dual variable at a time have in common."""
+"""The common part of plain and accelerated dual coordinate ascent."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import Count, Float, K, N, Rows, Shared, Sum, f8, of, state, u1
 from streammargin.words import entry
 
-FLOAT32_TOL = 1e-5  # weights of float32 move half the bytes, and their rounding bounds the gap that they can reach
-FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L are no float32
-TURNS = 64  # of several blocks at most, which take turns: one after the other they push the weights to and fro
-TURN_ROWS = 512  # of a turn at least: a call of a kernel costs as much as some rows
-VISITS = 2  # of each row while several blocks are there: a read costs more than a second visit
-PIECE = 1 << 16  # rows of a vector of length n that are worked on at a time: no copy of length n
-VISIT = 2  # multiplications of a value of a row that is visited
+FLOAT32_TOL = 1e-5  # smallest tolerance for float32 weights, whose rounding limits the gap
+FLOAT32_CURVATURE = 1e34  # beyond it, or below its inverse, duals of the size 1 / L do not fit into float32
+TURNS = 64  # most turns of several blocks: alternating between blocks keeps the weights from oscillating
+TURN_ROWS = 512  # least rows per turn, as a kernel call costs as much as some rows
+VISITS = 2  # visits of each row while several blocks are in memory: a second visit costs less than a read
+PIECE = 1 << 16  # rows of a vector of length n per chunk, to avoid copies of length n
+VISIT = 2  # multiplications per value of a visited row
 
 
 @state
 class Norms:
-    """The Euclidean norms of the rows, once all were visited. checked: none leaves the range of numbers."""
+    """Figures of the row norms, once all rows were visited; checked: none over- or underflows."""
 
     checked: bool = False
     visited: Count = 0
@@ -50,9 +50,8 @@ class Norms:
 @state
 class Ascent(Certified):
     """alpha (K, n) and theta = A^T alpha (K, d+1); curvature (n,): L_i = (q-1) ||a_i||_q^2, 0 until first needed, inf
-    where it overflowed; sleep (K, n) counters; figures: of a pass, the columns of compiled/sdca.py.
-
-    part: of the visit of all rows in memory, the next one.
+    where it overflows; sleep (K, n) counters; figures: of a pass, the columns of compiled/sdca.py;
+    part: the next unit of a visit of all rows in memory.
     """
 
     alpha: Rows[Float]
@@ -75,17 +74,17 @@ class DualAscent(CertifiedBySweep[A]):
     precise: bool = entry(False, YesNo(), "whether all arithmetic is in float64, whatever the rows are")
     numeric = True
     blocks_per_step = PLACES
-    vectors: ClassVar[int] = 1  # of length d + 1, that a row is multiplied with, and added to
+    vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
     requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
-        """float32 where the rows are and the tolerance allows it, now and before."""
+        """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""
         coarse = min(problem.tol, problem.least_tol) >= FLOAT32_TOL
         single = problem.dtype == np.float32 and not self.precise and coarse and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 
     def estimate(self, problem: Problem, state: A, running: Running) -> float:
-        """The relative gap that the sums of a pass speak for; 0 where they say that nothing separates the rows."""
+        """The relative gap estimated from the sums of a pass; 0 where they indicate that the rows are not separable."""
         gap = problem.objective.estimate(running)
         if problem.objective.infeasible:
             crossed = running.slack <= 0.0 < running.alpha
@@ -96,14 +95,14 @@ class DualAscent(CertifiedBySweep[A]):
         return gap
 
     def check_scale(self, problem: Problem, state: A) -> None:
-        """DataError, after the first pass, for a row whose curvature leaves the range of numbers."""
+        """DataError, after the first pass, for a row whose curvature over- or underflows."""
         if state.norms.checked:
             return
         state.norms.checked = True
         for start in range(0, problem.rows, PIECE):
             L = state.curvature[start : start + PIECE]
             wrong = np.isinf(L)
-            if state.alpha.dtype == np.float32:  # duals of the size 1/L are no float32 either
+            if state.alpha.dtype == np.float32:  # duals of the size 1/L must fit into float32
                 wrong |= L > FLOAT32_CURVATURE
                 if problem.objective.infeasible:
                     wrong |= (L > 0.0) & (L < 1.0 / FLOAT32_CURVATURE)
@@ -111,8 +110,8 @@ class DualAscent(CertifiedBySweep[A]):
                 continue
             row = start + int(np.argmax(wrong))
             raise DataError(
-                f"the values of row {row} are too large or too small for the norm p = {problem.p!r}: the sum of "
-                f"their powers {problem.q:.3g} leaves the range of numbers; "
+                f"the values of row {row} are too large or too small for the penalty lp with p = {problem.p!r}: "
+                f"the sum of their powers {problem.q:.3g} over- or underflows; "
                 + ("divide the columns by their largest value (`scale=maxabs`) or " if problem.q < 100.0 else "")
                 + "raise p, as in `penalty=lp:1.9`"
             )
@@ -124,20 +123,20 @@ class DualAscent(CertifiedBySweep[A]):
         state.figures[:, kernel.MIN_MARGIN] = math.inf
 
     def order_of(self, problem: Problem, state: A, block: Block, *seeds: int) -> tuple[np.ndarray, int]:
-        """A random order of the groups of rows of a block, and how many rows a group has."""
+        """(random order of a block's groups of rows, rows per group)."""
         group = group_of(block)
         return permutation(-(-block.rows() // group), problem.seed, state.number, *seeds), group
 
     def kept_bytes(self, problem: Problem) -> int:
-        """Bytes for active rows; default: none are kept."""
+        """Bytes of the cache of active rows; here 0."""
         return 0
 
     @abstractmethod
     def visit_rows(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
-        """One step for every row of these turns; figures (K, FIGURES) are added to."""
+        """Make a step for every row of these turns, and add to figures (K, FIGURES)."""
 
     def _visit(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
-        """The same, counted: rows of the mean length, those visited and once more those that moved."""
+        """`visit_rows`, and count its multiplications: rows visited plus rows updated, of mean length."""
         counts = figures[:, kernel.UPDATES :]  # and VISITS
         before = float(counts.sum())
         self.visit_rows(problem, state, active, turns, figures)
@@ -151,28 +150,28 @@ class DualAscent(CertifiedBySweep[A]):
         if problem.resident and len(blocks) == 1:
             return self._visit_part(problem, state, active, *blocks[0])
         self._visited(state, active, blocks)
-        room = self.kept_bytes(problem)
-        kept = active_rows.due(state.active, blocks) if room else ()
-        if room:
+        budget = self.kept_bytes(problem)
+        kept = active_rows.due(state.active, blocks) if budget else ()
+        if budget:
             active_rows.wake(state.sleep, blocks)
-        for again in range(VISITS if room or len(blocks) > 1 else 1):
-            moves = active_rows.Moves(state.alpha, state.active, blocks, kept) if room else None  # of the last visit
-            seen = state.figures if again == 0 else np.zeros_like(state.figures)  # those of the first visit of a row
+        for again in range(VISITS if budget or len(blocks) > 1 else 1):
+            moves = active_rows.Moves(state.alpha, state.active, blocks, kept) if budget else None  # of the last visit
+            seen = state.figures if again == 0 else np.zeros_like(state.figures)  # of the first visit only
             self._take_turns(problem, state, active, blocks, kept, again, seen)
         if moves is not None:
-            active_rows.keep_active(problem, state.active, blocks, kept, moves, room)
+            active_rows.keep_active(problem, state.active, blocks, kept, moves, budget)
         return None
 
     @staticmethod
     def _visited(state: A, active: np.ndarray, blocks: Blocks) -> None:
-        """Count these rows as visited: until all are, a curvature of 0 may be one not yet needed."""
+        """Count these rows as visited: once all are, a curvature of 0 means a row of zeros."""
         state.norms.visited += sum(block.rows() for _, block in blocks)
-        state.multiplications -= multiplications(blocks, active.size)  # of rows that sleep: `_visit` counts the others
+        state.multiplications -= multiplications(blocks, active.size)  # `_visit` counts the rows that are awake
 
     def _visit_part(
         self, problem: Problem, state: A, active: np.ndarray, first: int, block: Block
     ) -> Share:  # fmt: skip
-        """A unit of the visit of all rows in memory."""
+        """One unit of a visit of all rows in memory."""
         order = self.order_of(problem, state, block, first)
         parts = max(1, min(order[0].size, math.ceil(VISIT * active.size * values_of(block).size / UNIT)))
         now = visit(slow_constant.shortened(block, state.constant), numbered_from(first), *order)
@@ -210,7 +209,7 @@ class DualAscent(CertifiedBySweep[A]):
     def _kept_order(
         self, problem: Problem, state: A, kept: active_rows.Parts, *seeds: int
     ) -> tuple[np.ndarray, int]:  # fmt: skip
-        """One order for all pieces of the rows kept."""
+        """One random order for all cached pieces."""
         largest = max((state.active.rows.pieces[name].rows for name in kept), key=lambda piece: piece.rows())
         return self.order_of(problem, state, largest, *seeds)
 
@@ -225,7 +224,7 @@ class DualAscent(CertifiedBySweep[A]):
             self._visit(problem, state, active, turns, aside)
 
     def _measure(self, problem: Problem, state: A) -> None:
-        """The norms of the rows, once: when all were visited, the curvatures are known and stay."""
+        """Compute the row norms once, from the curvatures, when all rows were visited."""
         norms = state.norms
         if norms.measured or norms.visited < problem.rows:
             return
@@ -245,7 +244,7 @@ class DualAscent(CertifiedBySweep[A]):
 
     def rounding(self, problem: Problem, state: A) -> float:
         self._measure(problem, state)
-        # of the length itself, and what was added to it
+        # of the norm, plus the bound that was added to it
         return mean_rounding(problem.present, state.norms.largest) + state.sweep.largest_blur
 
     def has_empty_row(self, problem: Problem, state: A) -> bool:

@@ -20,16 +20,16 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
 from streammargin.solvers.state import labels_of
 
-RESTART = 30.0  # the momentum is forgotten once the gap fell so far: without that passes double, as it swings
-REFRESH = 8  # times its length of values read until sum |theta_j|^q is taken afresh: it drifts, and costs a length
-SHORTEST = 4  # passes: the first ones after a restart say little
+RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates and takes twice the passes
+REFRESH = 8  # sum |theta_j|^q is recomputed after 8 (d + 1) values, as rounding accumulates
+SHORTEST = 4  # least passes between restarts
 
 
 @state
 class MomentumAscent(Ascent):
-    """alpha is the mirror sequence, momentum (K, n) and drift = A^T momentum (K, d+1) its momentum.
+    """alpha is the mirror sequence, momentum (K, n) its momentum, and drift (K, d+1) = A^T momentum.
 
-    What is certified, and answered, is the averaged sequence alpha + last^2 momentum. steps (K,): rows present.
+    The averaged sequence alpha + last^2 momentum is certified and returned. steps (K,): rows present.
     """
 
     momentum: Rows[Float]
@@ -42,7 +42,7 @@ class MomentumAscent(Ascent):
 
 
 class Momentum(DualAscent[MomentumAscent]):
-    """One row at a time with momentum, restarted."""
+    """Accelerated coordinate ascent with restarts."""
 
     name = "accelerated ascent"
     state_class = MomentumAscent
@@ -52,7 +52,7 @@ class Momentum(DualAscent[MomentumAscent]):
         return self.set_out(problem, super().start(problem, labels))
 
     def set_out(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
-        """The state with the steps and the pace of a first pass."""
+        """Initialise the steps and the pace of a state."""
         codes = state.labels.codes
         counts = np.zeros(problem.caps.shape[1])
         for start in range(0, codes.size, PIECE):
@@ -64,7 +64,7 @@ class Momentum(DualAscent[MomentumAscent]):
         return state
 
     def follow(self, problem: Problem, before: Ascent) -> MomentumAscent:
-        """The state that goes on from the duals of the ascent without momentum; bounds and best weights stay."""
+        """A state that continues from the duals of plain ascent, with its bounds and best weights."""
         after = new(
             MomentumAscent, problem, self.dtype(problem), labels=before.labels, alpha=before.alpha, theta=before.theta,
             curvature=before.curvature, constant=before.constant, norms=before.norms, best=before.best,
@@ -100,41 +100,41 @@ class Momentum(DualAscent[MomentumAscent]):
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
 
     def _pace(self, problem: Problem, state: MomentumAscent, k: int, estimate: float, dual: float) -> None:
-        """Restart once the gap is a RESTART-th of what it was after the last restart, or the dual falls."""
+        """Restart once the gap fell by the factor RESTART since the last restart, or the dual objective fell."""
         state.passes[k] += 1
         if state.passes[k] == 1:
             state.departure[k] = min(estimate, 1.0)
-        # the scale of the weights is a little old for p < 2; float32 sums of p = 2 could only fall by rounding
+        # only for p < 2, where the scale of the weights lags; for p = 2 float32 sums could fall by rounding
         fell = problem.p != 2.0 and dual < state.dual[k] - 1e-9 * abs(dual)
         if fell or (state.passes[k] >= SHORTEST and estimate < state.departure[k] / RESTART):
             self.restart(problem, state, k)
         state.dual[k] = dual
 
     def _image(self, state: MomentumAscent, k: int) -> np.ndarray:
-        """A^T of the averaged sequence, in the precision of the loop."""
+        """A^T of the averaged sequence, with the dtype of theta."""
         return state.theta[k] + state.theta.dtype.type(state.pace[k, kernel.LAST] ** 2) * state.drift[k]
 
     def _average(self, problem: Problem, state: MomentumAscent, k: int, sign: float) -> None:
-        """alpha becomes the averaged sequence, or again what it was (sign -1)."""
+        """Turn alpha into the averaged sequence (sign 1), or back (sign -1)."""
         share = state.alpha.dtype.type(sign * state.pace[k, kernel.LAST] ** 2)
         for start in range(0, problem.rows, PIECE):
             piece = state.alpha[k, start : start + PIECE]
             piece += share * state.momentum[k, start : start + PIECE]
             if not problem.objective.signed:
-                np.maximum(piece, 0.0, out=piece)  # it is a mean of feasible points, but for rounding
+                np.maximum(piece, 0.0, out=piece)  # feasible up to rounding
 
     def restart(self, problem: Problem, state: MomentumAscent, k: int) -> None:
-        """From the averaged sequence of problem k, as if it were the first pass."""
+        """Restart problem k from its averaged sequence."""
         state.theta[k] = self._image(state, k)
         self._average(problem, state, k, 1.0)
-        state.sleep[k] = 0  # duals that rested at a bound have left it
+        state.sleep[k] = 0  # duals at a bound have left it
         state.momentum[k] = 0.0
         state.drift[k] = 0.0
         self._set_off(state, k)
 
     def _set_off(self, state: MomentumAscent, k: int) -> None:
         state.pace[k, [kernel.GAMMA, kernel.LAST]] = 1.0 / state.steps[k]
-        state.pace[k, kernel.READ] = math.inf  # the square is summed afresh at once
+        state.pace[k, kernel.READ] = math.inf  # recompute the square at once
         state.passes[k] = 0
 
     def weights(self, problem: Problem, state: MomentumAscent) -> np.ndarray:
@@ -160,7 +160,7 @@ class Momentum(DualAscent[MomentumAscent]):
         return answer
 
     def duals(self, problem: Problem, state: MomentumAscent) -> tuple[np.ndarray, np.ndarray]:
-        # of the averaged sequence, during a certificate
+        # the averaged sequence, during a certificate
         return state.alpha, state.sleep
 
     def rebuilt(self, problem: Problem, state: MomentumAscent, k: int, theta: np.ndarray) -> None:

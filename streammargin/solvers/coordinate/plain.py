@@ -17,18 +17,18 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Shared, W, f8, of, state, state_bytes
 from streammargin.solvers.state import labels_of
 
-NEAR = 4.0  # times the tolerance: from there on weights swing about the optimum, and the mean of two passes is nearer
-SWING = 0.5  # but not while a pass still takes so much of the gap away: the mean would lag behind
-MEAN_GAP = 0.8  # of the estimate: what the gap of that mean mostly is
-KEPT_GAP = 0.55  # the same where rows are kept, as later visits settle them: without it text took another read at times
+NEAR = 4.0  # times tol: below this gap weights oscillate around the optimum, and the mean of two passes is better
+SWING = 0.5  # unless a pass still reduces the gap to this share, as the mean would lag behind
+MEAN_GAP = 0.8  # typical gap of that mean, relative to the estimate
+KEPT_GAP = 0.55  # the same with cached rows, which are visited more often; without it text sometimes took another read
 
 
 @state
 class Mean:
-    """Near the end the mean of A^T alpha now and of `theta`, A^T alpha one pass before, is certified.
+    """Near the end the mean of the current and the previous pass's A^T alpha (theta) is certified.
 
-    So it is with a finite C and p = 2, where no rows are kept: these move A^T alpha too far in a pass. near: the next
-    pass is near the end; certified: that mean is what a certificate is of.
+    This applies to a finite C and p = 2 without cached rows, which change A^T alpha too much in a pass. near: use the
+    mean in the next pass; certified: certificates are of the mean.
     """
 
     theta: Shared[Float] = of(K, W.where(lambda problem: problem.linear and not problem.hard))
@@ -39,7 +39,7 @@ class Mean:
 
 @state
 class PlainAscent(Ascent):
-    """For p < 2 also `powers` (K, d+1), sign(theta) |theta|^(q-1), and the sums of |theta|^q; for groups `powers` are
+    """For p < 2, powers (K, d+1) = sign(theta) |theta|^(q-1) and power_sum (K,) = sum |theta|^q; for groups, powers are
     the squares ||theta_g||^2.
     """
 
@@ -49,17 +49,17 @@ class PlainAscent(Ascent):
 
 
 class Plain(DualAscent[PlainAscent]):
-    """One row at a time, without momentum; out of core active rows stay in memory."""
+    """Coordinate ascent without momentum; out of core, active rows are cached."""
 
     name = "plain ascent"
     state_class = PlainAscent
 
     def kept_bytes(self, problem: Problem) -> int:
-        return active_rows.room(problem, state_bytes(PlainAscent, problem, self.dtype(problem)))
+        return active_rows.cache_bytes(problem, state_bytes(PlainAscent, problem, self.dtype(problem)))
 
     def reserved_bytes(self, problem: Problem) -> int:
-        room = self.kept_bytes(problem)
-        return room + active_rows.copies(room)
+        budget = self.kept_bytes(problem)
+        return budget + active_rows.copies(budget)
 
     def begin_pass(self, problem: Problem, state: PlainAscent, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -85,7 +85,7 @@ class Plain(DualAscent[PlainAscent]):
 
     def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport:
         mean, figures = state.mean, state.figures
-        if problem.p != 2.0:  # the running sums drift
+        if problem.p != 2.0:  # correct accumulated rounding
             for k in active:
                 state.power_sum[k] = float(np.sum(np.abs(state.theta[k]) ** problem.q))
         self.check_scale(problem, state)
@@ -93,9 +93,9 @@ class Plain(DualAscent[PlainAscent]):
         for k in active:
             theta, alpha = state.theta[k], state.alpha[k]
             size = lp_norm(theta, 2.0, square(theta)) if problem.linear else penalty.gauge(theta)
-            if problem.objective.signed:  # the sum of the duals says nothing
+            if problem.objective.signed:  # signed duals cancel in the sum
                 dual, whole = dual_sums(labels_of(problem, state), problem.loss, k, alpha, alpha, 0.0)
-            else:  # the size of the objective is needed only roughly: the sum is D + 1/2 ||theta||^2 for the hinge
+            else:  # a rough objective suffices: for the hinge the sum is D + 1/2 ||theta||^2
                 dual = whole = total(alpha)
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, theta)
@@ -117,13 +117,13 @@ class Plain(DualAscent[PlainAscent]):
         return np.stack([mirror(slow_constant.seen(state.constant, k, image)) for k, image in enumerate(images)])
 
     def frozen(self, problem: Problem, state: PlainAscent, k: int) -> np.ndarray:
-        # float32 weights are certified as they are, by sums in float64
+        # float32 weights are certified unchanged, with sums in float64
         theta = state.theta[k]
         if not problem.linear:
             return problem.objective.penalty.mirror(theta)
         if not (state.mean.certified or 0.0 < state.constant.damping < 1.0):
             return theta
-        # where it is kept until it is certified: of many columns an array of its own costs
+        # computed in place, as another array of many columns is slow
         frozen = state.sweep.frozen[k]
         frozen[:] = theta
         slow_constant.seen(state.constant, k, frozen)
@@ -136,7 +136,7 @@ class Plain(DualAscent[PlainAscent]):
         return state.alpha, state.sleep
 
     def rebuilt(self, problem: Problem, state: PlainAscent, k: int, theta: np.ndarray) -> None:
-        # the loop goes on from the exact A^T alpha: rounding never accumulates over certificates
+        # continue from the exact A^T alpha, so that rounding does not accumulate over certificates
         state.theta[k] = theta
         if problem.keeps_powers:
             state.powers[k] = problem.objective.penalty.powers(theta)

@@ -1,11 +1,11 @@
-"""The weight of the constant column follows slowly while rows are visited one at a time.
+"""Damping of the constant's weight in coordinate ascent.
 
-All rows share that column. Where its square is no small part of theirs, as in text, whose rows have length 1, each step
-takes back what others did to reach it, and ascent takes several times the passes that it takes without a constant. So
-rows see the weight b of the problem with (1/rho - 1)/2 (b - c)^2 added to it: a step of the proximal point method
-(Rockafellar 1976) in b alone. Its dual is that of the same rows with the constant sqrt(rho) times as large, and
-b = c + rho (S - c), where S is the last entry of A^T alpha; the centre c moves to b after so many rows
-(compiled/sleep.py, AHEAD). At the optimum b, c and S are one, and on the way b is what is certified.
+All rows share the constant column. Where its square is a large part of the rows' squared norms, as in text with rows of
+norm 1, steps on different rows undo each other's change of the constant, and ascent takes several times the passes. So
+the proximal term (1/rho - 1)/2 (b - c)^2 is added for the constant's weight b (proximal point method, Rockafellar
+1976). The dual of that problem has the same rows with a constant sqrt(rho) times as large, and b = c + rho (S - c),
+where S is the last entry of A^T alpha. The centre c moves to b every AHEAD rows (compiled/sleep.py). At the optimum b =
+c = S; until then b is certified.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from streammargin.solvers.cache.rows import take
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, f8, of, state
 
-PART = 0.01  # of the mean square of a row: the constant's as rows see it; with 0.06 momentum did not end on one set
-FLAT = 4.0  # rho times the curvature of all losses in b is above it: at a small C b would not get anywhere else
-FEW = 8  # passes in which b follows at the latest: momentum swings for ever with 20 where no column tells the classes
-SOME = 256  # rows that are looked at for that mean
+PART = 0.01  # square of the damped constant, relative to a row's mean square; with 0.06 momentum did not converge once
+FLAT = 4.0  # least rho times the curvature of all losses in b: at a small C, b would not move otherwise
+FEW = 8  # most passes until b follows; with 20 momentum oscillates for ever where no column separates the classes
+SOME = 256  # rows sampled for the mean square
 
 
 @state
 class SlowConstant:
-    """The centres c (K,), and rho, 0 until rows are seen."""
+    """The centres c (K,), and damping = rho, 0 until the first block."""
 
     centre: Shared[f8] = of(K)
     damping: float = 0.0
 
 
 def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Blocks) -> None:
-    """Choose rho by the first blocks; 1 where there is no constant, or it is small beside the rows."""
+    """Choose rho from the first block; 1 where there is no constant, or it is small compared with the rows."""
     if constant.damping:
         return
     first, block = blocks[0]
@@ -55,12 +55,12 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
 
 
 def shortened(block: Block, constant: SlowConstant) -> Block:
-    """The rows with the constant that they are visited with."""
+    """The rows with the damped constant."""
     return block._replace(bias=block.bias * math.sqrt(constant.damping))
 
 
 def seen(constant: SlowConstant, k: int, image: np.ndarray) -> np.ndarray:
-    """A^T alpha `image` (d+1,) with b as its last entry: the weights that rows see, in place."""
+    """Replace the last entry of A^T alpha, `image` (d+1,), by b, in place."""
     rho = constant.damping
     if 0.0 < rho < 1.0:
         image[-1] = damped(float(image[-1]), constant.centre[k], rho)
@@ -68,6 +68,6 @@ def seen(constant: SlowConstant, k: int, image: np.ndarray) -> np.ndarray:
 
 
 def behind(constant: SlowConstant, k: int, image: np.ndarray) -> float:
-    """What b adds to the gap while it is not S, the last entry of A^T alpha `image` (d+1,)."""
+    """The part of the gap due to b != S, the last entry of A^T alpha, `image` (d+1,)."""
     rho, last = constant.damping, float(image[-1])
     return 0.5 * (damped(last, constant.centre[k], rho) - last) ** 2 if 0.0 < rho < 1.0 else 0.0

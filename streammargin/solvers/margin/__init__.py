@@ -1,1 +1,1 @@
-"""The maximum margin, C = inf, from the few rows that carry it."""
+"""The maximum margin, C = inf, from the few rows that determine it."""

@@ -1,6 +1,6 @@
-"""Maximum margin by an active set: a few hundred rows solved exactly, then one read that checks all rows.
+"""Maximum margin by an active set: solve the problem of a few hundred rows exactly, then check all rows in one read.
 
-Where the rows that carry the margin are too many, coordinate ascent goes on from their duals.
+If the support becomes too large, coordinate ascent continues from its duals.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from streammargin.solvers.roles import ALL, Axis, Count, K, Lists, Shared, Sum, 
 from streammargin.solvers.state import State, labels_of
 from streammargin.solvers.succession import Succession
 
-EXACT = 1e-13  # a margin this small, relative to the mean norm of the rows, is 0
-PIECE = 1 << 16  # rows looked at together when the first ones are drawn
+EXACT = 1e-13  # a margin below this times the mean row norm counts as 0
+PIECE = 1 << 16  # rows per chunk when the first rows are drawn
 SIDES = Axis(lambda problem: 2 * problem.count, name="2K")
 
 
 @state
 class ActiveSums(PassSums):
-    """Of w, as in compiled/margins.py."""
+    """The sums of compiled/margins.py for w."""
 
     smallest: Sum[f8] = of(K, smallest=ALL)
     mistakes: Sum[i8] = of(K)
@@ -45,7 +45,7 @@ class ActiveSums(PassSums):
 
 @state
 class Heaps:
-    """The rows of either sign with the smallest margins so far, of one holder (compiled/margins.py)."""
+    """The rows of each sign with the smallest margins so far (compiled/margins.py)."""
 
     keys: Shared[f8] = of(SIDES, 0, grows=True)
     ids: Shared[i8] = of(SIDES, 0, grows=True)
@@ -55,10 +55,10 @@ class Heaps:
 @state
 class ActiveSetState(Whole):
     """small: the small problems; new: rows, piece k for problem k, that the pass found for them, in the first pass
-    those drawn. values: stored in all rows. crowded: there was no room for new rows.
+    those drawn. values: stored in all rows. crowded: new rows did not fit.
 
-    From the end of a pass on: due, the problems still to be solved; upper and following, the bounds and weights that
-    they gave; progress: none was solved in vain.
+    At the end of a pass: due: problems still to be solved; upper, following: their bounds and weights; progress: every
+    solution improved the bound.
     """
 
     sums: ActiveSums
@@ -93,13 +93,13 @@ class Exact(WholePass[ActiveSetState]):
 
     def reserved_bytes(self, problem: Problem) -> int:
         heaps = problem.count * 2 * small_problem.SIDE * 16
-        # the small problems are gone before the duals of the ascent come
+        # the small problems are freed before the duals of the ascent are allocated
         return heaps + max(small_problem.most_bytes(problem), ASCENT.memory(problem))
 
     def fits(self, problem: Problem, state: ActiveSetState) -> bool:
-        heaps, room = state.heaps, state.heaps.keys.shape[1]
-        filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= room)))
-        return heaps.ids.shape[1] == room and filled and small_problem.fit(state.small)
+        heaps, capacity = state.heaps, state.heaps.keys.shape[1]
+        filled = bool(np.all((heaps.filled >= 0) & (heaps.filled <= capacity)))
+        return heaps.ids.shape[1] == capacity and filled and small_problem.fit(state.small)
 
     def begin_pass(self, problem: Problem, state: ActiveSetState, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -109,12 +109,14 @@ class Exact(WholePass[ActiveSetState]):
                 np.sort(np.concatenate([_draw(problem, state, k, side) for side in (True, False)]))
                 for k in range(problem.count)
             ]
-        room, lines = self._room(problem, state) if number > 1 else 0, 2 * problem.count
+        capacity, lines = self._capacity(problem, state) if number > 1 else 0, 2 * problem.count
         state.heaps = Heaps(
-            keys=np.zeros((lines, room)), ids=np.zeros((lines, room), np.int64), filled=np.zeros(lines, np.int64)
+            keys=np.zeros((lines, capacity)),
+            ids=np.zeros((lines, capacity), np.int64),
+            filled=np.zeros(lines, np.int64),
         )
 
-    def _room(self, problem: Problem, state: ActiveSetState) -> int:
+    def _capacity(self, problem: Problem, state: ActiveSetState) -> int:
         """Rows of either sign that the pass adds."""
         # a large support is still far from complete: as many again, where there is room
         support = max(int(np.count_nonzero(u)) for u in state.small.u)
@@ -146,7 +148,7 @@ class Exact(WholePass[ActiveSetState]):
     def _collect(
         self, problem: Problem, state: ActiveSetState, k: int, block: Block, first: int, wanted: np.ndarray
     ) -> None:
-        """Copy the rows wanted out of the block; of the earlier ones keep those that still are."""
+        """Copy the wanted rows from the block, and drop earlier copies that are no longer wanted."""
         if state.crowded:
             return
         name, here = str(k), wanted[(wanted >= first) & (wanted < first + block.rows())] - first
@@ -190,7 +192,7 @@ class Exact(WholePass[ActiveSetState]):
             lower = max(lower, float(best.lower[k]))
         if lower >= (1.0 - min(problem.tol, 1.0)) * best.upper[k] or state.row_norms[norms.EMPTY] > 0.0:
             return
-        # the row that is furthest off must be new, and must bring the bound down: if not, rounding rules
+        # no progress if the most violating row is not new: then rounding dominates
         if _worst(state.heaps, k) in small_problem.ids(state.small, k) or not self._extend(problem, state, k):
             state.progress = False
             return
@@ -205,7 +207,7 @@ class Exact(WholePass[ActiveSetState]):
         if not ids.size:
             return False
         signs = np.where(state.labels.codes[ids] == problem.positive[k], 1.0, -1.0)
-        # coordinate ascent has squares of the norms, which must be numbers
+        # coordinate ascent needs squares of the norms
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
         return small_problem.extend(problem, state.small, k, state.new, signs, worth)
@@ -222,7 +224,7 @@ class Exact(WholePass[ActiveSetState]):
 
 
 def _worst(heaps: Heaps, k: int) -> int:
-    """The row with the smallest margin; -1 in the first pass, which has none."""
+    """The row with the smallest margin; -1 in the first pass."""
     found = [
         (heaps.keys[line, place], heaps.ids[line, place])
         for line in (2 * k, 2 * k + 1)
@@ -232,7 +234,7 @@ def _worst(heaps: Heaps, k: int) -> int:
 
 
 def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
-    """At most SIDE rows at random of those present with this sign in problem k."""
+    """At most SIDE random rows with this sign in problem k."""
     most = min(small_problem.SIDE, small_problem.limit(problem) // 2)
     random = np.random.default_rng((problem.seed, k, int(positive)))
     keys, ids = np.empty(0), np.empty(0, np.int64)
@@ -283,7 +285,7 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
     """The state of the ascent from the duals of the small problems; bounds, best weights and norms stay."""
     small = before.small
     ids = [small_problem.ids(small, k) for k in range(problem.count)]
-    small.rows, before.new = RowCache(), RowCache()  # the duals take their place
+    small.rows, before.new = RowCache(), RowCache()  # free memory for the duals
     row_norms = before.row_norms
     known = Norms(
         measured=True, mean=SMALL.mean_norm(problem, before), largest=float(row_norms[norms.LARGEST]),
@@ -293,7 +295,7 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
     for k, u in enumerate(small.u):
         size, total = lp_norm(before.w[k], 2.0), float(u.sum())
         if size > 0.0 and total > 0.0:
-            # w = sum alpha_i a_i, of length 1 / margin, while u belongs to rows divided by the largest norm
+            # w = sum alpha_i a_i has norm 1 / margin; u is for rows divided by the largest norm
             after.alpha[k, ids[k]] = u / total * size * size
             after.theta[k] = before.w[k]
     return ASCENT.set_out(problem, after)

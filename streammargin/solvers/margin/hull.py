@@ -1,4 +1,4 @@
-"""The point of the convex hull of the rows that is nearest to 0, among those that a method comes by."""
+"""Upper bounds on the margin from points of the rows' convex hull near 0."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from streammargin.solvers.roles import K, Shared, f8, of, state
 
 @state
 class Hull:
-    """A point for each problem, and how many it was made of."""
+    """The best point of each problem, and the number of points combined in it."""
 
     point: Shared[f8]
     count: Shared[f8] = of(K)
 
 
 def hull_rounding(hull: Hull) -> float:
-    """What `hull_bound` adds for rounding, relative to the largest norm."""
+    """The allowance for rounding in `hull_bound`, relative to the largest row norm."""
     return 2.0 * EPS * float(hull.count.max())
 
 
 def hull_bound(problem: Problem, hull: Hull, k: int, share: float, vector: np.ndarray, largest: float) -> float:
-    """A bound of the margin, rounding included, from the point share * vector of the hull and all the ones before.
+    """An upper bound on the margin, rounding included, from the hull point share * vector and all earlier ones.
 
-    By duality the length of every point of the hull of the rows bounds the margin. The one kept moves to the best
-    point of the segment between itself and the new one: the step of von Neumann's algorithm, for whatever points the
-    method computes anyway. Where no hyperplane separates the rows, 0 is in the hull, and the kept point comes to it
-    long before any of the new ones does. vector (d+1,); largest: the largest norm of the rows, in the point's units.
+    By duality the norm of every point of the rows' convex hull bounds the margin. The stored point moves to the best
+    point of the segment to the new one, as in von Neumann's algorithm, for points that the method computes anyway. For
+    inseparable rows 0 is in the hull, and the stored point approaches it faster than the new ones. vector (d+1,);
+    largest: the largest row norm, in the point's units.
     """
     kept, count = hull.point[k], hull.count
     part = 1.0
@@ -42,7 +42,7 @@ def hull_bound(problem: Problem, hull: Hull, k: int, share: float, vector: np.nd
     before = kept.copy() if problem.q != 2.0 and count[k] > 0.0 else None
     square = mix(1.0 - part, kept, part * share, vector)
     size = lp_norm(kept, problem.q, square)
-    if before is not None and lp_norm(before, problem.q) <= size:  # `part` is that of the Euclidean norm
+    if before is not None and lp_norm(before, problem.q) <= size:  # `part` minimises the Euclidean norm, not ||.||_q
         kept[:] = before
         size = lp_norm(kept, problem.q)
     count[k] += 1.0

@@ -1,4 +1,4 @@
-"""The maximum margin over a few rows that stay in memory, exactly: a bound of that over all rows, and weights."""
+"""The exact maximum margin over a few cached rows: an upper bound for all rows, and weights."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Lists, f8, state
 
-SIDE = 128  # rows of each sign that a pass adds, and rows kept beside the support: without them passes go in circles
-LIMIT = 1536  # rows of the largest small problem; more are the business of coordinate ascent
-LEAST = 128  # the small problems may have so many rows, whatever the budget
-SHARE = 2  # the small problems may take this part of the budget, or what the duals of the ascent would, or LEAST rows
-ENTRIES = 6 << 20  # entries that the small problems of all classes may hold, 48 MB
-# a Gram matrix that takes as many multiplications as so many passes costs more than what coordinate ascent has left
-# to do, which needs more passes the smaller the tolerance (times its decimal places, squared)
+SIDE = 128  # rows of each sign that a pass adds, and rows kept besides the support, which prevents cycling
+LIMIT = 1536  # most rows of a small problem; beyond that coordinate ascent is faster
+LEAST = 128  # rows that are allowed whatever the budget
+SHARE = 2  # the small problems may use 1/SHARE of the budget, or as much as the ascent, or LEAST rows
+ENTRIES = 6 << 20  # most entries of the small problems of all classes, 48 MB
+# a Gram matrix that costs more multiplications than WORK passes, times the squared number of decimal places of tol, is
+# not worth it: coordinate ascent would be faster
 WORK = 11
-FEW = LIMIT // 4  # columns: with no more of them the support is never too large
-ASCENT = Momentum(precise=True)  # goes on where the support is too large; its weights must keep their certificates
+FEW = LIMIT // 4  # with no more columns the support is never too large
+ASCENT = Momentum(precise=True)  # takes over where the support is too large; float64, as certified weights are kept
 
 
 @state
 class SmallProblems:
-    """The rows kept, piece k those of problem k, with their signs (m,) and weights u (m,) of rows divided by the
-    largest norm. combined: rows of the largest problem that was solved.
+    """The cached rows, piece k for problem k, their signs (m,), and coefficients u (m,) for rows divided by the largest
+    norm. combined: rows of the largest problem solved so far.
     """
 
     rows: RowCache
@@ -45,14 +45,14 @@ def ids(small: SmallProblems, k: int) -> np.ndarray:
 
 
 def fit(small: SmallProblems) -> bool:
-    """Whether every row has a sign and a weight."""
+    """Whether every row has a sign and a coefficient."""
     return all(small.signs[k].size == u.size == ids(small, k).size for k, u in enumerate(small.u))
 
 
 def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs: np.ndarray, worth: float) -> bool:
-    """Take in the new rows of problem k, with these signs (m,).
+    """Add the new rows of problem k, with these signs (m,).
 
-    False where there is no room for them, or the Gram matrix would take more than `worth` multiplications.
+    False where they do not fit, or the Gram matrix would take more than `worth` multiplications.
     """
     name, rows = str(k), small.u[k].size + signs.size
     stored = sum(entries(cache.pieces[name].rows) for cache in (small.rows, new) if name in cache.pieces)
@@ -65,14 +65,14 @@ def extend(problem: Problem, small: SmallProblems, k: int, new: RowCache, signs:
 
 
 def worth(problem: Problem, everything: int) -> float:
-    """Multiplications of a Gram matrix that costs no more than coordinate ascent; everything: values of all rows."""
-    # no support has more rows than d + 1: of few columns it will soon be complete
+    """Multiplications up to which a Gram matrix is worth it; everything: values of all rows."""
+    # a support has at most d + 1 rows, so with few columns it is soon complete
     large = problem.rows > LIMIT and problem.features > FEW
     return WORK * math.log10(min(max(problem.tol, 1e-16), 0.1)) ** 2 * everything if large else math.inf
 
 
 class Solved(NamedTuple):
-    """A bound of the margin, and weights (d+1,), both exact but for rounding; and what they took."""
+    """An upper bound on the margin, and weights (d+1,), both exact up to rounding, and the multiplications."""
 
     bound: float
     w: np.ndarray
@@ -82,7 +82,7 @@ class Solved(NamedTuple):
 def solve(problem: Problem, small: SmallProblems, k: int, largest: float) -> Solved:
     """The maximum margin over the rows of problem k.
 
-    largest: the norm that rows are divided by. Of the rows the support stays, and those with the smallest margins.
+    largest: the norm that rows are divided by. The support and the rows with the smallest margins stay cached.
     """
     rows, signs, u = small.rows.pieces[str(k)].rows, small.signs[k], small.u[k]
     small.combined = max(small.combined, u.size)
@@ -101,7 +101,7 @@ def solve(problem: Problem, small: SmallProblems, k: int, largest: float) -> Sol
 
 
 def _prune(problem: Problem, small: SmallProblems, k: int, margins: np.ndarray) -> None:
-    """Keep the support, and of the other rows those with the smallest margins (m,)."""
+    """Keep the support, and the other rows with the smallest margins (m,)."""
     support = small.u[k] > 0.0
     count = int(support.sum())
     more = min(SIDE, (limit(problem) - count) // 4)
@@ -114,29 +114,29 @@ def _prune(problem: Problem, small: SmallProblems, k: int, margins: np.ndarray) 
 def limit(problem: Problem) -> int:
     """Rows of the largest small problem."""
     most = LIMIT
-    room = max(problem.budget // SHARE, ASCENT.memory(problem))
-    while most > LEAST and _bytes(problem, most) > room:
+    budget = max(problem.budget // SHARE, ASCENT.memory(problem))
+    while most > LEAST and _bytes(problem, most) > budget:
         most = max(LEAST, most * 7 // 8)
     return most
 
 
 def most_bytes(problem: Problem) -> int:
-    """What the small problems may take."""
+    """Most bytes of the small problems."""
     return _bytes(problem, min(problem.rows, limit(problem)))
 
 
 def most_entries(problem: Problem) -> int:
-    """Values of the rows of the largest small problem."""
+    """Most stored values of a small problem."""
     return _entries(problem, min(problem.rows, limit(problem)))
 
 
 def _bytes(problem: Problem, rows: int) -> int:
-    """What small problems of so many rows take: the rows, twice where old and new ones are joined, and products."""
+    """Bytes of small problems of so many rows: the rows, twice while joined, and the Gram matrices."""
     held = 2 * _entries(problem, rows) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
     return problem.count * held + 2 * 8 * rows * rows
 
 
 def _entries(problem: Problem, rows: int) -> int:
-    # sparse rows: the ones that matter may be longer than the others
+    # sparse rows: the support's rows may be longer than the mean
     stored = 2 * rows * problem.entries // problem.rows + problem.features if problem.entries else ENTRIES
     return min(rows * problem.features, stored, ENTRIES // problem.count)

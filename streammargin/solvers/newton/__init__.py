@@ -1,1 +1,1 @@
-"""Second-order steps for the norm p = 2."""
+"""Newton's method, for penalties with p = 2."""

@@ -1,4 +1,4 @@
-"""What a look at all rows proves of frozen weights, and the best dual bound of all looks."""
+"""Bounds from one read with frozen weights, and the best dual bound of all reads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
 
-CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # of sums over chunks, relative to the size of their terms
+CHUNK_ROUNDING = kernel.CHUNK * EPS + TERM  # rounding of sums over chunks, relative to the size of their terms
 
 
 @state
 class Look:
-    """Sums over the rows at frozen weights: image = A^T a, and the columns of compiled/newton.py; seen: rows."""
+    """Sums over the rows at frozen weights: image = A^T a, totals as in compiled/newton.py, seen: number of rows."""
 
     image: Sum[f8]
     totals: Sum[f8] = of(K, kernel.SUMS)
@@ -29,9 +29,7 @@ class Look:
 
 @state
 class Bound:
-    """The best dual bound has no duals of its own: `image` is its A^T a, within `slip` of the exact one, `gain` the
-    rest of it.
-    """
+    """The best dual bound, gain - 1/2 ||A^T a||^2, without its duals; slip: rounding error of image = A^T a."""
 
     image: Shared[f8]
     gain: Shared[f8] = of(K)
@@ -39,7 +37,7 @@ class Bound:
 
 
 def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
-    """What the sums of all rows prove of weights w (K, d+1), and of their duals, of the active problems."""
+    """Update best weights and bounds from the sums over all rows at w (K, d+1), for the active problems."""
     found: list[Candidate | None] = [None] * problem.count
     dual = np.full(problem.count, -math.inf)
     for k in active:
@@ -48,7 +46,7 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
         rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
         found[k] = problem.objective.weighed(w[k], losses, rounding, total[kernel.MISTAKES])
         gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
-        # two steps to a mean of images and of gains, each off by a few roundings of its larger end
+        # two convex combinations of images and of gains, each with a few roundings
         largest, size = max(abs(bound.gain[k]), abs(gain)), max(lp_norm(image, 2.0), lp_norm(look.image[k], 2.0))
         bound.gain[k] = raise_bound(image, bound.gain[k], look.image[k], gain)
         bound.gain[k] = raise_bound(image, bound.gain[k], np.zeros_like(image), 0.0)
@@ -62,9 +60,9 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:
-    """The best dual bound on the segment between two; `image` becomes its A^T a, its gain is returned.
+    """The best dual bound on the segment between two: updates `image` to its A^T a, and returns its gain.
 
-    A bound is gain - 1/2 ||A^T a||^2, and the gain of a mean of duals is at least the mean of theirs.
+    A bound is gain - 1/2 ||A^T a||^2; by concavity the gain of a mean of duals is at least the mean of their gains.
     """
     towards = new_image - image
     length = float(towards @ towards)

@@ -1,7 +1,7 @@
-"""Rows near the margin stay in memory between two reads, with a sample of the others, and are solved to the end.
+"""Out of core: cache the rows near the margin and a sample of the others, and solve their problem between two reads.
 
-The sample stands for the change of the other rows only, as in stochastic variance-reduced gradients (Johnson and Zhang
-2013): at the weights and duals of the read the gradient is exact.
+The sample represents only the change of the other rows' gradient, as in variance-reduced stochastic gradients (Johnson
+and Zhang 2013): at the weights and duals of the read the gradient is exact.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
 from streammargin.solvers.roles import K, N, Rows, Shared, W, b1, clear, f4, f8, new, of, state
 from streammargin.solvers.state import labels_of, labels_of_one
 
-BUFFERS = 3 << 20  # bytes that buffers want at least
-NEAR = 0.7  # of the bytes kept, for rows near the margin; the rest for the sample
-LEAST_ROWS = 60  # rows kept, in multiples of the columns: with fewer the steps lead nowhere
-STRETCHES = 16  # of the file at least, that the first sample comes from: a file may be sorted
-A_ROW = 72  # bytes beside its values: number, class, weight, dual and its centre, margin, product, cap, slope
-SOFTNESS = 0.25  # relative to the caps, at the first read with weights, which are near the optimum by then
-FIRST_SOFTNESS = 2.0  # the same of the sample at w = 0: all rows have a slope
-FIRST_GAP = 3e-3  # relative, of the sample that the weights start from: it is further from all rows than that
-WITHIN = 1e-3  # of the tolerance, for the problem of the rows kept: the bound of all rows feels the rest
+BUFFERS = 3 << 20  # least bytes of the buffers
+NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
+LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
+STRETCHES = 16  # least number of parts of the file that the first sample is drawn from, as a file may be sorted
+A_ROW = 72  # bytes per row besides its values: number, class, weight, dual, centre, margin, product, cap, slope
+SOFTNESS = 0.25  # relative to the caps, at the first read with nonzero weights, which are near the optimum
+FIRST_SOFTNESS = 2.0  # for the sample at w = 0: all rows have a positive slope
+FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
+WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
 
 
 @state
 class NearState(Certified):
-    """alpha (K, n): proximal centres; key (n,): how near to the margin a row is; w (K, d+1), and its `look`.
+    """alpha (K, n): proximal centres; key (n,): distance of a row from the margin; w (K, d+1), and its sums `look`.
 
-    Rows are kept by the block they come from, and take `held` bytes: those whose key is within `limit`, and of the
-    others a sample, in the first pass of `drawn_from` of them. due: problems that are left to solve, one of them in
-    units, with A^T a of all rows less that of the rows kept as its `offset` (d+1,). ended: the sums are used.
+    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others, in the
+    first pass from the share `drawn_from` of the blocks. due: problems still to be solved, unit by unit; offset (d+1,):
+    A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
     """
 
     alpha: Rows[f8]
@@ -64,20 +64,20 @@ class NearState(Certified):
 
 
 class NearMargin(CertifiedBySweep[NearState]):
-    """Rows near the margin, and a sample of the others, solved to the end between two reads."""
+    """Solves the problem of the cached rows between two reads."""
 
     name = "near-margin rows"
     state_class = NearState
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1
-        return room(problem) + 8 * width * (width + 6)  # and the problem of the rows kept
+        return cache_bytes(problem) + 8 * width * (width + 6)  # and the Hessian and vectors of its problem
 
     def kept_bytes(self, problem: Problem) -> int:
-        return room(problem)
+        return cache_bytes(problem)
 
     def order(self, problem: Problem, state: NearState, number: int, blocks: int) -> np.ndarray:
-        """The first pass takes one block of every stretch of the file, for the sample that the weights start from."""
+        """The first pass reads one block of every part of the file, for the first sample."""
         if number > 1:
             return super().order(problem, state, number, blocks)
         stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
@@ -98,19 +98,19 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.look.seen += block.rows()
         rows = np.arange(first, first + block.rows())
         wanted = self._wanted(problem, state, rows)
-        if state.held + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > room(problem):
+        if state.held + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > cache_bytes(problem):
             self._drop(problem, state)
             wanted = self._wanted(problem, state, rows)
         if wanted.any():
             name = f"rows {first}"
             state.rows.change(name, None, [(first, block, np.flatnonzero(wanted))])
             state.held += bytes_of(*state.rows.pieces[name])
-        if state.held > room(problem):
+        if state.held > cache_bytes(problem):
             self._drop(problem, state)
         return None
 
     def _look(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the weights as they are; the centres move at once."""
+        """Add the sums of a unit of these rows at the current weights; their centres move at once."""
         none, look = np.zeros((problem.count, 0)), state.look
         start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
         kernel.newton_sums(
@@ -125,18 +125,18 @@ class NearMargin(CertifiedBySweep[NearState]):
         return (near | self._sampled(problem, state, rows)) & state.labels.present(rows)
 
     def _sampled(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
-        """Which of these rows are drawn: the same ones whenever it is asked in a pass."""
+        """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
         share = capacity(problem) / problem.rows
         share *= 1.0 / state.drawn_from if state.number == 1 else 1.0 - NEAR
         return hashed(rows, problem.seed, state.number) < 0.95 * share
 
     def _drop(self, problem: Problem, state: NearState) -> None:
-        """Lower the limit until the rows that are near take their share, with some room to go on."""
+        """Lower the limit until the rows near the margin fit, with some reserve."""
         ids, sizes = state.rows.ids(), state.rows.sizes(A_ROW)
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
         drawn = self._sampled(problem, state, ids)
-        # less than all of the room early in a pass, as rows to come want the rest: every drop copies what stays
-        free = 0.98 * room(problem) * max(0.75, state.look.seen / problem.rows) - float(each[drawn].sum())
+        # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
+        free = 0.98 * cache_bytes(problem) * max(0.75, state.look.seen / problem.rows) - float(each[drawn].sum())
         least = store.threshold(state.key[ids[~drawn]], each[~drawn], free)
         if least < math.inf:
             state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
@@ -167,7 +167,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.ended = True
 
     def _solve(self, problem: Problem, state: NearState, k: int) -> None:
-        """A unit on the weights and duals of problem k from the rows kept."""
+        """One unit of work on the problem of the cached rows, for problem k."""
         pieces = [state.rows.pieces[name] for name in sorted(state.rows.pieces)]
         ids = np.concatenate([kept.ids for kept in pieces])
         starts = np.cumsum([0, *(kept.ids.size for kept in pieces)])
@@ -175,7 +175,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             (numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)
         ]  # fmt: skip
         near, first = state.key[ids] <= state.limit, state.number == 1
-        stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # a row of the sample for so many
+        stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights = state.labels.weights[ids] if state.labels.weights.size else np.ones(ids.size)
         weights[~near] *= stands
         labels = labels_of_one(problem, state, k)._replace(codes=state.labels.codes[ids], weights=weights)
@@ -197,7 +197,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             state.proximal = new(Proximal, problem)
 
     def _begin(self, problem: Problem, state: NearState, k: int, ids: np.ndarray) -> None:
-        """The problem of the rows kept: of the first pass from weights of 0, and of the rows alone."""
+        """Set up the problem of the cached rows; in the first pass it is that of the sample, from w = 0."""
         proximal, w = state.proximal, state.w[k]
         proximal.centres, proximal.made = state.alpha[k, ids], 0
         if state.number == 1:
@@ -208,47 +208,47 @@ class NearMargin(CertifiedBySweep[NearState]):
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
         if 0.5 * float(np.square(w - image).sum()) < 0.5 * state.look.totals[k, kernel.GAP]:
-            state.softness[k] /= 2.0  # of the next time
+            state.softness[k] /= 2.0  # for the next read
 
     def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:
-        return state.w[k]  # of the sample: later passes certify themselves
+        return state.w[k]  # certificates are needed in the first pass only
 
     def bounds(self, problem: Problem, state: NearState, k: int, longest: float) -> tuple[float, float]:
-        return 0.0, math.inf  # no loss is negative
+        return 0.0, math.inf  # losses are >= 0
 
     def weights(self, problem: Problem, state: NearState) -> np.ndarray:
         return state.w.copy()
 
 
 def bytes_of(ids: np.ndarray, rows: Block) -> int:
-    """Bytes of rows kept, and of what is kept beside them."""
+    """Bytes of cached rows, with the numbers beside them."""
     return nbytes(rows) + A_ROW * ids.size
 
 
 def row_bytes(problem: Problem) -> float:
-    """Bytes of a row of the mean length, and of what is kept beside it."""
+    """Mean bytes of a cached row, with the numbers beside it."""
     return problem.size / problem.rows + A_ROW
 
 
-def room(problem: Problem) -> int:
-    """Bytes for rows kept: a share of what the vectors leave of the budget, and no more than all rows take."""
+def cache_bytes(problem: Problem) -> int:
+    """Bytes of the cache: a share of the budget after vectors, at most the bytes of all rows."""
     K, width = problem.count, problem.features + 1
     left = problem.budget - problem.rows * (8 * K + 4) - 8 * width * (width + 6 + 8 * K)
-    return store.room(left, BUFFERS, int(problem.rows * row_bytes(problem)))
+    return store.cache_budget(left, BUFFERS, int(problem.rows * row_bytes(problem)))
 
 
 def capacity(problem: Problem) -> float:
-    """Rows of the mean length that there is room for."""
-    return room(problem) / row_bytes(problem)
+    """The number of rows of mean length that fit."""
+    return cache_bytes(problem) / row_bytes(problem)
 
 
-def enough_room(problem: Problem, least: float = LEAST_ROWS) -> bool:
-    """Whether the rows that can be kept are enough for their problem to say something of all."""
+def enough_rows_fit(problem: Problem, least: float = LEAST_ROWS) -> bool:
+    """Whether enough rows fit into the cache for their problem to approximate that of all rows."""
     return capacity(problem) >= min(least * problem.features, 0.5 * problem.rows)
 
 
 def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:
-    """A number in [0, 1) for each row (splitmix64), another one in every pass."""
+    """A pseudorandom number in [0, 1) for each row and pass (splitmix64)."""
     x = rows.astype(np.uint64) + np.uint64((seed * 1_000_003 + number) * 0x9E3779B97F4A7C15 % (1 << 64))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)

@@ -1,10 +1,10 @@
-"""Newton's method, as a succession: what the steps on all rows start from, and what follows where they lead nowhere.
+"""Newton's method as a succession of stages.
 
-start -> momentum -> steps      rows in memory: after some passes, unless steps from a sample are cheaper
-start ----> steps (a sample)
-near -----> steps               rows out of core: those near the margin stay in memory, while that leads on
-steps ----> ascent              where steps are stuck
-proximal                        alone: other penalties, a free constant, numbers, losses with fewer methods
+start -> momentum -> steps      in memory: coordinate ascent first, then Newton steps
+start ----> steps               the same, with steps that start from a sample of the rows
+near -----> steps               out of core: cached rows near the margin, then Newton steps on all rows
+steps ----> ascent              if Newton steps make no progress
+proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_room
+from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
 from streammargin.solvers.newton.steps_state import StepsState, find_largest, move_centres
 from streammargin.solvers.problem import Problem
@@ -32,24 +32,24 @@ from streammargin.solvers.proof.best import Best
 from streammargin.solvers.roles import K, Shared, f8, new, of, state
 from streammargin.solvers.succession import Succession, passes_left
 
-START = 6  # passes of coordinate ascent where no sample can start the steps: they bring duals and weights near enough
-START_MOST = 20  # of them at most while it is about to get there by itself, as it may not
-START_NEAR = 12.0  # times the tolerance: an estimate that is about to get there; steps would cost half as much again
-COLUMNS = 200  # with more of them a step costs as much as more such passes, and passes come before a sample too
-TAKEN = 15  # steps whose multiplications momentum must beat to go on, where no sample starts them
-SAMPLED = 3, 8  # the same where one does, which leaves fewer: of dense rows; of sparse ones or a smooth loss
-PASS_WORK = 7  # multiplications that a value costs in such a pass: it waits for memory, as a matrix does not
-A_VISIT = 10  # values that a visit of a row takes as long as, beside its own, where duals rest at their bounds
-A_SEARCH = 750  # where they never do, as those of the logistic loss: it is a search for the best dual
-MOST = 400  # passes until the steps begin: a training has 1000, if nothing else is said
-PROGRESS = 0.9  # a gap that has not fallen to this part of what it was has not moved
-PATIENCE = 40  # passes without that until coordinate ascent takes over: a smaller softness moves it again late
-RESIDENT = 8  # the same in memory, where a pass is many steps, unless the softness falls, as at a huge C it does long
-READS = 8  # the same of rows near the margin, before steps of all rows take over: these are dearer than a few reads
-DOWNHILL = 0.1  # of the tolerance: an objective of a smooth loss that falls by it moves, though no bound shows it yet
-LEAST_SAMPLE = 5  # rows of a sample to start from, at least, in multiples of the columns: fewer say nothing of all
+START = 6  # passes of coordinate ascent before Newton steps that do not start from a sample
+START_MOST = 20  # most of them while ascent itself is near convergence
+START_NEAR = 12.0  # times tol: an estimate this small counts as near; Newton steps would cost half as much again
+COLUMNS = 200  # with more columns a step is so expensive that passes of ascent come first even with a sample
+TAKEN = 15  # assumed number of Newton steps without a sample
+SAMPLED = 3, 8  # the same with a sample, for dense rows; for sparse rows or a smooth loss
+PASS_WORK = 7  # cost of a value in a pass of ascent, in multiplications of a matrix product, as it waits for memory
+A_VISIT = 10  # overhead of a row's visit, in values, for losses whose duals stay at bounds
+A_SEARCH = 750  # the same for losses like the logistic one, whose step is an iterative search
+MOST = 400  # most passes of ascent before Newton steps
+PROGRESS = 0.9  # a gap that fell to this share counts as progress
+PATIENCE = 40  # passes without progress before coordinate ascent takes over
+RESIDENT = 8  # the same in memory, where a pass has many steps, unless the softness still falls
+READS = 8  # passes without progress of cached rows before steps on all rows take over
+DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
+LEAST_SAMPLE = 5  # least rows of a sample, in multiples of the columns
 
-CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # methods of a loss, by all but `proximal`
+CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
@@ -59,8 +59,8 @@ PROXIMAL = ProximalNewton()
 
 @state
 class Stall:
-    """passes: since a gap fell; marks, lowest (K,): what gaps and objectives were then; as_soft: passes since the
-    softness (K,) fell.
+    """passes: since the last progress; marks, lowest (K,): gaps and objectives then; as_soft: passes since the softness
+    (K,) fell.
     """
 
     passes: int = 0
@@ -72,7 +72,7 @@ class Stall:
 
 @state
 class Watch:
-    """estimate: of coordinate ascent, when it was last looked at."""
+    """estimate: gap estimate of coordinate ascent at the last prediction."""
 
     estimate: float = math.inf
     stall: Stall
@@ -99,7 +99,7 @@ class Newton(Succession):
     watch = Watch
 
     def takes_proximal(self, problem: Problem) -> bool:
-        """Whether penalty, constant, numbers, a path over C or the loss ask for these steps."""
+        """Whether the penalty, a free constant, regression, a path over C or the loss requires the stage `proximal`."""
         lp = problem.penalty is None or isinstance(problem.penalty, LpSquare)
         plain = lp and not (problem.free or problem.numeric or problem.path)
         return not plain or not all(has(problem.loss, method) for method in CALLED)
@@ -114,7 +114,8 @@ class Newton(Succession):
         super().check(problem)
         if problem.p != 2.0:
             raise UsageError(
-                f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2` or `solver=sdca`"
+                f"{self.name} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2` or "
+                "`solver=sdca`"
             )
         if problem.hard:
             raise UsageError(f"{self.name} needs a finite C; for the hard margin, C = inf, use `solver=auto`")
@@ -135,14 +136,14 @@ class Newton(Succession):
         if self.takes_proximal(problem):
             return "proximal"
         if not problem.resident:
-            return "near" if enough_room(problem, LEAST_SAMPLE) else "steps"
+            return "near" if enough_rows_fit(problem, LEAST_SAMPLE) else "steps"
         if sample.takes_all(problem):
             return "steps"
         sampled = sample.samples(problem) or smooth(problem.loss)
         return "start" if problem.features > COLUMNS or not sampled else "steps"
 
     def memory(self, problem: Problem) -> int:
-        """Ascent is still there while the steps set out from its duals; rows near the margin are gone by then."""
+        """The arrays of ascent are in memory when the steps start from its duals; cached rows are freed before."""
         first = self.first(problem)
         if first == "proximal":
             return PROXIMAL.memory(problem)
@@ -156,11 +157,11 @@ class Newton(Succession):
 
 
 def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Steps from a sample, where ascent takes longer than these; else momentum after some passes."""
+    """Switch to steps from a sample when ascent is predicted to cost more; otherwise to momentum after some passes."""
     number, estimate = state.number, float(report.estimate[active].max(initial=0.0))
     more = max(1.0, problem.features / COLUMNS)
     near = estimate <= START_NEAR * problem.tol and number < START_MOST * more
-    if sample.samples(problem) and far(problem, watch, number, estimate) and not near:
+    if sample.samples(problem) and newton_is_cheaper(problem, watch, number, estimate) and not near:
         return "steps"
     return "momentum" if number >= START * more and not near else ""
 
@@ -168,34 +169,34 @@ def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: Pass
 def leave_momentum(
     problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray
 ) -> str:  # fmt: skip
-    """Steps, where momentum takes longer than these."""
+    """Switch to Newton steps when momentum is predicted to cost more."""
     estimate = float(report.estimate[active].max(initial=0.0))
-    return "steps" if far(problem, watch, state.number, estimate) else ""
+    return "steps" if newton_is_cheaper(problem, watch, state.number, estimate) else ""
 
 
 def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Steps on all rows, where those kept say too little of the others.
+    """Switch to Newton steps on all rows when the cached rows make no progress.
 
-    Where there is room for few, or the loss is smooth and near to its quadratic model everywhere, that is so from the
-    start, and they are the sample that the weights start from.
+    Where few rows fit, or the loss is smooth, that is right after the first pass, with the sample's weights as a start.
     """
-    lost = smooth(problem.loss) or stuck(problem, state.best, watch.stall, active) >= READS or not enough_room(problem)
-    return "steps" if lost else ""
+    waited = passes_without_progress(problem, state.best, watch.stall, active)
+    return "steps" if smooth(problem.loss) or waited >= READS or not enough_rows_fit(problem) else ""
 
 
 def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Coordinate ascent, where no gap falls any more, nor the softness."""
+    """Switch to coordinate ascent when neither a gap nor the softness falls any more."""
     stall = watch.stall
     if (state.softness < stall.softness).any():
         stall.as_soft = 0
-    stall.softness, passes = state.softness.copy(), stuck(problem, state.best, stall, active)
+    stall.softness = state.softness.copy()
+    passes = passes_without_progress(problem, state.best, stall, active)
     stall.as_soft += 1
     patience = max(RESIDENT, PATIENCE // steps_between_looks(problem, active)) if problem.resident else PATIENCE
     return "ascent" if passes >= PATIENCE or min(passes, stall.as_soft) >= patience else ""
 
 
 def enter_steps(problem: Problem, before: Ascent | NearState, watch: Watch) -> StepsState:
-    """From the sample that is to be drawn, or from duals and weights so far; best weights and bounds stay."""
+    """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
     watch.stall = new(Stall, problem)
     after = STEPS.start(problem, before.labels)
     after.best = before.best
@@ -208,7 +209,7 @@ def enter_steps(problem: Problem, before: Ascent | NearState, watch: Watch) -> S
 
 
 def _follow_near(problem: Problem, before: NearState, after: StepsState) -> None:
-    """From here on one step a read with the matrix of all rows."""
+    """Take the weights of the cached rows' problem; the cache is freed."""
     before.rows = RowCache()
     after.bound = before.bound
     after.w[:] = before.w if before.number == 1 else before.best.w
@@ -227,14 +228,14 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
         return
     after.alpha = before.alpha.astype(np.float64, copy=False)
     for k in range(problem.count):
-        # nearly separable rows at a large C: their duals are far from the caps, and so should a step be
+        # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         find_largest(problem, after, k)
         largest, cap = float(after.largest[k, 0]), float(problem.caps[k].max())
         after.softness[k] *= cap / largest if largest > 0.0 else 1.0
 
 
 def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> MomentumAscent:
-    """From the duals that the last look attained; bounds and best weights stay."""
+    """The state of ascent, from the duals of the last read, with bounds and best weights."""
     if smooth(problem.loss):
         before.alpha = np.zeros((problem.count, problem.rows))
     for k in range(problem.count):
@@ -247,10 +248,10 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
     return LAST.set_out(problem, after)
 
 
-def far(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
-    """Whether coordinate ascent takes more passes than second-order steps would, by how its estimate falls.
+def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
+    """Whether coordinate ascent is predicted to take more passes than Newton steps would cost.
 
-    That is looked at after twice as many passes each time.
+    The prediction, from the fall of the gap estimate, is made after 1, 2, 4, 8, ... passes.
     """
     left = 0.0
     taken = SAMPLED[problem.sparse or smooth(problem.loss)] if sample.samples(problem) else TAKEN
@@ -262,11 +263,11 @@ def far(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:
     return number + left >= most
 
 
-def stuck(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:
-    """How many passes have gone by without the gap of any problem falling to a part of what it was.
+def passes_without_progress(problem: Problem, best: Best, stall: Stall, active: np.ndarray) -> int:
+    """Passes since the gap of any problem last fell to the share PROGRESS.
 
-    Of smooth losses without the objective falling either: that is what their steps go by, and with separable rows at
-    a large C there is no bound before it is near the optimum.
+    For smooth losses a fall of the objective is progress too: with separable rows at a large C no bound improves until
+    the weights are near the optimum.
     """
     apart = best.primal - best.dual
     stall.passes += 1

@@ -1,4 +1,4 @@
-"""Where second-order steps set out from, rows in memory: the end of the same steps on a sample of the rows."""
+"""In memory, Newton steps start from the solution on a sample of the rows."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton.subproblem import Proximal, solve
 from streammargin.solvers.problem import Problem
 
-PART = 16  # one row of so many is in the sample: its steps cost that part of those of all
-LEAST = 16  # rows of a sample, in multiples of the columns: fewer say too little of all
-SMALL = 5_000  # values: of so few all rows are taken at once, as passes cost more than what is done in them
-SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a slope
-GAP = 2e-2  # relative, of a sample: it is further from all rows than that
-A_ROW = 72  # bytes of a row of the sample beside its values
-LARGEST = 2  # what a sample takes at most, relative to as many rows of the mean length: memory was planned for it
+PART = 16  # one row of 16 is in the sample
+LEAST = 16  # least rows of a sample, in multiples of the columns
+SMALL = 5_000  # with at most so many values the sample is all rows
+SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a positive slope
+GAP = 2e-2  # relative gap to which the sample is solved; it differs more from all rows
+A_ROW = 72  # bytes per sampled row besides its values
+LARGEST = 2  # most bytes of a sample, relative to as many rows of mean length
 
 
 def takes_all(problem: Problem) -> bool:
@@ -30,39 +30,39 @@ def takes_all(problem: Problem) -> bool:
 
 
 def samples(problem: Problem) -> bool:
-    """Whether a sample says enough of all rows."""
+    """Whether a sample is used."""
     return _stride(problem) > 1 or takes_all(problem)
 
 
 def _stride(problem: Problem) -> int:
-    """One row of so many is in the sample."""
+    """One row of `stride` is in the sample."""
     return 1 if takes_all(problem) else max(1, min(PART, problem.rows // (LEAST * (problem.features + 1))))
 
 
 def sample_bytes(problem: Problem) -> int:
-    """Bytes that the sample takes while its problem is solved."""
+    """Bytes of the sample and of its problem."""
     stride, width = _stride(problem), problem.features + 1
     drawing = 8 * (4 * problem.rows + width) if problem.sparse else 0
     return int(LARGEST * problem.size / stride) + A_ROW * (problem.rows // stride) + 8 * width * (width + 8) + drawing
 
 
 class Sample(NamedTuple):
-    """Copies of some rows, and what they count for: together they weigh as much as all."""
+    """Copies of some rows, with weights that sum to that of all rows."""
 
     rows: Block
     labels: Labels
 
 
 def draw(problem: Problem, known: RowLabels, block: Block) -> Sample:
-    """Some rows of the block, which holds all.
+    """Draw a sample from the block, which has all rows.
 
-    Of sparse rows those are likelier that have values where few others have: without them weights that few rows decide
-    are far off, and take the steps of all rows longest.
+    Sparse rows with values in rare columns are more likely to be drawn; otherwise the weights of these columns would be
+    the last to converge.
     """
     stride, random = _stride(problem), np.random.default_rng(problem.seed)
     stretches = problem.rows // stride
     ids = stride * np.arange(stretches)
-    stands = np.ones(stretches)  # for so many rows, but for a common factor
+    stands = np.ones(stretches)  # number of rows represented, up to a common factor
     if stride > 1:
         ids += random.integers(stride, size=stretches)
         if isinstance(block, CSRBlock):
@@ -77,17 +77,17 @@ def draw(problem: Problem, known: RowLabels, block: Block) -> Sample:
 
 
 def _chances(problem: Problem, known: RowLabels, block: CSRBlock, size: int) -> np.ndarray:
-    """How likely each row (n,) is drawn, of about `size`: half of them alike, half by their parts of their columns."""
-    there = known.present(slice(None)).astype(float)
+    """Probabilities (n,) for about `size` rows: half uniform, half by the rows' shares in their columns."""
+    present = known.present(slice(None)).astype(float)
     parts = np.empty(problem.rows)
-    weights = there * known.weights if known.weights.size else there
+    weights = present * known.weights if known.weights.size else present
     sparse_shares(block.data, block.indices, block.indptr, weights, np.empty(problem.features), parts)
     parts[~np.isfinite(parts)] = 0.0
-    return np.minimum(1.0, 0.5 * size * (there / max(1.0, there.sum()) + parts / max(1.0, parts.sum())))
+    return np.minimum(1.0, 0.5 * size * (present / max(1.0, present.sum()) + parts / max(1.0, parts.sum())))
 
 
-def set_out(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.ndarray) -> bool:
-    """A unit on the weights w (d+1,) of problem k from the sample; returns whether it is done."""
+def start_from(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.ndarray) -> bool:
+    """One unit of work on the sample's problem for w (d+1,) of problem k; returns whether it is done."""
     labels = drawn.labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
     rows = drawn.rows.rows()
     if not proximal.is_under_way(rows):
@@ -97,10 +97,10 @@ def set_out(problem: Problem, drawn: Sample, proximal: Proximal, k: int, w: np.n
     return solve([(numbered_from(0), drawn.rows)], labels, problem.loss, proximal, w, np.zeros_like(w), 0.0, part)
 
 
-def reach(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:
-    """The largest of the duals (m,) of a sample, relative to its cap; 1 where none is above 0.
+def largest_share(problem: Problem, labels: Labels, k: int, duals: np.ndarray) -> float:
+    """The largest dual (m,) of the sample relative to its cap; 1 where all are 0.
 
-    Of nearly separable rows at a large C the duals stay far below the caps, and so should the centres and the steps.
+    For nearly separable rows at a large C, duals stay far below the caps, so centres and steps should be small too.
     """
     caps = np.where(labels.codes >= 0, problem.caps[k, labels.codes] * labels.weights, 0.0)
     found = float(np.max(duals[caps > 0.0] / caps[caps > 0.0], initial=0.0))

@@ -1,7 +1,8 @@
-"""Second-order steps on all rows: semismooth Newton on the proximal-point form of the dual (compiled/newton.py).
+"""Newton steps on all rows: semismooth Newton on the augmented Lagrangian (compiled/newton.py).
 
-A look certifies the weights that it was made at. In memory the steps of a pass come before it. Out of core the step
-follows, by the matrix that the look summed; whether it was too long shows at the next read.
+Each pass ends with a visit of all rows at frozen weights that certifies them ("look"). In memory, the steps of a pass
+come before the look. Out of core, one step follows it, with the Hessian summed in the look; the next read shows whether
+it was too long.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.rows.blocks import TOGETHER, Block
+from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport, Share, Solver, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import prove
-from streammargin.solvers.newton.steps_state import StepsState, add_slopes, middle_centres, move_centres, turn_back
+from streammargin.solvers.newton.steps_state import (
+    StepsState,
+    add_slopes,
+    middle_centres,
+    move_centres,
+    reverse_products,
+)
 from streammargin.solvers.newton.subproblem import (
     LINE_SEARCH,
     QUICK,
@@ -31,15 +38,15 @@ from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import new
 from streammargin.solvers.state import labels_of, labels_of_one
 
-OVERSHOT = 0.3  # a step is shortened if it goes uphill at its end, this steeply relative to its start
-LIKELY = 0.9  # of the tolerance: what steps in memory aim at, as one more look is to prove it, not to fall just short
-MOST_BETWEEN_LOOKS = 12  # in memory between two looks at most: only a look proves what they gained
-WORK = 2e10  # multiplications of these, of all classes, about a second, for the same reason
+OVERSHOT = 0.3  # a step is shortened if the slope at its end exceeds this times the initial descent
+LIKELY = 0.9  # of tol: the gap that steps in memory aim at, so that the look proves tol
+MOST_BETWEEN_LOOKS = 12  # most steps in memory between two looks
+WORK = 2e10  # most multiplications between two looks over all classes, about a second
 NO_KEYS = np.empty(0, np.float32)
 
 
 class Steps(Solver[StepsState]):
-    """Newton's steps on all rows, from a sample of them where they are in memory."""
+    """Newton steps on all rows; in memory, they start from a sample."""
 
     name = "newton's steps"
     state_class = StepsState
@@ -48,7 +55,7 @@ class Steps(Solver[StepsState]):
         if not problem.resident:
             return 0
         width = problem.features + 1
-        of_one = 40 * problem.rows + 8 * width * (width + 6 + TOGETHER)  # the steps of one problem
+        of_one = 40 * problem.rows + 8 * width * (width + 6 + GRAM_ROWS)  # for the steps of one problem
         return of_one + (sample.sample_bytes(problem) if sample.samples(problem) else 0)
 
     def start(self, problem: Problem, labels: RowLabels) -> StepsState:
@@ -64,7 +71,7 @@ class Steps(Solver[StepsState]):
 
     def run_block(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
         if state.sampling:
-            return self._set_out(problem, state, active, block)
+            return self._start_from_sample(problem, state, active, block)
         state.sample = None
         due = active[state.due[active]]
         if problem.resident and due.size:
@@ -74,17 +81,17 @@ class Steps(Solver[StepsState]):
             self.begin_look(problem, state, active)
         return self._look(problem, state, active, block, first)
 
-    def _set_out(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> float:
-        """A unit of the first problem that has not set out from the sample yet; smooth losses have no centres."""
+    def _start_from_sample(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block) -> float:
+        """One unit of work on the sample, for the first problem that has not started; smooth losses have no centres."""
         drawn = state.sample = state.sample or sample.draw(problem, state.labels, block)
         left = active[~state.started[active]]
         k, proximal = left[0], state.proximal
-        done = sample.set_out(problem, drawn, proximal, k, state.w[k])
+        done = sample.start_from(problem, drawn, proximal, k, state.w[k])
         state.multiplications += proximal.multiplications
         proximal.multiplications = 0.0
         if done:
             if not smooth(problem.loss):
-                part = sample.reach(problem, drawn.labels, k, proximal.centres)
+                part = sample.largest_share(problem, drawn.labels, k, proximal.centres)
                 state.softness[k] *= 1.0 / part
                 if drawn.rows.rows() == problem.rows:
                     state.alpha[k] = proximal.centres
@@ -92,12 +99,12 @@ class Steps(Solver[StepsState]):
                     middle_centres(problem, state, k, part)
             state.proximal = new(Proximal, problem)
             state.started[k] = True
-            state.due[k] = not sample.takes_all(problem)  # those of a sample prove too little to be looked at before
+            state.due[k] = not sample.takes_all(problem)  # certify only after steps on all rows
             state.sampling = left.size > 1
         return 1.0 - left.size / active.size
 
     def _steps(self, problem: Problem, state: StepsState, k: int, block: Block, most: int) -> None:
-        """A unit of the steps of problem k, until a look is likely to prove the weights, or so many are made."""
+        """One unit of the steps of problem k, until a look is likely to prove the weights, or `most` steps are made."""
         proximal = Proximal(
             centres=state.alpha[k], softness=float(state.softness[k]), height=float(state.height[k]),
             steps=int(state.steps[k]), made=int(state.made[k]),
@@ -112,9 +119,9 @@ class Steps(Solver[StepsState]):
         state.made[k], state.due[k] = 0 if done else proximal.made, not done
 
     def begin_look(self, problem: Problem, state: StepsState, active: np.ndarray) -> None:
-        """Sums of the active problems are as before the first row.
+        """Reset the sums of the active problems.
 
-        All classes share one count of mistakes: those that are certified stay as they were then.
+        Problems that are done show their certified weights, as all classes share one count of mistakes.
         """
         certified = np.delete(np.arange(problem.count), active)
         state.w[certified] = state.best.w[certified]
@@ -125,7 +132,7 @@ class Steps(Solver[StepsState]):
             state.H[active] = 0.0
 
     def _look(self, problem: Problem, state: StepsState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the weights as they are."""
+        """Add the sums of a unit of these rows at the current weights."""
         work = problem.count * (store.LOOK + (0 if problem.resident else (problem.features + 1) / 2))
         start, stop = store.next_rows(state, block, work, active.size)
         look = state.look
@@ -139,7 +146,7 @@ class Steps(Solver[StepsState]):
 
     def end_pass(self, problem: Problem, state: StepsState, active: np.ndarray) -> PassReport:
         look = state.look
-        if look.seen < problem.rows:  # the pass was broken off
+        if look.seen < problem.rows:  # interrupted
             figures = best_figures(problem, state.best)
             return PassReport(np.array([f.gap for f in figures]), 0, figures)
         prove(problem, state.best, state.bound, look, state.w, active)
@@ -154,7 +161,7 @@ class Steps(Solver[StepsState]):
         return PassReport(gaps, int(look.totals[:, kernel.MISTAKES].sum()), figures, look.wrong.copy())
 
     def _move_centres(self, problem: Problem, state: StepsState, k: int) -> None:
-        """The proximal step is done once w is near A^T a, and the dual no worse than at the centres."""
+        """End the proximal step once w is near A^T a and the dual objective no lower than at the centres."""
         total, image = state.look.totals[k], state.look.image[k]
         away = 0.5 * float(np.square(state.w[k] - image).sum())
         dual = total[kernel.DUAL] - 0.5 * float(image @ image)
@@ -166,16 +173,16 @@ class Steps(Solver[StepsState]):
             state.moved[k], state.steps[k] = True, 0
 
     def _step(self, problem: Problem, state: StepsState, k: int) -> None:
-        """One step of problem k, or part of the way back where the last one was too long."""
+        """Make one Newton step of problem k, or shorten the last one if it was too long."""
         w, step = state.w[k], state.last_step[k]
         gradient = w - state.look.image[k]
         slope = float(gradient @ step)
         if slope > OVERSHOT * state.descent[k] and not state.moved[k]:
-            w -= self._way_back(problem, state, k, slope) * step
+            w -= self._share_to_undo(problem, state, k, slope) * step
             step[:] = 0.0
             return
         state.multiplications += matrix_work(
-            w.size, state.look.totals[k, kernel.FREE], problem.values / problem.rows
+            w.size, state.look.totals[k, kernel.ACTIVE], problem.values / problem.rows
         )  # fmt: skip
         step[:] = direction(state.H[k], gradient)
         state.descent[k] = -float(gradient @ step)
@@ -183,14 +190,14 @@ class Steps(Solver[StepsState]):
         state.steps[k] += 1
         state.moved[k] = False
 
-    def _way_back(self, problem: Problem, state: StepsState, k: int, slope: float) -> float:
-        """Which part of the last step is to be undone, by the margins before and after; slope > 0: at its end."""
+    def _share_to_undo(self, problem: Problem, state: StepsState, k: int, slope: float) -> float:
+        """The share of the last step to undo, by a line search on the stored margins; slope > 0: at its end."""
         w, step, along = state.w[k], state.last_step[k], state.along[k]
         linear, square = -float(w @ step), float(step @ step)
         state.multiplications += LINE_SEARCH * problem.rows
-        turn_back(problem, state, k)
+        reverse_products(problem, state, k)
         low, high, t = 0.0, 1.0, 0.5
-        for _ in range(kernel.TRIALS):
+        for _ in range(kernel.SEARCH_STEPS):
             along[:] = linear + t * square, square
             add_slopes(problem, state, k, t)
             first, second = along.tolist()
@@ -204,10 +211,10 @@ class Steps(Solver[StepsState]):
 
 
 def steps_between_looks(problem: Problem, active: np.ndarray) -> int:
-    """Steps in memory between two looks: of a matrix of the rows that bend, mostly a quarter of all at first."""
+    """Steps in memory between two looks, limited by WORK."""
     return int(min(MOST_BETWEEN_LOOKS, max(1.0, WORK / (work_of_step(problem) * max(1, active.size)))))
 
 
 def work_of_step(problem: Problem) -> float:
-    """Multiplications of a step of one problem."""
+    """Multiplications of a Newton step of one problem."""
     return step_work(problem.values, problem.features + 1)

@@ -1,6 +1,6 @@
-"""What the steps on all rows carry, and maps over the rows that a holder has, without their values.
+"""The state of Newton steps on all rows, and operations on its per-row arrays that need no row values.
 
-What a map finds leaves through sums, so that rows may have several holders.
+Their results are sums, so that the rows could be split over several processes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Scratch, Shared, Sum, W, b1, f8, i8, of, state
 from streammargin.solvers.state import State, labels_of
 
-SOFTNESS = 0.5  # 1 / sigma at first, relative to the caps: with 1/8 steps diverged, and 2 takes more of them
+SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
 OUT_OF_CORE = K.where(lambda problem: not problem.resident)
 
 
 @state
 class StepsState(State):
-    """Weights w (K, d+1), and what a look finds at them: `look`, H, `margins` (K, n), and `products`, by how much these
-    changed. alpha (K, n): the proximal centres, duals that a proximal step stays near. softness, height, steps, made
-    (K,): of the proximal step on all rows, as in `Proximal`; `proximal` itself is that of the sample.
+    """Weights w (K, d+1), and at w the sums `look` and H, `margins` (K, n), and their changes `products` (K, n).
 
-    last_step (K, d+1): out of core, and descent (K,): how steep it was at its start; moved: the centres moved since.
-    along (K, 2): sums of a line search. largest (K, 1): the largest centre. due: steps in memory are left to make;
-    started: no longer waits for a sample, which is drawn while `sampling`. part: the next row of a look.
+    alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step on all rows, as in
+    `Proximal`; proximal: that of the sample.
+
+    Out of core: last_step (K, d+1), descent (K,): its initial slope; moved: the centres moved since.
+    along (K, 2): sums of a line search; largest (K, 1): the largest centre; due: steps in memory are left to make;
+    started: the problem has started from the sample, which is used while `sampling`; part: the next row of a look.
     """
 
     bound: Bound
@@ -56,13 +57,13 @@ class StepsState(State):
     part: int = 0
 
 
-def turn_back(problem: Problem, state: StepsState, k: int) -> None:
-    """Products with the way back; the next read writes them anew."""
+def reverse_products(problem: Problem, state: StepsState, k: int) -> None:
+    """Negate the products, for a search backwards along the last step; the next read overwrites them."""
     np.negative(state.products[k], out=state.products[k])
 
 
 def add_slopes(problem: Problem, state: StepsState, k: int, t: float) -> None:
-    """First and second derivative of the losses where the margins are moved by t products; added to `along`."""
+    """Add the first and second derivative of the losses at margins + t products to `along`."""
     kernel.add_slopes(
         labels_of(problem, state), problem.loss, k, state.softness[k], state.alpha[k], state.margins[k],
         state.products[k], t, state.along[k],
@@ -70,17 +71,17 @@ def add_slopes(problem: Problem, state: StepsState, k: int, t: float) -> None:
 
 
 def move_centres(problem: Problem, state: StepsState, k: int) -> None:
-    """Centres move to the duals that the margins attain."""
+    """Set the centres to the duals at the current margins."""
     kernel.move_centres(
         labels_of(problem, state), problem.loss, k, state.softness[k], state.alpha[k], state.margins[k]
     )  # fmt: skip
 
 
 def middle_centres(problem: Problem, state: StepsState, k: int, part: float) -> None:
-    """Centres in the middle of what duals may be, times `part`: half as far from those of all rows as an end is."""
+    """Set the centres to the midpoints of the feasible intervals, times `part`."""
     kernel.middle_centres(labels_of(problem, state), problem.loss, k, part, state.alpha[k])
 
 
 def find_largest(problem: Problem, state: StepsState, k: int) -> None:
-    """The largest centre."""
+    """Find the largest centre."""
     state.largest[k] = state.alpha[k].max(initial=0.0)

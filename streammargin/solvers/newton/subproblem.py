@@ -1,4 +1,4 @@
-"""Newton's descent on one problem whose rows are in memory: a direction, an exact search along it, step after step."""
+"""Newton's method on one problem with rows in memory: Newton directions with exact line searches."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from streammargin.rows.labels import Labels, RowNumbers
 from streammargin.solvers.base import UNIT, matrix_work
 from streammargin.solvers.roles import Shared, Total, f8, of, state
 
-PIVOT = 1e-13  # a pivot this small, relative to its diagonal entry, is rounding
-MOST_STEPS = 80  # of a problem that is solved to the end: more would mean that rounding leaves none
-QUICK = 3  # steps that tell that the softness may fall faster
-BENDING_LEFT = 10  # rows that bend, in multiples of the columns, left where the softness falls before a step is done
-WORTH = 0.7  # of the softness: a fall to less is worth that, as the centres stay behind
-FALLEN = 1e-6  # of the largest squared norm that the weights had: margins that were moved keep its rounding
-LINE_SEARCH = 10  # multiplications of a row in a search along a step, about: its trials are not counted
-Parts = Sequence[tuple[RowNumbers, Block]]  # numbers of rows among those of the problem, and their values
+PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
+MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
+QUICK = 3  # if a proximal step took at most so many Newton steps, the softness falls faster
+ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to lower the softness within a proximal step
+WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
+FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
+LINE_SEARCH = 10  # rough multiplications per row of a line search
+Parts = Sequence[tuple[RowNumbers, Block]]  # row numbers within the problem, and the rows
 
 
 def direction(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """-(I + H)^-1 gradient, (d+1,); of H (d+1, d+1) the upper triangle counts, and is overwritten.
 
-    The gradient itself, downhill, where rounding left no way down.
+    Falls back to -gradient where rounding leaves no descent direction.
     """
     found, _ = kernel.newton_direction(H, gradient, PIVOT)
-    return found if -math.inf < found @ gradient < 0.0 else -gradient  # nor where that is no number
+    return found if -math.inf < found @ gradient < 0.0 else -gradient  # also where it is nan
 
 
 @state
 class Proximal:
-    """A proximal step on one problem: its centres (m,), how soft it is relative to the caps, the dual objective at
-    the centres, and steps made in it.
+    """A proximal step on one problem: centres (m,), softness relative to the caps, height: dual objective at the
+    centres, steps: Newton steps made in it.
 
-    made: steps of all proximal steps so far, 0 where no problem is left half solved. multiplications: of its units.
+    made: Newton steps of all proximal steps so far, 0 where no problem is unfinished; multiplications: of its units.
     """
 
     centres: Shared[f8] = of(0, grows=True)
@@ -52,17 +52,17 @@ class Proximal:
         self.softness, self.height, self.steps = softness, height, 0
 
     def is_under_way(self, rows: int) -> bool:
-        """Whether a problem of so many rows is left half solved."""
+        """Whether a problem of so many rows is unfinished."""
         return self.made > 0 and self.centres.size == rows
 
 
 def step_work(values: int, width: int) -> float:
-    """Multiplications of a step of one problem, whose rows hold so many values: a matrix of them, and its factors."""
+    """Multiplications of a Newton step of one problem with so many values: the Hessian and its factorisation."""
     return width**3 / 3 + values * (20 + width / 4)
 
 
 class Rows:
-    """m rows in memory as one problem sees them: margins, the duals `a` that these attain, slopes, and their sums."""
+    """m rows in memory in one problem: margins, duals a, slopes, and their sums."""
 
     def __init__(self, parts: Parts, labels: Labels, loss: Any, proximal: Proximal, width: int) -> None:
         self.parts, self.labels, self.loss, self.proximal = parts, labels, loss, proximal
@@ -71,27 +71,27 @@ class Rows:
         self.image, self.H, self.totals = np.zeros(width), np.zeros((width, width)), np.zeros(kernel.SUMS)
 
     def measure(self, w: np.ndarray) -> None:
-        """Margins of these weights (d+1,)."""
+        """Compute the margins at w (d+1,)."""
         for numbers, block in self.parts:
             kernel.signed_products(block, numbers, self.labels, 0, w, self.margins)
         kernel.row_caps(self.labels, 0, 0, self.margins, self.caps)
         self.proximal.multiplications += self.values
 
     def attain(self) -> None:
-        """The duals at these margins, and their A^T a."""
+        """Compute the duals at the margins, and A^T a."""
         change = np.negative(self.a, out=self.products)
         softness, centres = self.proximal.softness, self.proximal.centres
         kernel.attain(self.loss, softness, self.caps, centres, self.margins, self.a, self.slopes, self.totals)
         change += self.a
         if np.count_nonzero(change != 0.0) >= np.count_nonzero(self.a != 0.0):
-            # a sum afresh costs no more, and has no rounding of the larger duals before, as those of a large C are
+            # a new sum costs no more, and avoids rounding from earlier, larger duals
             self.image[:], change[:] = 0.0, self.a
         for numbers, block in self.parts:
             kernel.add_image(block, numbers, self.labels, 0, change, self.image)
         self.proximal.multiplications += self.values * np.count_nonzero(change) / self.count
 
     def step(self, w: np.ndarray, offset: np.ndarray, gradient: np.ndarray) -> float:
-        """One Newton step, as long as an exact search says; w (d+1,) and margins move. Returns its slope at first."""
+        """Make one Newton step with an exact line search; updates w (d+1,) and margins. Returns its initial slope."""
         proximal, products, loss = self.proximal, self.products, self.loss
         self.H[:] = 0.0
         for numbers, block in self.parts:
@@ -104,7 +104,7 @@ class Rows:
             loss, proximal.softness, self.caps, proximal.centres, self.margins, products, float((w - offset) @ p),
             float(p @ p), slope,
         )  # fmt: skip
-        proximal.multiplications += matrix_work(w.size, self.totals[kernel.FREE], self.values / self.count)
+        proximal.multiplications += matrix_work(w.size, self.totals[kernel.ACTIVE], self.values / self.count)
         proximal.multiplications += self.values + LINE_SEARCH * self.count
         w += t * p
         self.margins += t * products
@@ -117,20 +117,20 @@ def solve(
     parts: Parts, labels: Labels, loss: Any, proximal: Proximal, w: np.ndarray, offset: np.ndarray, enough: float,
     relative: float, most: int = MOST_STEPS, to_prove: bool = False,
 ) -> bool:  # fmt: skip
-    """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory, by semismooth Newton steps, a unit of them.
+    """Minimise 1/2 ||w||^2 - offset.w + the losses of rows in memory by semismooth Newton steps; one unit of them.
 
-    Returns whether it is done; if not, it goes on from what it has changed. labels: of these m rows and one problem.
-    w (d+1,) and the proximal step with its centres (m,) are changed in place. Ends once the gap is below
-    max(enough, relative * |primal|), after at least one step; the duals that have it are the centres then. Without
-    softness it ends with the step before which the quadratic model was so near to its minimum. With `to_prove` only the
-    gap, or `most`, the steps of all units, ends it, and the end leaves the centres.
+    Returns whether it is done; if not, the next call continues. labels: of these m rows and one problem. w (d+1,) and
+    the proximal step with its centres (m,) are updated in place. It ends, after at least one step, once the gap is
+    below max(enough, relative * |primal|); the centres are then its duals. Without softness it also ends after a step
+    whose predicted decrease is below that. With `to_prove` only the gap, or `most` steps in all units, ends it, and the
+    centres do not move at the end.
     """
     rows = Rows(parts, labels, loss, proximal, w.size)
     unit, totals = max(1, int(UNIT / step_work(rows.values, w.size))), rows.totals
     begun, longest = proximal.made, math.nan
     while True:
         length = float(w @ w)  # squared
-        if not length >= FALLEN * longest:  # or at first; margins that were moved keep the rounding of larger ones
+        if not length >= FALLEN * longest:  # also in the first iteration
             rows.measure(w)
             longest = length
         longest = max(longest, length)
@@ -146,17 +146,17 @@ def solve(
         dual = float(totals[kernel.DUAL]) - 0.5 * float(theta @ theta)
         soft = proximal.softness > 0.0 and proximal.steps > 0
         if done or (soft and away < 0.5 * gap and dual >= proximal.height):
-            # the proximal step is done: w is near A^T a, and the dual no worse than at the centres
+            # the proximal step is done: w is near A^T a, and the dual objective no lower than at the centres
             proximal.centres[:] = rows.a[: proximal.centres.size]
             proximal.harder(proximal.softness / (4.0 if proximal.steps <= QUICK else 2.0), dual)
             if done:
                 return True
             continue
         lower = proximal.softness * max(0.25, math.sqrt(0.5 * goal / gap) if gap > 0.5 * goal else 1.0)
-        left = totals[kernel.FREE] * lower
-        if soft and lower <= WORTH * proximal.softness and left >= BENDING_LEFT * w.size * proximal.softness:
-            # the gap falls with the square of the softness, and w, not at the minimum yet, is as near to the next one;
-            # but where few rows bend the model of a step holds for a little way only
+        left = totals[kernel.ACTIVE] * lower
+        if soft and lower <= WORTH * proximal.softness and left >= ACTIVE_LEFT * w.size * proximal.softness:
+            # lower the softness early: the gap falls with its square. But with few active rows the quadratic model is
+            # accurate only nearby
             proximal.harder(lower, proximal.height)
             continue
         if proximal.made - begun == unit:

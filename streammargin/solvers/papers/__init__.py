@@ -1,1 +1,1 @@
-"""Methods of the papers for the maximum margin, one read an iteration."""
+"""Methods of the papers for the maximum margin, one read per iteration."""

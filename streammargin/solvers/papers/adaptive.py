@@ -33,16 +33,16 @@ from streammargin.solvers.roles import ALL, Axis, K, Shared, Sum, clear, f8, i8,
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
-STEPS = 64  # per visit of all rows; a step on dense rows costs as much as reading them once from memory
-BLOCK_STEPS = 256  # per visit of one block of several
-FULL = 4  # every so many passes all blocks are visited, in between the heaviest quarter
-STALE = 2.0  # log of what rows outside a block count for less: their margins have grown since they were seen
-KEPT = 512  # rows that stay in memory when the next block comes
-INDEX_BYTES = 64 << 20  # of the columns of a sparse block; without them a step costs all of its entries
+STEPS = 64  # steps per visit of all rows; a step on dense rows costs as much as reading them once from memory
+BLOCK_STEPS = 256  # steps per visit of one block of several
+FULL = 4  # every fourth pass visits all blocks, the others a quarter of them
+STALE = 2.0  # log of the discount of rows outside a block, whose margins have grown since they were seen
+KEPT = 512  # rows that stay in memory for the next block
+INDEX_BYTES = 64 << 20  # most bytes of the transpose of a sparse block, without which a step costs all of its entries
 
 
 def _groups(problem: Problem) -> int:
-    """Vectors of weights that steps move: all classes of a joint margin are one."""
+    """The number of weight vectors: all classes of a joint margin are one."""
     return len(problem.objective.groups(np.arange(problem.count)))
 
 
@@ -51,7 +51,7 @@ GROUPS = Axis(_groups, name="groups")
 
 @state
 class Margins:
-    """What a sweep finds of frozen weights."""
+    """The sums of a certificate, with frozen weights."""
 
     frozen: Shared[f8]
     smallest: Sum[f8] = of(K, smallest=ALL)
@@ -99,7 +99,7 @@ class Adaptive(WholePass[AdaptiveState]):
     state_class = AdaptiveState
 
     def reserved_bytes(self, problem: Problem) -> int:
-        vectors = 2 + problem.count  # a row, where the columns of a sparse block begin, and the weights as shown
+        vectors = 2 + problem.count  # a row, the starts of a block's columns, and a copy of the weights
         kept = min(problem.rows, _most_kept(problem)) * _row_bytes(problem)
         return vectors * 8 * (problem.features + 1) + 2 * kept  # the old ones and the new
 
@@ -109,8 +109,8 @@ class Adaptive(WholePass[AdaptiveState]):
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         width = problem.count // _groups(problem)
-        copy = size if rows < problem.rows else 0  # the block and the rows kept, joined
-        kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to keep
+        copy = size if rows < problem.rows else 0  # the block joined with the cached rows
+        kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to cache
         return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
     def order(self, problem: Problem, state: AdaptiveState, number: int, blocks: int) -> np.ndarray:
@@ -121,7 +121,7 @@ class Adaptive(WholePass[AdaptiveState]):
             shares = np.zeros(blocks)
             for mass in state.mass:
                 top = mass.max()
-                shares += np.exp(mass - top) if math.isfinite(top) else 1.0  # all rows may be kept ones
+                shares += np.exp(mass - top) if math.isfinite(top) else 1.0  # -inf if all rows are cached
             # the largest of log share + Gumbel noise: a draw without replacement by the shares
             noise = np.random.default_rng((problem.seed, number, 1)).gumbel(size=blocks)
             with np.errstate(divide="ignore"):
@@ -140,7 +140,7 @@ class Adaptive(WholePass[AdaptiveState]):
         own_rows = block.rows()
         block, ids = self._with_kept(problem, state, block, first)
         inverted = _columns(block)
-        # of a Gram column: all values, or those in the columns of one row
+        # cost of a Gram column, relative to all values: with the transpose, only the columns of one row
         share = store.entries(block) / (block.rows() * block.features()) if inverted.data.size else 1.0
         random = np.random.default_rng((problem.seed, state.number, first, 2))
         momentum = self.step == "momentum"
@@ -178,7 +178,7 @@ class Adaptive(WholePass[AdaptiveState]):
         self, problem: Problem, state: AdaptiveState, active: np.ndarray, block: Block, ids: np.ndarray, own_rows: int,
         number: int,
     ) -> None:  # fmt: skip
-        """Keep the rows with the smallest margins for the next visit, and note the mass of the block's others."""
+        """Cache the rows with the smallest margins for the next visit, and store the mass of the block's other rows."""
         labels = state.labels
         scores = np.empty((ids.size, problem.count))
         decide_block(block, state.w, 0, scores)
@@ -188,8 +188,8 @@ class Adaptive(WholePass[AdaptiveState]):
         groups = [k for k, _ in problem.objective.groups(active)]
         margins = np.where(present, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)
-        room = min(_most_kept(problem), ids.size)
-        chosen = np.sort(np.argpartition(heaviest, room - 1)[:room])
+        count = min(_most_kept(problem), ids.size)
+        chosen = np.sort(np.argpartition(heaviest, count - 1)[:count])
         left = np.ones(ids.size, bool)
         left[chosen] = False
         left[own_rows:] = False
@@ -198,7 +198,7 @@ class Adaptive(WholePass[AdaptiveState]):
         state.kept.pieces["rows"] = Kept(ids[chosen], store.take(block, chosen))
 
     def _outside(self, mass: np.ndarray, number: int) -> float:
-        """The log of what the mass of all other blocks counts for."""
+        """The log of the discounted mass of all other blocks."""
         others = np.delete(mass, number)
         top = others.max(initial=-math.inf)
         return top + math.log(float(np.exp(others - top).sum())) - STALE if math.isfinite(top) else -math.inf
@@ -222,11 +222,11 @@ class Adaptive(WholePass[AdaptiveState]):
         sizes = self.sizes(problem, state.w)
         estimate = np.zeros(problem.count)
         hopeless = self.smallest_margin(problem, state)
-        # seen before the steps of the pass, so they lag behind
+        # computed before the steps of the pass, so they lag behind
         smallest = np.broadcast_to(state.figures[:, kernel.SMALLEST], (problem.count,)) * self.largest_norm(state)
         for k in active:
             if best.upper[k] < hopeless or state.row_norms[norms.EMPTY] > 0.0:
-                continue  # an exact figure will say so
+                continue  # certify: estimate 0
             lower = smallest[k] * problem.objective.unit / sizes[k] if sizes[k] > 0.0 else -math.inf
             estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
@@ -259,12 +259,12 @@ def _row_bytes(problem: Problem) -> int:
 
 
 def _most_kept(problem: Problem) -> int:
-    """Rows that are kept in memory between visits of several blocks."""
+    """The number of rows cached between visits of several blocks."""
     return max(1, min(KEPT, problem.budget // 8 // _row_bytes(problem)))
 
 
 def _columns(block: Block) -> CSRBlock:
-    """The columns of a sparse block, as rows; no rows at all for a dense block, or one that is too large."""
+    """The transpose of a sparse block; without rows for a dense block, or one that is too large."""
     if isinstance(block, CSRBlock):
         data, indices, indptr = block.data, block.indices, block.indptr
         if data.size * (data.itemsize + 4) <= INDEX_BYTES:

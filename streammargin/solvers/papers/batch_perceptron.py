@@ -22,7 +22,7 @@ from streammargin.words import entry
 
 @state
 class PerceptronSums(GradientSums):
-    """pull: the row of the smallest margin; averaged: figures of the average."""
+    """pull: the row with the smallest margin; averaged: figures of the average."""
 
     averaged: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
 

@@ -43,10 +43,8 @@ from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
-# no step is longer than this many times the one that is safe for any data: duals without a bound stay finite
-SHORTEST = 1e-8
-# below this share of ||A^T beta|| a change of it is rounding, and tells nothing of the curvature
-NOISE = 1e-10
+SHORTEST = 1e-8  # least 1/gamma, relative to its safe value: unbounded duals stay finite
+NOISE = 1e-10  # a smaller relative change of A^T beta is rounding, and is not used to estimate the curvature
 
 
 @state
@@ -111,7 +109,7 @@ class Diagonal(HingePass[DiagonalState]):
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
-        # the rows are no longer than 1 each, so that 1/gamma = n is safe for the first step
+        # the rows have norm at most 1, so 1/gamma = n is safe for the first step
         known = np.where(state.curvature > 0.0, state.curvature, self._safe(state))
         kernel.diagonal_block(
             block, numbered_from(first), labels_of(problem, state), chunk_rows(block), active, state.w,

@@ -12,7 +12,7 @@ from streammargin.solvers.roles import Shared, f8, state
 
 @state
 class Momentum(Gradient):
-    """velocity: g_t, whose mass is kept."""
+    """velocity: g_t; mass: the sum of its coefficients."""
 
     velocity: Shared[f8]
 

@@ -15,18 +15,18 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 
-PRODUCTS = 8  # of the power iteration, a read each
-SAFETY = 1.1  # it comes from below; a step below 2 / L still descends, so that it may miss nearly half of L
+PRODUCTS = 8  # iterations of the power method, one read each
+SAFETY = 1.1  # the power method underestimates L; steps below 2 / L still descend
 
 
 def _bounded(problem: Problem) -> bool:
-    """Whether the curvature of the loss has a bound everywhere."""
+    """Whether the loss has bounded curvature."""
     return math.isfinite(problem.loss.curvature_bound())
 
 
 @state
 class Descent(Gradient):
-    """direction, product: of the power iteration, for a loss of bounded curvature."""
+    """direction, product: vectors of the power method, for a loss of bounded curvature."""
 
     direction: Shared[f8] = of(W.where(_bounded))
     product: Sum[f8] = of(W.where(_bounded))
@@ -59,7 +59,7 @@ class Gd(SoftmaxPass[Descent]):
         if first == 0:
             drawn = np.random.default_rng(problem.seed).standard_normal(problem.features + 1)
             v = drawn if index == 1 else state.product
-            # of length 1 / R, so that the products with rows of any size are numbers
+            # of norm 1 / R, so that products with rows do not overflow
             state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
             state.product[:] = 0.0
         gram_product(block, numbered_from(first), labels_of(problem, state), state.direction, state.product)
@@ -67,12 +67,12 @@ class Gd(SoftmaxPass[Descent]):
     def step(
         self, problem: Problem, state: Descent, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
-        # the gradient is -A^T q times the mean of the slopes phi'
+        # the gradient is -A^T q times the mean of phi'
         curvature = problem.loss.curvature_at_start() * self._spread(problem, state, rows)
         return total * math.exp(level) / (rows * curvature), total
 
     def _spread(self, problem: Problem, state: Descent, rows: float) -> float:
-        """||A||^2 / n for rows of norm at most 1, or 1, which it never passes."""
+        """||A||^2 / n for rows of norm at most 1; 1, its upper bound, where it is not computed."""
         if not _bounded(problem):
             return 1.0
         square = lp_norm(state.product, 2.0) / self.largest_norm(state) * problem.objective.spread

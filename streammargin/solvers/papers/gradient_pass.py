@@ -1,4 +1,4 @@
-"""What the whole-pass methods that learn from one vector a pass have in common."""
+"""The common part of whole-pass methods that update the weights by one vector per pass."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, ch
 from streammargin.solvers.roles import K, Shared, Sum, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
-# a row whose share is below exp(-REACH) / n of the largest is lost in the rounding of the sums
-REACH = 40.0
+# a row whose share is below exp(-CUTOFF) / n times the largest is lost in the rounding of the sums
+CUTOFF = 40.0
 
 
 @state
 class GradientSums(PassSums):
-    """pull: a vector of the pass; it, TOTAL and VALUE stand in units of exp(LEVEL) (compiled/whole_pass.py)."""
+    """pull: the vector of the pass; like TOTAL and VALUE in units of exp(LEVEL) (compiled/whole_pass.py)."""
 
     pull: Sum[f8]
     figures: Sum[f8] = of(K, kernel.FIGURES, smallest=(kernel.SMALLEST,), largest=(kernel.LEVEL,))
@@ -35,7 +35,7 @@ class GradientSums(PassSums):
 
 @state
 class Gradient(Whole):
-    """w: the weights w_t / R. scale: what makes their lengths 1. mass: sum of the multiples of the rows in them."""
+    """w: the weights w_t / R; scale: 1 / ||w||; mass: sum of the coefficients of the rows in w."""
 
     sums: GradientSums
     scale: Shared[f8] = of(K, fill=1.0)
@@ -46,17 +46,17 @@ G = TypeVar("G", bound=Gradient)
 
 
 class GradientPass(WholePass[G]):
-    """The prologue is iteration 0, at w = 0; pass t certifies the weights w_t, and then moves them.
+    """The prologue is iteration 0, at w = 0; pass t certifies the weights w_t, and then updates them.
 
-    They are those of rows a_i / R of norm at most 1, R = max_i ||a_i||, so that a_i.w needs no factor. What is reported
-    has length 1: that is the scale in which the scores of several classes are compared.
+    They are for rows a_i / R of norm at most 1, R = max_i ||a_i||. Reported weights have norm 1, so that scores of
+    several classes are comparable.
     """
 
     state_class: ClassVar[type[Gradient]] = Gradient
-    norm_range = (1e-200, 1e200)  # products of the norms with the sums must be numbers
+    norm_range = (1e-200, 1e200)  # products of norms with sums must not overflow
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return 8 * problem.count * (problem.features + 1)  # the weights as they are shown
+        return 8 * problem.count * (problem.features + 1)  # a copy of the weights
 
     def start(self, problem: Problem, labels: RowLabels) -> G:
         state = super().start(problem, labels)
@@ -102,11 +102,11 @@ class GradientPass(WholePass[G]):
         return 1.0 / np.where(sizes > 0.0, sizes, 1.0)
 
     def shown(self, state: G) -> np.ndarray:
-        """The weights (K, d+1) that passes certify."""
+        """The weights (K, d+1) to certify."""
         return state.w
 
     def shown_figures(self, state: G) -> np.ndarray:
-        """Their figures (K, FIGURES)."""
+        """The figures (K, FIGURES) of these weights."""
         return state.sums.figures
 
     @abstractmethod
@@ -115,15 +115,15 @@ class GradientPass(WholePass[G]):
 
     @abstractmethod
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
-        """Move the weights to w_(t+1); returns lengths (K,) of means of rows, inf where nothing is known."""
+        """Update the weights to w_(t+1); returns norms (K,) of means of rows, inf where none is known."""
 
 
 class SoftmaxPass(GradientPass[G]):
-    """Gradient steps on psi(-A w) of a loss of exponential tail (dual acceleration paper, eq. (2.1), (2.2)).
+    """Gradient steps on psi(-A w) for a loss with an exponential tail (dual acceleration paper, eq. (2.1), (2.2)).
 
-    The gradient is A^T q', q' = softmax(-A w) for the exponential loss. Every step adds a multiple of it to the
-    weights, so that their length over the mass of the multiples bounds the margin.
-    A is the objective's: for a joint margin that of pseudo-rows, and all classes are one vector.
+    The gradient is A^T q', with q' = softmax(-A w) for the exponential loss. Every step adds a multiple of it to the
+    weights, so their norm divided by the sum of the coefficients bounds the margin. For a joint margin, A has the
+    pseudo-rows, and all classes are one vector.
     """
 
     default_loss = "exponential"
@@ -134,7 +134,7 @@ class SoftmaxPass(GradientPass[G]):
         sums = state.sums
         kernel.softmax_block(
             block, numbered_from(first), labels_of(problem, state), problem.loss, chunk, problem.joint, active,
-            state.w, state.scale, REACH + math.log(problem.rows * problem.count), sums.pull, sums.figures, sums.wrong,
+            state.w, state.scale, CUTOFF + math.log(problem.rows * problem.count), sums.pull, sums.figures, sums.wrong,
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
@@ -146,7 +146,7 @@ class SoftmaxPass(GradientPass[G]):
             total, value, level = state.sums.figures[k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step(problem, state, rows, total, value, level)
             pull, mass = state.sums.pull[group].reshape(-1), total / divisor
-            pull *= 1.0 / divisor / R  # not by R^2, which may be 0 or inf
+            pull *= 1.0 / divisor / R  # not by R^2, which may under- or overflow
             length = lp_norm(pull, 2.0, square(pull)) / mass
             upper[group] = min(length, self.move(state, k, group, step / R, pull, mass, t)) * R * objective.unit
         return upper
@@ -154,13 +154,13 @@ class SoftmaxPass(GradientPass[G]):
     def step(
         self, problem: Problem, state: G, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
-        """The step, and what the sums of the pass are divided by; total, value and level as in the kernel."""
+        """(step size, divisor of the sums of the pass); total, value and level as in the kernel."""
         return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)
 
     def move(self, state: G, k: int, group: slice, step: float, pull: np.ndarray, mass: float, t: int) -> float:
-        """w <- w + step pull for the lines of a group, whose mass is kept in line k.
+        """w <- w + step pull for the weight vectors of a group, whose mass is in entry k.
 
-        Returns the length of a mean of rows, of all that was added so far; inf for none.
+        Returns the norm of the mean of all rows added so far; inf if there are none.
         """
         w = state.w[group].reshape(-1)
         length = lp_norm(w, 2.0, mix(1.0, w, step, pull))
@@ -169,5 +169,5 @@ class SoftmaxPass(GradientPass[G]):
 
 
 def ratio(length: float, mass: float) -> float:
-    """inf where nothing has a mass yet."""
+    """length / mass; inf for mass 0."""
     return length / mass if mass > 0.0 else math.inf

@@ -1,4 +1,4 @@
-"""Whole-pass methods of the hinge loss in the Euclidean norm: what diagonal descent and homotopy share."""
+"""The common part of diagonal descent and homotopy: whole-pass methods for the hinge loss and p = 2."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass
 from streammargin.solvers.roles import K, Sum, f8, i8, of, state
 
-FIGURES = 5  # columns: the smallest margin, mistakes, and up to three sums that a kernel has beside
+FIGURES = 5  # columns: the smallest margin, mistakes, and up to three further sums of a kernel
 
 
 @state
 class HingeSums(PassSums):
-    """pull: rows times what the kernel gives them; wrong: rows whose largest score is a wrong class's."""
+    """pull: a combination of rows, from the kernel; wrong: rows whose largest score is not that of their class."""
 
     pull: Sum[f8]
     figures: Sum[f8] = of(K, FIGURES, smallest=(SMALLEST,))
@@ -28,7 +28,7 @@ class HingeSums(PassSums):
 
 @state
 class Hinge(Whole):
-    """The state of a whole-pass method of the hinge."""
+    """The state of a whole-pass method for the hinge."""
 
     sums: HingeSums
 
@@ -37,12 +37,12 @@ H = TypeVar("H", bound=Hinge)
 
 
 class HingePass(WholePass[H]):
-    """Rows are taken in units of their largest norm, so that any scale of the data works."""
+    """Rows are divided by their largest norm, so that any scale of the data works."""
 
     state_class: ClassVar[type[Hinge]] = Hinge
 
     def reserved_bytes(self, problem: Problem) -> int:
-        return 2 * 8 * problem.count * (problem.features + 1)  # the weights as they are shown, and the best before
+        return 2 * 8 * problem.count * (problem.features + 1)  # copies of the current and the best weights
 
     def end_pass(self, problem: Problem, state: H, active: np.ndarray) -> PassReport:
         figures = state.sums.figures
@@ -55,4 +55,4 @@ class HingePass(WholePass[H]):
 
     @abstractmethod
     def move(self, problem: Problem, state: H, active: np.ndarray) -> np.ndarray:
-        """The next weights, after a whole pass; returns lengths (K,) of means of rows, inf for none."""
+        """Compute the next weights after a whole pass; returns norms (K,) of means of rows, inf for none."""

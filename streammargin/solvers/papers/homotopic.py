@@ -37,9 +37,9 @@ from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
-# a stochastic step shrinks all d + 1 weights: its rows hold this many times as many numbers
+# a stochastic step shrinks all d + 1 weights, so its rows should have at least this many times as many values
 WORK = 4
-LEAST_ROWS = 16  # of a group at least: F_lambda is estimated on it
+LEAST_ROWS = 16  # least rows of a group, on which F_lambda is estimated
 
 
 LANDED = Axis(lambda problem: problem.features + 2, name="d+2")
@@ -49,8 +49,8 @@ LANDED = Axis(lambda problem: problem.features + 2, name="d+2")
 class HomotopicState(Hinge):
     """v: the iterate for rows in units of `unit`; its mass is in `carried`, both the same mixture of the rows.
 
-    kept: the sum of the iterates, or the best one, then with its pull. landed: where an outer iteration of stochastic
-    steps ended, and its mass; shown: outer iterations that were over when the weights w were shown, and their mass.
+    kept: the sum of the iterates, or the best one, then with its kept_pull and kept_inside; landed: end point of an
+    outer iteration of stochastic steps, and its mass; shown: outer iterations done when w was taken; shown_mass: of w.
     """
 
     hull: Hull
@@ -173,7 +173,7 @@ class Homotopic(HingePass[HomotopicState]):
             if objective < c[kernel.LEAST]:
                 c[kernel.LEAST], c[kernel.KEPT_MASS] = objective, c[kernel.MASS]
                 kept[:], state.kept_pull[k], state.kept_inside[k] = v, pull, inside
-            if c[kernel.INNER] >= steps:  # go on from the best one, whose subgradient is known
+            if c[kernel.INNER] >= steps:  # continue from the best iterate, whose subgradient is known
                 v[:], pull, inside = kept, state.kept_pull[k], state.kept_inside[k]
                 c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
                 c[kernel.OUTER] += 1.0

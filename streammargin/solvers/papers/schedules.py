@@ -1,11 +1,11 @@
-"""How the penalty lambda_t of a diagonal method falls with the iteration t (diagonal descent paper, section 6)."""
+"""Schedules of the penalty lambda_t over the iterations t (diagonal descent paper, section 6)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-# what lambda_0 is divided by; past t = 1023 the power of two is inf, and the box has no walls left
+# divisors of lambda_0; beyond t = 1023 the power of two is inf, and duals are unbounded
 DECAYS: dict[str, Callable[[int], float]] = {
     "log": math.log,
     "sqrt": math.sqrt,

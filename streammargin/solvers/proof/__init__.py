@@ -1,1 +1,1 @@
-"""What proves how good an answer is: exact sums, bounds, and the best of them."""
+"""Certificates: exact sums, bounds with rounding, and the best weights and bounds."""

@@ -1,4 +1,4 @@
-"""The best weights that were certified, and the best bounds: what every method keeps of its certificates."""
+"""The best certified weights and the best bounds so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streammargin.solvers.roles import Float, K, Shared, f8, i8, of, state
 
 @state
 class Best:
-    """Weights, what they are worth, and the best bounds of K problems."""
+    """The best weights of K problems with their figures, and the best bounds."""
 
     w: Shared[Float]
     primal: Shared[f8] = of(K, fill=math.inf)
@@ -27,16 +27,15 @@ class Best:
 
 
 def keep_bounds(best: Best, dual: np.ndarray, upper: np.ndarray) -> None:
-    """Bounds (K,) below the objective and above the margin; the better ones stay."""
+    """Keep the better of the old and new bounds (K,): dual, below the objective, and upper, above the margin."""
     best.dual, best.upper = np.maximum(best.dual, dual), np.minimum(best.upper, upper)
 
 
 def keep_weights(problem: Problem, best: Best, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
-    """Weights (K, d+1), an array that nobody else writes again, and what they are worth; the better ones stay.
+    """Keep the better of the old and new weights (K, d+1); found: their candidates, None for a problem not evaluated.
 
-    found: None for a problem that was not looked at.
-
-    Points show rows of `best.w`, so that it is replaced and not written; of long vectors each copy counts.
+    The array w must not be modified later. `best.w` is replaced, never written to, as points refer to its rows; this
+    saves copies of long vectors.
     """
     better = [new is not None and problem.objective.better(new, *_known(best, k)) for k, new in enumerate(found)]
     if not any(better):

@@ -1,4 +1,4 @@
-"""From the sums of a look (compiled/look.py) to what they prove: the objective of weights, and a bound below it."""
+"""From the sums of compiled/look.py to the objective of the weights and a lower bound on it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from streammargin.compiled import look
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Sums
 from streammargin.solvers.proof.rounding import EPS
 
-CHUNKED = look.CHUNK * EPS  # rounding of a sum over the rows of a chunk, relative to the size of its terms
+CHUNKED = look.CHUNK * EPS  # rounding of a sum over a chunk, relative to the size of its terms
 NAMES = look.DUAL, look.ALPHA, look.SUMMED, look.PULLED
 
 
 class Bounds(NamedTuple):
-    """What weights are worth, and the bound of the duals, whose A^T alpha (d+1,) is `theta` and has these sums.
+    """The candidate of the weights, and the bound of the duals, with theta (d+1,) = A^T alpha and their sums `total`.
 
-    They are the largest part of the duals that was feasible.
+    The duals are scaled down where necessary to be feasible.
     """
 
     weights: Candidate
@@ -28,21 +28,21 @@ class Bounds(NamedTuple):
 
     @property
     def apart(self) -> float:
-        """Between the objective and its bound."""
+        """The objective minus its lower bound."""
         return self.weights.primal - self.dual
 
 
 def bounds(
     objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
-    passes: int = 1, budget: float = math.inf, lift: float = 0.0, reach: tuple[float, float] = (1.0, 1.0),
+    passes: int = 1, budget: float = math.inf, budget_multiplier: float = 0.0, reach: tuple[float, float] = (1.0, 1.0),
 ) -> Bounds:  # fmt: skip
-    """Of weights w (d+1,) and their losses (LOSS_SUMS,), and of duals by their sums (S, DUAL_SUMS) and pull (S, d+1).
+    """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
 
     present: rows. passes: the duals are the mean of so many, whose sums were added up; the dual objective is concave.
-    budget: what the duals may sum up to, each as a part of what its side has of `reach`; lift: the multiplier of that,
-    by which all margins were raised, or the loss was lifted.
+    budget: what the duals may sum up to, each as a part of what its side has of `reach`; budget_multiplier:
+    of that bound, by which all margins were raised, or the loss was lifted.
     """
-    value = float(losses[look.LOSSES]) + (budget * lift if lift > 0.0 else 0.0)
+    value = float(losses[look.LOSSES]) + (budget * budget_multiplier if budget_multiplier > 0.0 else 0.0)
     rounding = float(losses[look.ROUNDING]) + CHUNKED * value
     sides = []
     for side, most in zip(duals.tolist(), reach, strict=False):

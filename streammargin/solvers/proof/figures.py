@@ -1,4 +1,4 @@
-"""Exact figures of one binary problem, and the gaps between what was reached and what is proven."""
+"""Exact figures of one problem, and relative gaps."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streammargin.errors import out_of_range
 
 @dataclass
 class Figures:
-    """Proven figures of one binary problem, for the weights that the solver calls certified.
+    """Proven figures of one problem, for the certified weights.
 
-    Dual and margin_lower lie below, margin_upper above what exact arithmetic would find, by what rounding may have
-    moved their sums (rounding.py); so does the gap, for which the primal is taken at its worst.
+    Rounding is bounded on the safe side (rounding.py): dual and margin_lower are rounded down, margin_upper and the gap
+    up.
 
-    residual, of targets only: the largest violation (|x.w - y| - epsilon)_+; the gap is None unless it is 0.
+    residual: for interpolation, the largest violation (|x.w - y| - epsilon)_+; the gap is None unless it is 0.
     """
 
     primal: float
@@ -29,23 +29,23 @@ class Figures:
 
 
 def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
-    """(P - D) / max(|P|, |D|), 0 when both are 0, for the largest P that rounding leaves open.
+    """(P + rounding - D) / max(|P|, |D|), 0 when both are 0.
 
-    D is a bound, its own rounding included: one that lies above all those P is a bug, and raises ArithmeticError.
-    DataError where one of them is no number.
+    D is a bound, its own rounding included: D > P + rounding is a bug, and raises ArithmeticError. DataError where one
+    of them is nan or overflowed.
     """
     if math.isnan(primal) or math.isnan(dual) or dual == math.inf:
         raise out_of_range()
     if primal == math.inf or dual == -math.inf:
         return math.inf
     if dual > primal + rounding:
-        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} lies below dual {dual!r}")
+        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} is below dual {dual!r}")
     size = max(abs(primal), abs(dual))
     return (primal + rounding - dual) / size if size > 0.0 else 0.0
 
 
 def relative_margin_gap(lower: float, upper: float) -> float:
-    """(upper - lower) / upper; inf while no upper bound is known. Errors as above."""
+    """(upper - lower) / upper; inf while no upper bound is known. Errors as in `relative_gap`."""
     if math.isnan(lower) or math.isnan(upper) or lower == math.inf:
         raise out_of_range()
     if not math.isfinite(upper) or upper <= 0.0:

@@ -1,4 +1,4 @@
-"""Certificates by a sweep over all rows with the weights frozen: for methods that move at every row."""
+"""Certificates by a sweep over all rows with frozen weights, for methods that update the weights at every row."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from streammargin.solvers.state import State, labels_of
 
 @state
 class Sweep:
-    """What a sweep sums up: frozen weights, A^T alpha in float64, and the columns of compiled/certificate.py.
+    """Frozen weights, A^T alpha in float64 (rebuilt), and the sums of compiled/certificate.py.
 
-    largest_blur: how far rounding may have moved A^T alpha, relative to sum alpha, in any sweep.
+    largest_blur: the largest bound on the rounding error of A^T alpha, relative to sum alpha, in any sweep.
     """
 
     frozen: Shared[Float]
@@ -38,7 +38,7 @@ class Sweep:
 
 @state
 class Certified(State):
-    """The state of a solver that is certified by a sweep."""
+    """The state of a solver certified by sweeps."""
 
     sweep: Sweep
 
@@ -47,31 +47,31 @@ C = TypeVar("C", bound=Certified)
 
 
 class CertifiedBySweep(Solver[C]):
-    """A subclass says what is frozen, which duals belong to it, and what to do with A^T alpha once that is exact."""
+    """Base class: subclasses define the weights to certify and their duals, and may use the exact A^T alpha."""
 
     @abstractmethod
     def frozen(self, problem: Problem, state: C, k: int) -> np.ndarray:
-        """The weights (d+1,) of problem k to certify; they may stand in `sweep.frozen` already."""
+        """The weights (d+1,) of problem k to certify; they may be in `sweep.frozen` already."""
 
     def duals(self, problem: Problem, state: C) -> tuple[np.ndarray, np.ndarray]:
         """alpha (K, n) on the C scale and sleep counters (K, n) uint8, or both (K, 0) for a method without duals."""
         return np.zeros((problem.count, 0), state.best.w.dtype), np.zeros((problem.count, 0), np.uint8)
 
     def bounds(self, problem: Problem, state: C, k: int, longest: float) -> tuple[float, float]:
-        """A lower bound of the objective and an upper bound of the margin that the method knows without duals.
+        """(lower bound on the objective, upper bound on the margin) that the method knows without duals.
 
         longest: the largest Euclidean norm of the rows.
         """
         return -math.inf, math.inf
 
     def rebuilt(self, problem: Problem, state: C, k: int, theta: np.ndarray) -> None:
-        """Called with A^T alpha (d+1,) of the duals, exact in float64."""
+        """Called with A^T alpha (d+1,), summed in float64."""
 
     def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         sweep = state.sweep
         for k in range(problem.count):
             w = self.frozen(problem, state, k) if k in active else state.best.w[k]
-            if not np.may_share_memory(w, sweep.frozen):  # of many columns a copy costs
+            if not np.may_share_memory(w, sweep.frozen):  # copies of many columns are slow
                 sweep.frozen[k] = w
         sweep.blur = blur(sweep.frozen)
         sweep.sums = sums.new_sums(problem.count)
@@ -101,12 +101,12 @@ class CertifiedBySweep(Solver[C]):
                 self.rebuilt(problem, state, k, sweep.rebuilt[k])
             found.append(objective.candidate(sweep.frozen[k], total))
         if objective.infeasible and self.has_empty_row(problem, state):
-            upper[:] = 0.0  # a row of norm 0 has margin 0 under every w
+            upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(state.best, dual, upper)
-        frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # kept as it is, and room for the next
+        frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best.w may now refer to it
         keep_weights(problem, state.best, frozen, found)
         return best_figures(problem, state.best), sweep.wrong.copy()
 
     def has_empty_row(self, problem: Problem, state: C) -> bool:
-        """Whether a row that is present is known to have norm 0."""
+        """Whether a present row is known to have norm 0."""
         return False

@@ -1,4 +1,4 @@
-"""Methods whose weights move once a pass: the pass that learns is also the certificate of its weights."""
+"""Methods that update the weights once per pass, so that each pass is also the certificate of its weights."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
 from streammargin.solvers.state import State, labels_of
 
-CHUNK_BYTES = 1 << 18  # of rows that are looked at together: they should stay in the cache of one core
-CHUNK_ROWS = 64  # of these at most: what is known of each stays there too
+CHUNK_BYTES = 1 << 18  # bytes of a chunk of rows, which should stay in the cache of one core
+CHUNK_ROWS = 64  # most rows of a chunk, as their scores stay there too
 
 
 def chunk_rows(block: Block) -> int:
-    """Rows of a chunk of this block."""
+    """Rows per chunk of this block."""
     bytes_a_row = values_of(block).nbytes / max(1, block.rows())
     return int(min(CHUNK_ROWS, max(1, CHUNK_BYTES // (bytes_a_row + 1))))
 
 
 @state
 class PassSums:
-    """What a pass sums up. seen: the rows that it was shown."""
+    """The sums of a pass; seen: number of rows."""
 
     seen: Count = 0
 
 
 @state
 class Whole(State):
-    """w: weights, frozen during a pass. row_norms: figures of the prologue (compiled/row_norms.py)."""
+    """w: weights, frozen during a pass; row_norms: figures from the prologue (compiled/row_norms.py)."""
 
     w: Shared[f8]
     sums: PassSums
@@ -51,20 +51,20 @@ P = TypeVar("P", bound=Whole)
 
 
 class WholePass(Solver[P]):
-    """One read an iteration, no number per row unless a subclass adds it; the hard margin alone, p = 2.
+    """One read per iteration, without numbers per row unless a subclass adds them; hard margin and p = 2 only.
 
-    A prologue pass finds the largest and the mean norm of the rows. A subclass calls `report` at the end of a pass;
-    where it says `saw` for every block, a pass that was broken off proves nothing, as it should.
+    A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and `saw`
+    for every block, so that an interrupted pass proves nothing.
     """
 
     prologue = 1
     default_C = math.inf
-    norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row; its inverse must be a number
+    norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
         if problem.p != 2.0:
-            raise UsageError(f"{self.name} knows the norm p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
+            raise UsageError(f"{self.name} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
         if index == 0:
@@ -74,15 +74,15 @@ class WholePass(Solver[P]):
         return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))
 
     def terms(self, problem: Problem, state: P) -> float:
-        """How many numbers are added up in a mean of rows that bounds the margin."""
-        # the rows of a pass, and what joins its sum to those before
+        """The number of additions in a mean of rows that bounds the margin."""
+        # the rows of a pass, and a few operations per pass
         return problem.objective.terms(problem.present) + 4 * state.number
 
     def _longest(self, problem: Problem, state: P) -> float:
         return float(state.row_norms[norms.LARGEST]) * problem.objective.unit
 
     def rounded_up(self, problem: Problem, state: P, upper: np.ndarray) -> np.ndarray:
-        """Lengths (K,) of means of rows, and what rounding may have taken from them."""
+        """Norms (K,) of means of rows, plus their rounding bounds."""
         return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
 
     def rounding(self, problem: Problem, state: P) -> float:
@@ -92,15 +92,15 @@ class WholePass(Solver[P]):
         return mean_rounding(WholePass.terms(self, problem, state), size) + hull * size + added
 
     def hull_rounding(self, state: P) -> float:
-        """What a bound by points of the hull has in it for rounding, relative to the largest norm; 0 for none."""
+        """The rounding allowance of hull bounds, relative to the largest row norm; 0 without them."""
         return 0.0
 
     def largest_norm(self, state: P) -> float:
-        """R = max_i ||a_i||; 1 where all rows are 0, so that it may divide."""
+        """R = max_i ||a_i||; 1 where all rows are 0."""
         return float(state.row_norms[norms.LARGEST]) or 1.0
 
     def check_scale(self, state: P) -> None:
-        """DataError for rows whose largest norm lies outside the bounds; rows that are all 0 are no matter."""
+        """DataError where the largest row norm is outside norm_range, unless all rows are 0."""
         size = float(state.row_norms[norms.LARGEST])
         if size != 0.0 and not self.norm_range[0] <= size <= self.norm_range[1]:
             raise DataError(
@@ -119,35 +119,35 @@ class WholePass(Solver[P]):
         clear(state.sums)
 
     def after_prologue(self, problem: Problem, state: P) -> None:
-        """Called before the first pass, with what the prologue summed up."""
+        """Called before the first pass, after the prologue."""
 
     def saw(self, problem: Problem, state: P, active: np.ndarray, block: Block) -> None:
-        """Count the rows of a block; a problem that is done keeps the weights that were certified."""
+        """Count the rows of a block; problems that are done get their certified weights back."""
         state.sums.seen += block.rows()
         if active.size < problem.count:
             for k in np.setdiff1d(np.arange(problem.count), active):
                 self.keep(state, k)
 
     def keep(self, state: P, k: int) -> None:
-        """Show the best weights of problem k again."""
+        """Set the weights of problem k to its best ones."""
         state.w[k] = state.best.w[k]
 
     def complete(self, problem: Problem, state: P) -> bool:
-        """Whether the pass has seen all rows, as far as it was told."""
+        """Whether the pass has seen all rows; True for methods that do not count them."""
         return state.sums.seen in (0, problem.rows)
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        """Lengths (K,) of the weights (K, d+1), that a margin is divided by."""
+        """The norms (K,) of w (K, d+1) by which margins are divided."""
         return problem.objective.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
         self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
         mistakes: np.ndarray, wrong: np.ndarray | None = None,
     ) -> PassReport:  # fmt: skip
-        """The report of a pass that saw the weights w (K, d+1), an array that is never written again.
+        """The report of a pass at the weights w (K, d+1), an array that must not be modified later.
 
-        smallest (K,): min_i a_i.w over the rows present; upper (K,): lengths of means of rows; mistakes (K,);
-        wrong: (trials,) rows whose largest score is a wrong class's. For a joint problem all K are equal.
+        smallest (K,): min_i a_i.w over the present rows; upper (K,): norms of means of rows; mistakes (K,);
+        wrong (trials,): rows whose largest score is not that of their class. For a joint margin all K are equal.
         """
         best = state.best
         if not self.complete(problem, state):
@@ -155,12 +155,12 @@ class WholePass(Solver[P]):
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))
         upper = np.minimum(best.upper, self.rounded_up(problem, state, upper))
         if state.row_norms[norms.EMPTY] > 0.0:
-            upper[:] = 0.0  # a row of norm 0 has margin 0 under every w
+            upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
         lower = np.full(problem.count, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
-        lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # of the scores and of the length
+        lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
         keep_weights(problem, best, w, found)
         figures = best_figures(problem, best)

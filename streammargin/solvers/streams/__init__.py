@@ -1,1 +1,1 @@
-"""Steps along single rows, for batches that pass by once too."""
+"""Methods that also learn from streams: primal steps along single rows."""

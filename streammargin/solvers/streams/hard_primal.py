@@ -1,4 +1,4 @@
-"""Steps along single rows for the hard margin: the norms of the rows, and the mean of a pass as a bound."""
+"""Primal steps along single rows for the hard margin, with row norms and better bounds."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from streammargin.solvers.roles import K, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.solvers.streams.primal import Primal, Steps
 
-# row norms within these bounds have squares that are far from the ends of a float64
+# squares of row norms in this range do not over- or underflow
 PLAIN = (1e-50, 1e50)
-# a pass moves theta by little: what is left of rounding after the subtraction may be this, relative to the largest row
+# largest rounding error, relative to the largest row, at which the mean of a pass is used as a bound
 CANCELLED = 1e-9
 
 
 @state
 class HardSteps(Steps):
-    """row_norms: figures of the rows seen (compiled/row_norms.py). left, left_total: theta when the pass began, and its
-    mass. nearest: the least length of a mean of a pass.
+    """row_norms: figures of the rows seen (compiled/row_norms.py).
+
+    left, left_total: theta at the start of the pass, and the sum of its coefficients; nearest: the smallest norm of a
+    mean of a pass.
     """
 
     hull: Hull
@@ -47,7 +49,7 @@ class AveragedHardSteps(HardSteps):
 
 
 class HardPrimal(Primal[HardSteps]):
-    """Beside `Primal`: what steps go by, and what bounds the margin better."""
+    """Adds row norms, which step sizes need, and bounds by the rows of single passes."""
 
     default_C = math.inf
     state_class = HardSteps
@@ -56,7 +58,7 @@ class HardPrimal(Primal[HardSteps]):
         return AveragedHardSteps if self.average else HardSteps
 
     def measure(self, problem: Problem, state: HardSteps, block: Block, first: int) -> None:
-        """Take the rows of a block into the figures of the row norms, before anything is learned from them."""
+        """Update the figures of the row norms with a block, before learning from it."""
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
         largest = self.longest(state)
         if not math.isfinite(largest):
@@ -71,7 +73,7 @@ class HardPrimal(Primal[HardSteps]):
         state.left_total[:] = state.carried[:, kernel.TOTAL]
 
     def stream_block(self, problem: Problem, state: HardSteps, block: Block) -> int:
-        # step sizes and rows of norm 0 are those of all rows up to this block's last
+        # step sizes use the rows seen so far, this block included
         self.measure(problem, state, block, 0)
         return super().stream_block(problem, state, block)
 
@@ -89,9 +91,9 @@ class HardPrimal(Primal[HardSteps]):
         return super().end_pass(problem, state, active)
 
     def _mean_of_the_pass(self, problem: Problem, state: HardSteps, k: int) -> None:
-        """The mean of the rows that this pass stepped along is a point of their hull: it may bound the margin better.
+        """Bound the margin by the norm of the mean of the rows added in this pass, a point of their convex hull.
 
-        Late passes step along the rows that matter; where nothing separates them, these all but cancel.
+        In late passes these are mostly support vectors; for inseparable rows they nearly cancel.
         """
         mass = float(state.carried[k, kernel.TOTAL] - state.left_total[k])
         largest = self.longest(state) / self.base(state)

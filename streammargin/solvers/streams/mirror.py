@@ -39,17 +39,17 @@ class Mirror(HardPrimal):
         return MirrorDescent((problem.p - 1.0) / largest / largest if largest > 0.0 else 0.0)
 
     def begin_certificate(self, problem: Problem, state: HardSteps, active: np.ndarray) -> None:
-        # its end is a property of the latest weights and their length, not of the best direction so far
+        # convergence is defined for the latest weights, not for the best direction so far
         state.best.lower[active] = -math.inf
         super().begin_certificate(problem, state, active)
 
     def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
-        # these are the margins of the last iterate; the average follows slowly, and exact figures come now and then
+        # these are margins of the last iterate; the average is certified every `patience` passes
         done = self.rests(problem) and state.figures[k, kernel.MIN_MARGIN] >= 1.0 - problem.tol
         return 0.0 if done else super().estimate(problem, state, k)
 
     def satisfied(self, problem: Problem, state: HardSteps, k: int, figures: Figures) -> bool:
-        """Every a_i.w >= 1 - tol: the minimum of its objective."""
+        """Whether every a_i.w >= 1 - tol: the minimum of its objective."""
         if figures.margin_lower is None or not figures.margin_lower > 0.0:
             return False
         return figures.margin_lower * lp_norm(self.certified(problem, state)[k], problem.p) >= 1.0 - problem.tol

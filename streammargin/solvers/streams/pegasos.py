@@ -41,7 +41,7 @@ class Pegasos(Primal[Steps]):
         if problem.hard:
             raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use `solver=perceptron`")
         if problem.p != 2.0:
-            raise UsageError("pegasos knows the norm 2 only; use `penalty=l2`, or `solver=sdca`")
+            raise UsageError("pegasos supports penalties with p = 2 only; use `penalty=l2`, or `solver=sdca`")
         super().check(problem)
 
     def scale(self, problem: Problem, state: Steps, k: int) -> float:
@@ -49,15 +49,15 @@ class Pegasos(Primal[Steps]):
         return problem.present / steps if steps > 0.0 else 0.0
 
     def frozen(self, problem: Problem, state: Steps, k: int) -> np.ndarray:
-        # the optimum lies in this ball, for P(w) <= P(0): the projection of Pegasos, at the end instead of every step
+        # the optimum is in this ball, as P(w) <= P(0): the projection of Pegasos, at the end instead of in every step
         w = super().frozen(problem, state, k)
-        # P(0) is the sum of the caps: exact after whole passes, and their mean times n before
+        # P(0) is the sum of the caps: exact after whole passes, else n times their mean so far
         cost = float(state.carried[k, kernel.CAPS]) * self.scale(problem, state, k)
         size, radius = lp_norm(w, 2.0), math.sqrt(2.0 * cost)
         return w * (radius / size) if size > radius else w
 
     def bounds(self, problem: Problem, state: Steps, k: int, longest: float) -> tuple[float, float]:
-        """D(beta sum of the multiples) for the best feasible beta <= 1/E, E being the passes begun."""
+        """The dual objective for the multiples times beta, with the best feasible beta <= 1/E, E the passes begun."""
         return self._dual(problem, state, k, longest), self.margin_bound(problem, state, k)
 
     def _dual(self, problem: Problem, state: Steps, k: int, longest: float) -> float:
@@ -67,7 +67,7 @@ class Pegasos(Primal[Steps]):
         beta = 1.0 / state.number
         if size > 0.0:
             beta = min(beta, total / size / size)
-        # of theta, and of the sum of the multiples
+        # rounding of theta, and of the sum of the multiples
         rounding = mean_rounding(float(state.carried[k, kernel.STEPS]), 1.0)
         length = beta * (size * (1.0 + norm_rounding(problem.features)) + rounding * total * longest / self.base(state))
         return beta * total * (1.0 - rounding) - 0.5 * length * length

@@ -35,14 +35,14 @@ class Perceptron(HardPrimal):
         super().run_block(problem, state, active, block, first)
 
     def length(self, state: HardSteps) -> float:
-        # theta is a sum of rows; only of extreme ones its length, which is of no account, would make scores overflow
+        # theta is a sum of rows; it is rescaled only where scores of extreme rows would overflow
         base = self.base(state)
         return base if PLAIN[0] < base < PLAIN[1] else 1.0 / base
 
     def estimate(self, problem: Problem, state: HardSteps, k: int) -> float:
-        # the margin may be any while there are no mistakes: that is all a perceptron wants
+        # without mistakes it is done, whatever the margin
         return super().estimate(problem, state, k) if state.figures[k, kernel.MISTAKES] > 0.0 else 0.0
 
     def satisfied(self, problem: Problem, state: HardSteps, k: int, figures: Figures) -> bool:
-        """No mistakes: the rows are separated."""
+        """Whether there are no mistakes: the rows are separated."""
         return figures.margin_lower is not None and figures.margin_lower > 0.0

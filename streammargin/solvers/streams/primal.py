@@ -1,4 +1,4 @@
-"""What the methods that keep nothing per row have in common: they also learn from rows that pass by once."""
+"""The common part of methods without numbers per row, which can also learn from streams."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from streammargin.words import entry
 
 @state
 class Steps(Certified):
-    """theta: the sum of the rows with the multiples that the steps gave them, in units of `unit`, with its powers.
-
-    mean: what makes the average. carried: what goes on for ever (columns of compiled/primal.py).
-    base: the unit of the rows; 0 until a row is seen.
+    """theta: the sum of multiples of rows, divided by `unit`, with its powers; mean: for the average;
+    carried: numbers kept for the whole training (columns of compiled/primal.py);
+    base: divisor of the rows; 0 until a row is seen.
     """
 
     theta: Shared[f8]
@@ -54,25 +53,25 @@ P = TypeVar("P", bound=Steps)
 
 
 class Primal(CertifiedBySweep[P], StreamSolver[P]):
-    """Steps along single rows; no number per row.
+    """Primal steps along single rows, without numbers per row.
 
-    Rows are taken in units of `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
-    w = mirror(theta) are those of the rows x / base.
+    Rows are divided by `base`, a power of two (1 unless their norms are extreme, or p < 2): theta and
+    w = mirror(theta) are for the rows x / base.
     """
 
     average: bool = entry(False, YesNo(), "report the mean of all iterates in place of the last one")
 
     def base(self, state: P) -> float:
-        """The unit of the rows."""
+        """The divisor of the rows."""
         return state.base or 1.0
 
     def length(self, state: P) -> float:
-        """Factor from w of the rows x / base to the weights that are reported."""
+        """The factor from w, for rows x / base, to the reported weights."""
         return 1.0 / self.base(state)
 
     @abstractmethod
     def rule(self, problem: Problem, state: P) -> Rule:
-        """What a step adds, for rows in units of the base."""
+        """The step rule, for rows divided by the base."""
 
     def begin_pass(self, problem: Problem, state: P, number: int) -> None:
         super().begin_pass(problem, state, number)
@@ -100,9 +99,9 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         )  # fmt: skip
 
     def margin_bound(self, problem: Problem, state: P, k: int) -> float:
-        """||theta||_q / sum of the multiples: their shares are a point of the simplex. inf before the first step.
+        """||theta||_q / sum of the multiples, the norm of a convex combination of rows; inf before the first step.
 
-        With what rounding may have moved it by, where the norms of the rows are known.
+        Includes a bound on rounding where the row norms are known.
         """
         total = float(state.carried[k, kernel.TOTAL])
         size = lp_norm(state.theta[k], problem.q) * float(state.unit[k])
@@ -110,7 +109,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         return bound + mean_rounding(float(state.carried[k, kernel.STEPS]), self.longest(state))
 
     def longest(self, state: P) -> float:
-        """The largest norm of the rows, where it is known."""
+        """The largest row norm, 0 where it is unknown."""
         return 0.0
 
     def bounds(self, problem: Problem, state: P, k: int, longest: float) -> tuple[float, float]:
@@ -118,7 +117,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
         return problem.objective.dual(upper), upper
 
     def scale(self, problem: Problem, state: P, k: int) -> float:
-        """Factor from mirror(theta) to the weights that the last step left."""
+        """The factor from mirror(theta) to the current weights."""
         return 1.0
 
     def frozen(self, problem: Problem, state: P, k: int) -> np.ndarray:
@@ -151,4 +150,4 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
 
     @abstractmethod
     def estimate(self, problem: Problem, state: P, k: int) -> float:
-        """The relative (margin) gap that problem k is believed to have after a pass; 0 once it is believed done."""
+        """The estimated relative (margin) gap of problem k after a pass; 0 once it is probably done."""

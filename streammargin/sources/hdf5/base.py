@@ -1,4 +1,4 @@
-"""What the dense and the sparse HDF5 source share: file, labels, weights, fingerprint."""
+"""The common part of the dense and the sparse HDF5 source: file, labels, weights, fingerprint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
 
 class HDF5Source(Source):
-    """An HDF5 file with labels; subclasses know how the rows are stored, under the name x."""
+    """An HDF5 file with labels; subclasses read the rows, which are stored under the name x."""
 
     x: str
 
@@ -32,7 +32,7 @@ class HDF5Source(Source):
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
         self._others: list[Any] = []
-        self._files = [path]  # that hold the rows
+        self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
 
     def _check_shape(self) -> None:
@@ -51,7 +51,7 @@ class HDF5Source(Source):
         return column
 
     def check_labels(self) -> None:
-        """Raise DataError now rather than in the middle of things when labels are missing or of another length."""
+        """Raise DataError where labels are missing or have another length."""
         if _is_name(self._y):
             self._column(self._y or "y")
         elif np.shape(self._y) != (self.rows,):
@@ -81,7 +81,7 @@ class HDF5Source(Source):
         return 8 * self.rows if any(what is WEIGHTS for _, _, what in self._columns()) else 0
 
     def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
-        """(what was given, the name it has else, what it is) of labels and weights, where there are any."""
+        """(name or array given, default name, LABELS or WEIGHTS) of the labels and, if present, the weights."""
         yield self._y, "y", LABELS
         if self._weight is not None or has_link(self.file, "sample_weight"):  # most files have none
             yield self._weight, "sample_weight", WEIGHTS
@@ -111,12 +111,12 @@ class HDF5Source(Source):
 
     def files(self) -> list[str]:
         found = list(self._files)
-        with contextlib.suppress(StreamMarginError):  # as below
+        with contextlib.suppress(StreamMarginError):  # reported when needed
             column = names_column(self.file, self.x, self.path)
             found.extend([] if column is None else column.files)
         for given, default, what in self._columns():
             if _is_name(given):
-                # what is missing is said when it is needed
+                # a missing one is reported when it is needed
                 with contextlib.suppress(StreamMarginError), decoding(self.path):
                     column, other = open_column(given or default, self.file, self.path, what)
                     found.extend(column.files)
@@ -125,7 +125,7 @@ class HDF5Source(Source):
         return found
 
     def remember(self) -> None:
-        """Note how the files are now, for `check_unchanged`."""
+        """Remember the files' status, for `check_unchanged`."""
         self._seen = {path: _status(path) for path in self.files()}
 
     def check_unchanged(self) -> None:
@@ -150,12 +150,12 @@ class HDF5Source(Source):
 
 
 def _is_name(given: Any) -> bool:
-    """Whether a column lies in a file, under this name or the usual one."""
+    """Whether a column is in a file, under a given or the default name."""
     return given is None or isinstance(given, str)
 
 
 def _status(path: str) -> tuple[int, ...] | None:
-    """Size, time and inode of a file; None where it is gone."""
+    """Size, time, device and inode of a file; None where it does not exist."""
     try:
         status = os.stat(path)
     except OSError:
@@ -164,7 +164,7 @@ def _status(path: str) -> tuple[int, ...] | None:
 
 
 def _add_file(digest: Any, path: str) -> None:
-    """Size, time and samples of a file."""
+    """Add size, time and samples of a file to a digest."""
     status = os.stat(path)
     digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     with open(path, "rb") as file:

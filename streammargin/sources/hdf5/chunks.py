@@ -1,6 +1,6 @@
-"""Chunks of a dataset, packed or not: where they lie is asked of HDF5 once, and they are read by preadv.
+"""Read the chunks of a dataset, compressed or not: offsets come from HDF5 once, the bytes from preadv.
 
-HDF5 itself holds kilobytes of every chunk that a read meets, and believes any length that a chunk unpacks to.
+HDF5's own reads would keep kilobytes per chunk, and trust any length that a chunk decompresses to.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from streammargin.errors import DataError
 from streammargin.sources.hdf5.filters import Unpacker
 
 Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the file
-_BZIP2 = 307  # whose plugin does not come back from some damaged chunks
+_BZIP2 = 307  # its plugin never returns from some damaged chunks
 _KNOWN: list[list[int]] = [[], *(
     [*before, code] for code in (h5py.h5z.FILTER_DEFLATE, _BZIP2) for before in ([], [h5py.h5z.FILTER_SHUFFLE])
 )]  # fmt: skip
-_PLACE_BYTES = 16  # held of each chunk: where it lies and how long it is
-_INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # what HDF5 makes of the index of chunks: of each, and at most
-_ADDED = 1 << 16  # what filters may add to a small chunk
+_PLACE_BYTES = 16  # memory per chunk: offset and length
+_INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # HDF5's memory for its chunk index: per chunk, and at most
+_ADDED = 1 << 16  # bytes that filters may add to a small chunk
 
 
 class Chunks:
-    """The chunks of a 1- or 2-dimensional dataset; what was never written is its fill value.
+    """The chunks of a 1- or 2-dimensional dataset; a chunk that was never written has the fill value.
 
-    stored: the type of its values, or bytes of the same length. alike: the file has them so; else HDF5 converts what
-    was unpacked. keep: hold the chunk that was unpacked last, for those who read less than one at a time. Reading
-    raises OSError for chunks that are damaged, DataError for those that lie where none can be.
+    stored: dtype of the values, or bytes (void) of the same length; alike: the file stores that dtype; else HDF5
+    converts the decompressed chunk; keep: keep the last decompressed chunk, for reads of less than a chunk.
+    Reading raises OSError for a damaged chunk, DataError for one at an impossible offset.
     """
 
     def __init__(
@@ -45,41 +45,41 @@ class Chunks:
         self.count = -(-self.shape[0] // self.chunk[0]) * self.across
         values = self.chunk[0] * self.chunk[1]
         item = stored.itemsize if alike else dataset.id.get_type().get_size()
-        self.chunk_bytes = values * item  # as the file has them, before they are packed
+        self.chunk_bytes = values * item  # as stored, decompressed
         self._largest = max(self.chunk_bytes, values * stored.itemsize)
         plist = dataset.id.get_create_plist()
         self.filters = [int(plist.get_filter(k)[0]) for k in range(plist.get_nfilters())]
-        # chunks that hold whole rows as they are need no copy
+        # uncompressed chunks of whole rows need no copy
         self.straight = alike and not self.filters and self.chunk[1] == self.shape[1]
         self._keep = keep
         self._kept: tuple[int, np.ndarray] | None = None
         self._places: np.ndarray | None = None
-        self._left_out: dict[int, int] = {}  # filters that a chunk was not packed by
+        self._left_out: dict[int, int] = {}  # bit mask of the filters that were skipped for a chunk
         self._unpack = None if alike and self.filters in _KNOWN else Unpacker(dataset, stored)
 
     @property
     def faithful(self) -> bool:
-        """Whether the filters can be undone here."""
+        """Whether the filters can be reversed here."""
         return self._unpack is None or self._unpack.faithful
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of what is held: the places of all chunks, those that pass through memory, and the one that is kept."""
-        copies = 0 if self.straight else 3 + self._keep  # packed, unpacked and in order
+        """Bytes in memory: the offsets of all chunks, the chunk being read, and the kept one."""
+        copies = 0 if self.straight else 3 + self._keep  # compressed, decompressed and unshuffled
         index = min(self.count * _INDEX_BYTES, _MOST_INDEX)
         return self.count * _PLACE_BYTES + index + copies * self._largest
 
     def places(self) -> np.ndarray:
-        """(offset in the file, bytes) of each chunk, row by row; -1 where it was never written.
+        """(offset in the file, bytes) of each chunk, in row-major order; -1 where it was never written.
 
-        Raises DataError for one that lies where none can be: HDF5 would give its values to other rows.
+        Raises DataError for impossible positions, for which HDF5 would return the values of other rows.
         """
         if self._places is None:
             self._places = np.full((self.count, 2), -1, np.int64)
             self._before = 0 if _user_block_counts() else self.dataset.file.userblock_size
             self.dataset.id.chunk_iter(self._note)
             offsets = np.sort(self._places[:, 0])
-            if np.any((offsets[1:] == offsets[:-1]) & (offsets[1:] >= 0)):  # two of them in one place
+            if np.any((offsets[1:] == offsets[:-1]) & (offsets[1:] >= 0)):  # two chunks at one offset
                 raise _misplaced(self.name)
         return self._places
 
@@ -88,19 +88,19 @@ class Chunks:
         (rows, columns), (high, wide) = self.chunk, self.shape
         if row % rows or column % columns or row >= high or column >= wide:
             raise _misplaced(self.name)
-        # no packing doubles a chunk; what is larger would be room for nothing
+        # compression never doubles a chunk; a larger size is wrong
         if info.size > 2 * self.chunk_bytes + _ADDED if self.filters else info.size != self.chunk_bytes:
             raise _misplaced(self.name)
         number = row // rows * self.across + column // columns
         assert self._places is not None
-        if self._places[number, 0] >= 0:  # two for one place
+        if self._places[number, 0] >= 0:  # two chunks for the same rows
             raise _misplaced(self.name)
         self._places[number] = info.byte_offset + self._before, info.size
         if info.filter_mask:
             self._left_out[number] = info.filter_mask
 
     def pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """(file offset, bytes) of these rows of straight chunks, neighbours in the file joined; offset -1: no chunk."""
+        """(file offset, bytes) of these rows in uncompressed chunks, neighbours joined; offset -1: never written."""
         pieces: list[tuple[int, int]] = []
         places = self.places()
         rows, item = self.chunk[0], self.shape[1] * self.stored.itemsize
@@ -116,7 +116,7 @@ class Chunks:
         return pieces
 
     def fill(self, start: int, stop: int, target: np.ndarray, pread: Pread) -> None:
-        """target (stop - start,) or (stop - start, d), of the stored type, from these entries."""
+        """Read these entries into target (stop - start,) or (stop - start, d), of the stored dtype."""
         out = target.reshape(stop - start, self.shape[1])
         if self.straight:
             self._fill_straight(start, stop, out, pread)
@@ -180,7 +180,7 @@ class Chunks:
 
 @functools.cache
 def _user_block_counts() -> bool:
-    """Whether this HDF5 counts the offsets of chunks from the start of the file, as it says, or from its user block."""
+    """Whether HDF5 counts chunk offsets from the start of the file, as documented, or after the user block."""
     block = 1 << 16
     with h5py.File("user block", "w", driver="core", backing_store=False, userblock_size=block) as file:
         dataset = file.create_dataset("X", data=np.zeros(1), chunks=(1,))
@@ -189,7 +189,7 @@ def _user_block_counts() -> bool:
 
 def _misplaced(name: str) -> DataError:
     where, _, part = name.rpartition(": ")
-    return DataError(f"{where}: a chunk of {part} lies where none can be; copy or convert the file again")
+    return DataError(f"{where}: a chunk of {part} has an impossible position; copy or convert the file again")
 
 
 def _unpacked(raw: bytearray, whole: int, bzip2: bool) -> bytes:
@@ -204,5 +204,5 @@ def _unpacked(raw: bytearray, whole: int, bzip2: bool) -> bytes:
 
 
 def _damaged(what: str) -> OSError:
-    """The error of a chunk that unpacks to this; without the number that one of the disk has."""
-    return OSError(f"a compressed chunk unpacks to {what}")
+    """The error for a chunk that decompresses to `what`; without errno, which marks an error of the disk."""
+    return OSError(f"a compressed chunk decompresses to {what}")

@@ -15,11 +15,11 @@ from streammargin.sources.hdf5.base import HDF5Source, storage_layout
 from streammargin.sources.hdf5.nodes import attribute, look_up
 from streammargin.sources.hdf5.reader import RowReader, stored_dtype
 
-_PIECE = 1 << 18  # entries of indptr looked at at a time while planning
+_PIECE = 1 << 18  # entries of indptr read at a time while planning
 
 
 class CSRHDF5Source(HDF5Source):
-    """Group with data, indices, indptr; shape (n, d) from its attribute, or (d, n) from 10x's dataset."""
+    """A group with data, indices, indptr; its shape is the attribute (n, d), or 10x's dataset (d, n)."""
 
     sparse = True
 
@@ -56,7 +56,7 @@ class CSRHDF5Source(HDF5Source):
         self._check_ends()
 
     def _stored_pointers(self, start: int, stop: int) -> np.ndarray:
-        """indptr[start : stop + 1] as the file has it, int64."""
+        """indptr[start : stop + 1] as stored, unchecked, int64."""
         out = np.empty(stop - start + 1, np.int64)
         scratch = None
         if self._indptr.stored != np.int64:
@@ -65,14 +65,14 @@ class CSRHDF5Source(HDF5Source):
         return out
 
     def _pointers(self, start: int, stop: int) -> np.ndarray:
-        """indptr[start : stop + 1], int64; DataError where it falls or leaves the values."""
+        """indptr[start : stop + 1], int64; DataError where it decreases or exceeds the number of values."""
         out = self._stored_pointers(start, stop)
         fall = first_fall(out)
         if fall >= 0:
-            raise DataError(f"{self.path}: {self.x}/indptr falls at row {start + fall}; convert the file again")
+            raise DataError(f"{self.path}: {self.x}/indptr decreases at row {start + fall}; convert the file again")
         if out[0] < 0 or out[-1] > self.nnz:
             raise DataError(
-                f"{self.path}: {self.x}/indptr of the rows {start}..{stop} leaves the {self.nnz} stored values; "
+                f"{self.path}: {self.x}/indptr of the rows {start}..{stop} exceeds the {self.nnz} stored values; "
                 "convert the file again"
             )
         return out
@@ -97,16 +97,16 @@ class CSRHDF5Source(HDF5Source):
         return self._data.held_bytes + self._indices.held_bytes + self._indptr.held_bytes
 
     def bounds(self, max_bytes: int) -> np.ndarray:
-        # the block of most values and the block of most rows need not be the same one
+        # the buffer fits both the block with most values and the block with most rows
         left = max_bytes * 15 // 16
-        # blocks of single rows would unpack their chunk once for each
+        # with blocks of single rows each would decompress its chunk again
         left = max(left, max(self._data.least_entries, self._indices.least_entries) * self._nnz_bytes())
         bounds = [0]
         while bounds[-1] < self.rows:
             start = bounds[-1]
             part = self._pointers(start, min(self.rows, start + _PIECE))
             found = bounds_by_nnz(part - part[0], self._nnz_bytes(), self._row_bytes(), left) + start
-            # the last block of a piece may go on into the next piece
+            # the last block of a piece may continue in the next piece
             whole = found[1:] if found[-1] == self.rows or len(found) == 2 else found[1:-1]
             bounds.extend(int(b) for b in whole)
         return np.array(bounds, np.int64)
@@ -143,7 +143,7 @@ class CSRHDF5Source(HDF5Source):
         size = high - low
         if self._indices.stored.itemsize > 4:
             assert scratch is not None
-            wide = scratch[: size * self._indices.item].view(self._indices.stored)  # still there, as it was read
+            wide = scratch[: size * self._indices.item].view(self._indices.stored)  # as stored
             check_wide(wide, indptr, start, self.features, self.path)
         return CSRBlock(data[:size], buffer.indices[:size], indptr, self.features, 0.0)
 
@@ -158,14 +158,14 @@ class CSRHDF5Source(HDF5Source):
 
 
 def _shape(group: h5py.Group, stored: Any, name: str) -> tuple[int, int]:
-    """(rows, columns): an attribute (under the name of old anndata files too), or 10x's dataset, transposed."""
+    """(rows, columns): from the attribute, of new or old anndata, or from 10x's dataset, transposed."""
     shape = attribute(group, "shape", "h5sparse_shape")
     if shape is None and isinstance(stored, h5py.Dataset) and stored.size == 2:
         shape = np.atleast_1d(stored[()])[::-1]
     if np.shape(shape) != (2,):
         raise DataError(f"{name} has no shape; write it as the attribute shape = (rows, columns)")
     sizes = np.asarray(shape)
-    # int64 has room for all sizes that pass
+    # sizes below 2^62 fit into int64
     if sizes.dtype.kind not in "iuf" or not np.all((sizes >= 0) & (sizes < 2**62) & (sizes == np.floor(sizes))):
         raise DataError(f"{name} has the shape {sizes.tolist()}; it must be two whole numbers, rows and columns")
     return int(sizes[0]), int(sizes[1])

@@ -41,7 +41,7 @@ class DenseHDF5Source(HDF5Source):
         return self._reader.held_bytes
 
     def bounds(self, max_bytes: int) -> np.ndarray:
-        # blocks of single rows would unpack their chunk once for each
+        # with blocks of single rows each would decompress its chunk again
         rows = max(max_bytes // self._row_bytes(), min(self._reader.least_entries, self.rows))
         chunk = self._reader.chunk_rows
         if rows > chunk:

@@ -1,4 +1,4 @@
-"""HDF5 files: which they are, and whether their rows are dense or sparse."""
+"""Recognise HDF5 files, and open their dense or sparse rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def sniff(path: str, start: bytes) -> bool:
-    """Whether this is an HDF5 file; a user block may stand before the signature."""
+    """Whether this is an HDF5 file; a user block may precede the signature."""
     return start.startswith(_SIGNATURE) or h5py.is_hdf5(path)
 
 
@@ -48,7 +48,7 @@ def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
 
 
 def encoding_of(group: Any) -> str:
-    """How an HDF5 group says that its rows are stored: csr (also if it says nothing), csc, or another word."""
+    """The encoding that an HDF5 group declares: csr (the default), csc, or another word."""
     encoding = attribute(group, "encoding-type", "h5sparse_format")
     return "csr" if encoding is None else str(encoding).removesuffix("_matrix")
 

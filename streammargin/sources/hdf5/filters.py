@@ -1,7 +1,7 @@
-"""Filters of HDF5 and of its plugins, undone by HDF5 in memory, where the length of what comes out is looked at.
+"""Decompress chunks by HDF5's filters and plugins, in memory, with a check of the resulting length.
 
-HDF5 takes what a chunk unpacks to for the whole chunk, whatever its length, and hands out the memory beside it. Here a
-filter of ours stands behind the others and refuses another length.
+HDF5 does not check the length of a decompressed chunk: for a shorter one it returns whatever lies in memory behind it.
+So a filter of ours runs after the others and refuses a wrong length.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 from streammargin.files import short_reason
 
 _LENGTH = 487  # one of the numbers that HDF5 leaves for private use
-_LZF = 32000  # its numbers are a guess at the length
+_LZF = 32000  # its parameters are an estimate of the length
 _BITSHUFFLE = 32008
-_OWN = {_BITSHUFFLE: 3}  # the numbers that bitshuffle puts before those it is given, each time
+_OWN = {_BITSHUFFLE: 3}  # parameters that bitshuffle itself prepends
 _Filter = ctypes.CFUNCTYPE(
-    ctypes.c_size_t,  # the length of what is handed on; 0: it failed
+    ctypes.c_size_t,  # length of the output; 0: failed
     ctypes.c_uint,
     ctypes.c_size_t,
     ctypes.POINTER(ctypes.c_uint),
@@ -54,20 +54,20 @@ def _same_length(flags: int, count: int, wanted: Any, length: int, size: Any, bu
 
 @functools.cache
 def _registered() -> _Class:
-    """The filter, kept alive for HDF5."""
+    """Register the length filter once, and keep it alive for HDF5."""
     found = _Class(1, _LENGTH, 1, 1, b"length", None, None, _same_length)
     h5py.h5z.register_filter(ctypes.addressof(found))
     return found
 
 
 def _lz4_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """Its lengths are big-endian: of the values (8 bytes), of a block of them (4), and of each packed block (4)."""
+    """Check LZ4's big-endian lengths: of the values (8 bytes), of a block (4), and of each compressed block (4)."""
     block, place, left = int.from_bytes(raw[8:12], "big"), 12, whole
     if len(raw) < 12 or int.from_bytes(raw[:8], "big") != whole or not block:
         return False
     while left > 0:
         size = int.from_bytes(raw[place : place + 4], "big")
-        # what packing would not shorten is stored as it is
+        # an incompressible block is stored uncompressed
         if size > min(block, left) or place + 4 + size > len(raw):
             return False
         place, left = place + 4 + size, left - block
@@ -75,9 +75,9 @@ def _lz4_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 def _bitshuffle_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """As LZ4, but the last values, fewer than eight, follow as they are."""
+    """As for LZ4, but the last values, fewer than eight, follow uncompressed."""
     item = values[2] if len(values) > 2 else 0
-    if len(values) < 5 or not values[4]:  # shuffled and not packed
+    if len(values) < 5 or not values[4]:  # shuffled, not compressed
         return len(raw) == whole
     block = int.from_bytes(raw[8:12], "big")
     if int.from_bytes(raw[:8], "big") != whole or not block or not item or block % (8 * item):
@@ -92,13 +92,13 @@ def _bitshuffle_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 def _blosc_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """Its header, little-endian: four single bytes, the lengths of the values, of a block and of all, 4 bytes each."""
+    """Check Blosc's little-endian header: four bytes, then 4 each for the lengths of values, block and all."""
     size, block, total = (int.from_bytes(raw[k : k + 4], "little") for k in (4, 8, 12))
     return len(raw) >= 16 and size == whole and 0 < block <= whole and total == len(raw)
 
 
 def _zstd_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """The length of the content in the header of a frame (RFC 8878, section 3.1.1.1)."""
+    """Check the content length in a Zstandard frame's header (RFC 8878, section 3.1.1.1)."""
     if len(raw) < 14 or raw[:4] != b"\x28\xb5\x2f\xfd":
         return False
     kind, single = raw[4] >> 6, raw[4] >> 5 & 1
@@ -108,7 +108,7 @@ def _zstd_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 def _deflate_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """HDF5 would unpack any length before it is looked at."""
+    """Decompress once here, with a limit: HDF5 would decompress any length before our check."""
     unpacker = zlib.decompressobj()
     try:
         return len(unpacker.decompress(raw, whole + 1)) == whole
@@ -121,12 +121,12 @@ def _any(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
 
 
 def _szip_fits(raw: bytes, whole: int, values: tuple[int, ...]) -> bool:
-    """It says in four bytes how much it packed, and unpacks whole lines."""
+    """Check szip's first four bytes, the length of the values."""
     return int.from_bytes(raw[:4], "little") == whole
 
 
-# whether what a filter says of its own lengths is true of a chunk of `raw` bytes, of `whole` as they were: the plugins
-# read and write where these lead. Of plugins that are not here (ZFP, SZ, Sperr, ...) it cannot be told
+# filter -> check(raw chunk, decompressed length, parameters): whether the lengths that the chunk itself declares are
+# true. The plugins trust them when they read and write memory. Other plugins (ZFP, SZ, Sperr, ...) cannot be checked.
 _FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool]] = {
     h5py.h5z.FILTER_DEFLATE: _deflate_fits,
     h5py.h5z.FILTER_SZIP: _szip_fits,
@@ -135,18 +135,18 @@ _FITS: dict[int, Callable[[bytes, int, tuple[int, ...]], bool]] = {
     32004: _lz4_fits,
     _BITSHUFFLE: _bitshuffle_fits,
     32015: _zstd_fits,
-    32026: _any,  # Blosc2 looks at its lengths itself
+    32026: _any,  # Blosc2 checks its lengths itself
 }
-_FLETCHER, _SUM = h5py.h5z.FILTER_FLETCHER32, 4  # and the bytes that it adds
-_KEEPS = (h5py.h5z.FILTER_SHUFFLE, _FLETCHER)  # the length, but for the sum
-_OWN_MOST = 256  # HDF5's own filters are below
+_FLETCHER, _SUM = h5py.h5z.FILTER_FLETCHER32, 4  # and the bytes of its checksum
+_KEEPS = (h5py.h5z.FILTER_SHUFFLE, _FLETCHER)  # filters that keep the length, apart from the checksum
+_OWN_MOST = 256  # codes of HDF5's own filters are smaller
 
 
 class Unpacker:
-    """Undoes the filters of a dataset's chunks, one chunk at a time; values of the type `stored`, or bytes (void).
+    """Decompresses a dataset's chunks one by one into values of the dtype `stored`, or bytes (void).
 
-    faithful: the filters are known, and can be had here with the numbers that they have in the file. Some change them
-    whenever a dataset is made. HDF5's own do not: ValueError where theirs are damaged.
+    faithful: whether all filters are available here with the parameters that they have in the file. Some plugins
+    change theirs for each new dataset. HDF5's own do not: ValueError where their parameters are damaged.
     """
 
     def __init__(self, dataset: h5py.Dataset, stored: np.dtype) -> None:
@@ -157,7 +157,7 @@ class Unpacker:
         self._kind = h5py.h5t.py_create(stored, logical=True)
         plist = dataset.id.get_create_plist()
         self._filters = [plist.get_filter(k)[:3] for k in range(plist.get_nfilters())]
-        # never written to a disk; HDF5 tells open files apart by their names
+        # in memory only; open files need different names
         self._file = h5py.File(f"chunks {id(self)}", "w", driver="core", backing_store=False)
         self._targets: dict[int, h5py.h5d.DatasetID] = {}
         if not self._known():
@@ -172,10 +172,10 @@ class Unpacker:
             a[0] == b[0] and (a[0] == _LZF or a[2] == b[2]) for a, b in zip(found, self._filters, strict=True)
         )
         if not self.faithful and all(code < _OWN_MOST for code, _, _ in self._filters):
-            raise ValueError("its filters are not those of its type and chunks")
+            raise ValueError("its filters do not fit its type and chunks")
 
     def _known(self) -> bool:
-        """Whether the lengths that a plugin goes by can be looked at: there is one at most, beside what keeps them."""
+        """Whether the declared lengths can be checked: at most one plugin, besides filters that keep the length."""
         codes = [code for code, _, _ in self._filters]
         plugins = [k for k, code in enumerate(codes) if code >= _OWN_MOST]
         return not plugins or (
@@ -186,7 +186,7 @@ class Unpacker:
         )
 
     def _fits(self, raw: bytes, left_out: int) -> bool:
-        """Whether what a chunk says of its lengths is true."""
+        """Whether the lengths that a chunk declares are true."""
         applied = [one for position, one in enumerate(self._filters) if not left_out >> position & 1]
         while applied and applied[-1][0] == _FLETCHER:
             raw = raw[:-_SUM]
@@ -199,11 +199,11 @@ class Unpacker:
         return not set(before) <= set(_KEEPS) or _FITS.get(code, _any)(raw, whole, values)
 
     def _target(self, left_out: int) -> h5py.h5d.DatasetID:
-        """A dataset of one chunk, packed by these filters but those left out, with ours behind them."""
+        """A dataset of one chunk with these filters, except those left out, and the length filter."""
         if left_out not in self._targets:
             numbers = self._stored.kind != "V"
             if numbers:
-                plist = self._source.id.get_create_plist()  # some filters look at the fill value
+                plist = self._source.id.get_create_plist()  # some filters use the fill value
                 for code, _, _ in self._filters:
                     plist.remove_filter(code)
             else:
@@ -214,7 +214,7 @@ class Unpacker:
             plist.set_filter(_LENGTH, 0, (self._whole & 0xFFFFFFFF, self._whole >> 32))
             for position, (code, flags, values) in enumerate(self._filters):
                 if not left_out >> position & 1:
-                    # optional: some can be undone only
+                    # optional: some filters can only decode
                     own = values[_OWN.get(code, 0) :]
                     plist.set_filter(code, flags | h5py.h5z.FLAG_OPTIONAL, own)
             kind = self._source.id.get_type() if numbers else self._kind
@@ -223,21 +223,21 @@ class Unpacker:
         return self._targets[left_out]
 
     def __call__(self, raw: bytes | bytearray, left_out: int) -> np.ndarray:
-        """The values of a packed chunk; left_out: a bit for each filter that it was not packed by.
+        """The values of a compressed chunk; left_out: bit mask of the filters that were skipped for it.
 
-        Raises OSError where they do not unpack to a whole chunk.
+        Raises OSError where it does not decompress to a whole chunk.
         """
         out = np.empty(self._shape, self._stored)
         raw = bytes(raw)
         if not self._fits(raw, left_out):
-            raise OSError("a compressed chunk unpacks to another length")
+            raise OSError("a compressed chunk decompresses to another length")
         try:
             target = self._target(left_out)
             target.write_direct_chunk((0,) * len(self._shape), raw)
             target.read(h5py.h5s.ALL, h5py.h5s.ALL, out, self._kind)
         except (OSError, RuntimeError, ValueError) as error:
             reason = short_reason(error)
-            raise OSError(f"a compressed chunk unpacks to nothing, or to another length: {reason}") from error
+            raise OSError(f"a compressed chunk decompresses to nothing, or to another length: {reason}") from error
         return out
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Batches of rows from Python, written as a file that can be streamed."""
+"""Write batches of rows from Python to a file that can be streamed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def write_hdf5(batches: Any, path: str | os.PathLike, *, dtype: str | None = Non
     """Write batches of rows to one HDF5 file that `train` can stream; returns the number of rows.
 
     batches : an iterable of (X, y) or (X, y, sample_weight): an iterator, a loader or a list. X (m, d) is an array, a
-        frame of pandas or polars, or a SciPy matrix; y (m,) labels or numbers, None for rows without; sample_weight
-        (m,) >= 0. One batch is in memory at a time.
-    path : of the new file; an existing one is an error unless `force` is True
-    dtype : "float32" or "float64", of the stored values; by default that of the first batch
+        pandas or polars frame, or a SciPy matrix; y (m,) class labels or numbers, or None for unlabelled rows;
+        sample_weight (m,) >= 0. One batch is in memory at a time.
+    path : the new file; an existing one is an error unless `force` is True
+    dtype : of the stored values, "float32" or "float64"; by default that of the first batch
 
-    Sparse batches are stored as CSR, with their rows sorted. Names of the columns of frames are stored too. The file is
-    there in full at the end, or not at all, whatever fails on the way.
+    Sparse batches are stored as CSR, with sorted column indices. Column names of frames are stored too. If anything
+    fails, no file is left.
 
     Raises
     ------
-    UsageError, DataError (which names batch and row, both from 0), OutputError, ReadWriteError; the errors of the
+    UsageError, DataError (which names batch and row, both from 0), OutputError, ReadWriteError; errors of the
     iterable pass unchanged.
     """
     path = as_path(path)
@@ -49,7 +49,7 @@ def write_hdf5(batches: Any, path: str | os.PathLike, *, dtype: str | None = Non
     try:
         first = next(pulled, None)
         if first is None:
-            raise DataError(f"there are no rows to write to {path}; give batches that have some")
+            raise DataError(f"there are no rows to write to {path}; give batches with rows")
         kept = first.dtype if dtype is None else np.dtype(dtype)
         narrowing = Narrowing(kept, path)
         with writing(path, bool(force), kept, first.sparse, first.features, first.feature_names()) as writer:
@@ -63,11 +63,11 @@ def write_hdf5(batches: Any, path: str | os.PathLike, *, dtype: str | None = Non
 
 
 class _OfTheIterable(StreamMarginError):
-    """Carries what the user's iterable raised past those who take an OSError for one of the output."""
+    """Wraps an exception of the user's iterable, so that its OSError is not taken for one of the output file."""
 
 
 def _batches(batches: Any) -> Iterator[ArraySource]:
-    """The batches that have rows. Raises UsageError for one that is none."""
+    """The batches that have rows. Raises UsageError for an item that is not a batch."""
     iterator = iter(batches)
     number = 0
     while True:
@@ -87,7 +87,7 @@ def _batches(batches: Any) -> Iterator[ArraySource]:
 
 
 def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtype: str | None) -> Batch:
-    """A batch whose rows can be stored beside those of the first one. Raises DataError."""
+    """The batch to write. Raises DataError where it does not fit the first batch."""
     name = source.name
     if source.features != first.features:
         raise DataError(

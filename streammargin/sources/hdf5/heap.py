@@ -1,7 +1,7 @@
-"""Texts of variable length, read without HDF5, which does not come back from some damaged heaps.
+"""Read strings of variable length without HDF5, which hangs on some damaged heaps.
 
-A dataset or attribute of such texts holds references: length, address of a collection, number of an object in it. So
-does a virtual dataset, of its sources. HDF5 File Format Specification 3.0: IV.A.1 (headers of objects), III.E (global
+Such strings are stored as references: length, address of a collection, index of an object in it. The list of sources of
+a virtual dataset is stored so too. See the HDF5 File Format Specification 3.0: IV.A.1 (object headers), III.E (global
 heap), IV.A.2.m (attributes).
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import h5py
 
-_LAYOUT, _ATTRIBUTE, _CONTINUATION = 0x08, 0x0C, 0x10  # messages of an object's header
-_SHARED, _VIRTUAL = 2, 3  # a flag of a message, a class of layout
+_LAYOUT, _ATTRIBUTE, _CONTINUATION = 0x08, 0x0C, 0x10  # message types of an object header
+_SHARED, _VIRTUAL = 2, 3  # a message flag, a layout class
 _WORD = 0xFFFFFFFF
-_HELD = 64  # collections: texts that are neighbours share them
+_HELD = 64  # collections in the cache: neighbouring strings share them
 
 
 class Heap:
@@ -30,13 +30,13 @@ class Heap:
         self._held: dict[int, dict[int, bytes]] = {}
 
     def bytes_at(self, address: int, size: int) -> bytes:
-        """Bytes of the file."""
+        """Read bytes of the file."""
         if address + self._base + size > os.fstat(self._file.id.get_vfd_handle()).st_size:
             raise ValueError("it ends early")
         return os.pread(self._file.id.get_vfd_handle(), size, address + self._base)
 
     def objects(self, address: int) -> dict[int, bytes]:
-        """The objects of a collection by their numbers."""
+        """The objects of a collection by index."""
         if address not in self._held:
             if len(self._held) == _HELD:
                 self._held.clear()
@@ -46,31 +46,31 @@ class Heap:
     def _collection(self, address: int) -> dict[int, bytes]:
         mark, version, size = struct.unpack("<4sB3xQ", self.bytes_at(address, 16))
         if mark != b"GCOL" or version != 1 or size < 16:
-            raise ValueError("a collection of texts is damaged")
+            raise ValueError("a collection of strings is damaged")
         raw = self.bytes_at(address, size)
         found: dict[int, bytes] = {}
         place = 16
         while place + 16 <= size:
             number, length = struct.unpack_from("<H6xQ", raw, place)
-            if number == 0:  # room that is left, with its header
+            if number == 0:  # free space, with its header
                 if length < 16 or place + length > size:
-                    raise ValueError("a collection of texts is damaged")
+                    raise ValueError("a collection of strings is damaged")
                 place += length
                 continue
             if number in found or place + 16 + length > size:
-                raise ValueError("a collection of texts is damaged")
+                raise ValueError("a collection of strings is damaged")
             found[number] = raw[place + 16 : place + 16 + length]
             place += 16 + -(-length // 8) * 8
         return found
 
     def text(self, reference: tuple[int, int, int]) -> str:
-        """The text of a reference, to its first NUL."""
+        """The string of a reference, up to its first NUL."""
         length, address, number = reference
         if address == 0 and length == 0:
             return ""
         found = self.objects(address).get(number)
         if found is None or len(found) != length:
-            raise ValueError("a text is not where it should be")
+            raise ValueError("a reference to a string is wrong")
         return found.split(b"\0", 1)[0].decode("utf-8")
 
 
@@ -83,13 +83,13 @@ def check_virtual(file: h5py.File, address: int) -> None:
             if place == 2**64 - 1:  # nothing is mapped
                 continue
             found = heap.objects(place).get(number, b"")
-            # HDF5 believes all of it before it looks at its sum
+            # HDF5 uses the list before it checks the checksum
             if len(found) < 4 or _lookup3(found[:-4]) != int.from_bytes(found[-4:], "little"):
                 raise ValueError("the list of sources of a virtual dataset is damaged")
 
 
 def text_attribute(node: h5py.Group | h5py.Dataset, name: str) -> str:
-    """An attribute that is one text of variable length. ValueError where it is damaged, or stored apart."""
+    """An attribute that is one string of variable length. ValueError where it is damaged or stored elsewhere."""
     heap = Heap(node.file)
     for kind, body in _messages(heap, h5py.h5o.get_info(node.id).addr):
         if kind != _ATTRIBUTE:
@@ -105,7 +105,7 @@ def text_attribute(node: h5py.Group | h5py.Dataset, name: str) -> str:
 
 
 def _lookup3(data: bytes) -> int:
-    """HDF5's sum of metadata: Jenkins's hash function lookup3, from 0."""
+    """HDF5's metadata checksum: Jenkins's hash function lookup3, initial value 0."""
     a = b = c = (0xDEADBEEF + len(data)) & _WORD
     words = struct.unpack(f"<{-(-len(data) // 12) * 3}I", data + bytes(-len(data) % 12))
     for k in range(0, len(words) - 3, 3):
@@ -119,7 +119,7 @@ def _lookup3(data: bytes) -> int:
         for shift in (14, 11, 25, 16, 4, 14, 24):
             c = (c ^ b) - _turned(b, shift) & _WORD
             a, b, c = b, c, a
-        c = b  # three roles have turned seven times
+        c = b  # after seven rotations of the three roles
     return c
 
 
@@ -141,7 +141,7 @@ def _messages(heap: Heap, address: int) -> Iterator[tuple[int, bytes]]:
         place = address + 6 + 16 * (flags >> 5 & 1) + 4 * (flags >> 4 & 1)
         width = 1 << (flags & 3)
         blocks = [(place + width, int.from_bytes(heap.bytes_at(place, width), "little"))]
-        form, skipped, ends = struct.Struct("<BHB"), 2 * (flags >> 2 & 1), 4  # a mark, and a sum behind
+        form, skipped, ends = struct.Struct("<BHB"), 2 * (flags >> 2 & 1), 4  # bytes of signature and checksum
     else:
         blocks = [(address + 16, int.from_bytes(start[8:12], "little"))]
         form, skipped, ends = struct.Struct("<HHB3x"), 0, 0

@@ -20,17 +20,17 @@ from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader
 from streammargin.sources.npy import NpyArray
 
-OBS = "obs"  # anndata's table of what is known of each row
+OBS = "obs"  # anndata's table with one entry per row
 MOST = 20  # names in a message
-CATEGORIES = 16 << 20  # bytes at most of the names of classes, of which there may be 32,767 that rows have
-LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # what they are called, and the option
+CATEGORIES = 16 << 20  # most bytes of category names; at most 32,767 of them may occur in rows
+LABELS, WEIGHTS = ("labels", "y"), ("weights", "sample_weight")  # (noun, option)
 
 
 class Column:
-    """A column of n values, read in pieces: a dataset or array, or anndata's groups of a categorical column
-    (codes, categories) and of a nullable one (values, mask).
+    """A column of n values, read in pieces: a dataset, an array, or a group of anndata.
 
-    files: those that its values lie in.
+    The group is a categorical column (codes, categories) or a nullable one (values, mask). files: those that contain
+    its values.
     """
 
     def __init__(self, node: Any, name: str, files: Sequence[str], categories: Any = None) -> None:
@@ -52,7 +52,7 @@ class Column:
                 self.categories = _all(look_up(node.file, place.decode(), name, self.files), name)
         if isinstance(node, h5py.Group):
             raise DataError(
-                f"{name} is a group that is no column; name one in it with `y={node.name[1:]}/NAME`; it has "
+                f"{name} is a group, not a column; name a column in it with `y={node.name[1:]}/NAME`; it has "
                 f"{children(node)}"
             )
         if node is None or node.shape is None or node.ndim != 1:
@@ -67,18 +67,18 @@ class Column:
         self.data = node
         self.length = int(node.shape[0])
         if isinstance(node, Field) and node.dtype.hasobject:
-            raise DataError(f"{name} is a text of variable length in a table; write it as a dataset of its own")
+            raise DataError(f"{name} has strings of variable length in a table; write it as a separate dataset")
         if self.categories is not None and self.data.dtype.kind not in "iu":
             raise DataError(f"{name}: its codes are {self.data.dtype}, not whole numbers; write the column again")
         if self.mask is not None and (self.mask.shape != node.shape or self.mask.dtype.kind not in "biu"):
-            raise DataError(f"{name}: its mask fits no column of {self.length} values; write the column again")
+            raise DataError(f"{name}: its mask does not fit a column of {self.length} values; write the column again")
 
     def _part(self, group: h5py.Group, part: str) -> Any:
         return look_up(group, part, self.name, self.files)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that reading it holds."""
+        """Bytes that reading it needs."""
         total = 0
         for node in (self.data, self.mask):
             if isinstance(node, h5py.Dataset):
@@ -87,7 +87,7 @@ class Column:
         return total
 
     def text_bytes(self) -> int:
-        """Bytes of its texts, counted before they are read; of categories, which are held, once each."""
+        """Bytes of its strings, computed before they are read; categories count once each."""
         if self.categories is not None:
             return sum(len(str(category).encode()) for category in self.categories.tolist())
         if isinstance(self.data, h5py.Dataset):
@@ -122,7 +122,7 @@ class Column:
             if self.categories is not None:
                 part = self.categories[part]
             part = np.asarray(part)
-            if part.dtype.metadata:  # the names of an enumeration, over which NumPy stumbles
+            if part.dtype.metadata:  # the names of an HDF5 enumeration, which NumPy cannot handle
                 part = part.view(np.dtype(part.dtype.str))
             yield part
 
@@ -134,12 +134,12 @@ def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:
         with decoding(path):
             return TextReader(node, path, name)
     if node.dtype.hasobject:
-        raise DataError(f"{name} has lists or references for values; labels and weights are one number or text a row")
+        raise DataError(f"{name} has lists or references as values; each row needs one number or string")
     return RowReader(node, node.dtype, path, keep=True)
 
 
 def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
-    """How entries start..stop of a column are read; text as str. The stack closes what is opened for it."""
+    """A function (start, stop) -> entries of a column, text as str. The stack closes what it opens."""
     if isinstance(node, Field):
         return node.reading(name, stack)
     if not isinstance(node, h5py.Dataset):
@@ -152,25 +152,25 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
     def read(start: int, stop: int) -> np.ndarray:
         values = np.empty(stop - start, reader.dtype)
         reader.read(start, stop, values)
-        # NumPy's bytes are stored as ASCII, whatever they hold
+        # h5py declares NumPy's bytes as ASCII, whatever they contain
         return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
 
     return read
 
 
 def _all(node: Any, name: str) -> np.ndarray:
-    """All values of a short column. DataError for one that says that it is long."""
+    """All values of a short column. DataError for one that declares to be long."""
     column = Column(node, name, ())
     if column.length * column.data.dtype.itemsize > CATEGORIES:
-        raise DataError(f"{name} has {column.length} categories, too many for labels; leave out those that no row has")
+        raise DataError(f"{name} has {column.length} categories, too many for labels; remove unused categories")
     parts = list(column.chunks(1 << 16))
     return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Column | None:
-    """The column called NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
+    """The column NAME in a file: a dataset or group, a field of a table, or else a column NAME of anndata's obs.
 
-    files: those that are read on the way there.
+    files: those read to get there.
     """
     for full in (name, f"{OBS}/{name}"):
         read = list(files)
@@ -186,9 +186,9 @@ def _within(home: Any, name: str, path: str, files: Sequence[str] = ()) -> Colum
 
 
 def _choice(home: h5py.Group, noun: str, path: str) -> str:
-    """What there is to name, for messages: all names, and those of what could be such a column."""
+    """The names in a file, and those that could be such a column, for messages."""
     with decoding(path):
-        labels = LABELS[1] if noun == WEIGHTS[0] else None  # hardly what weighs a row
+        labels = LABELS[1] if noun == WEIGHTS[0] else None  # `y` is not a candidate for weights
         names = [name for name in home if name != labels and _is_column(home, name, path)]
         obs = look_up(home, OBS, path)
         if isinstance(obs, h5py.Group):
@@ -201,10 +201,10 @@ def _choice(home: h5py.Group, noun: str, path: str) -> str:
 
 
 def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
-    """Whether it looks like a value for each row; nothing is read of it."""
+    """Whether a node looks like one value per row; its values are not read."""
     node = None
     if isinstance(name, str):  # bytes: not UTF-8
-        with contextlib.suppress(StreamMarginError):  # a link that leads nowhere
+        with contextlib.suppress(StreamMarginError):  # a dangling link
             node = look_up(home, name, path)
     if isinstance(node, h5py.Group):
         return {"codes", "categories"} <= set(node) or {"values", "mask"} <= set(node)
@@ -212,7 +212,7 @@ def _is_column(home: h5py.Group, name: str | bytes, path: str) -> bool:
 
 
 def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = LABELS) -> tuple[Column, Any]:
-    """The column called NAME in the file of the rows, or FILE:NAME, or FILE.npy; and what to close after it.
+    """(column, file to close or None) for NAME in the file of the rows, FILE:NAME, or FILE.npy.
 
     what: LABELS or WEIGHTS, for messages: what it is called, and the option, or OPTION=WORD: of a field. Raises
     InputMissingError for a missing file, DataError for a missing dataset.

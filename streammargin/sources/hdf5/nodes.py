@@ -1,4 +1,4 @@
-"""Objects of an HDF5 file that may be damaged: every failure of HDF5 is one sentence about the file."""
+"""Look up objects of an HDF5 file that may be damaged: every failure becomes a DataError of one sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streammargin.sources.hdf5.storage import followed, storage_files
 
 @contextlib.contextmanager
 def decoding(path: str) -> Iterator[None]:
-    """Where HDF5 or NumPy fail on what a file says of itself: DataError."""
+    """Turn errors of HDF5 or NumPy on a damaged file into a DataError."""
     try:
         yield
     except StreamMarginError:
@@ -27,9 +27,9 @@ def decoding(path: str) -> Iterator[None]:
 
 
 def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> Any:
-    """The object of this name, None where there is none; DataError for a link that leads nowhere.
+    """The object of this name, None where there is none; DataError for a dangling link.
 
-    files: gets the names of the other files that hold it. InputMissingError where one of them is a pipe.
+    files: other files that contain it are appended. InputMissingError where one of them is a pipe.
     """
     if not isinstance(home, h5py.Group):
         return None
@@ -46,7 +46,7 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
             if isinstance(link, h5py.ExternalLink):
                 raise DataError(
                     f"{path}: {name} is a link to {link.path} in the file {link.filename}, which cannot be followed; "
-                    "put that file where the link says"
+                    "put that file where the link points"
                 ) from None
             raise
         if isinstance(node, h5py.Dataset):
@@ -57,7 +57,7 @@ def look_up(home: Any, name: str, path: str, files: list[str] | None = None) -> 
 
 
 def attribute(node: h5py.Group | h5py.Dataset, *names: str) -> Any:
-    """The first of these attributes that an object has, or None; text as str."""
+    """The first of these attributes that exists, or None; text as str."""
     for name in names:
         if name not in node.attrs:
             continue
@@ -66,7 +66,7 @@ def attribute(node: h5py.Group | h5py.Dataset, *names: str) -> Any:
             return text_attribute(node, name)
         kind = node.attrs.get_id(name).dtype
         if kind.hasobject and h5py.check_ref_dtype(kind) is not h5py.Reference:
-            raise ValueError(f"its attribute {name} is neither a text nor numbers")
+            raise ValueError(f"its attribute {name} is neither text nor numbers")
         value = node.attrs[name]
         return value.decode(errors="replace") if isinstance(value, bytes) else value
     return None

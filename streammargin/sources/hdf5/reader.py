@@ -1,8 +1,8 @@
 """Consecutive entries of one HDF5 dataset, read at the speed of the disk.
 
-Contiguous and chunked datasets are read by preadv at their own offsets, straight into the buffer or to be unpacked
-(hdf5_chunks.py), virtual ones from their sources (hdf5_virtual.py). HDF5 is left with what is stored as it is, in
-contiguous pieces: types that are to be converted, and raw values in other files. It unpacks no chunk of a file.
+Contiguous and chunked datasets are read by preadv, into the buffer or to be decompressed (chunks.py); virtual ones from
+their sources (virtual.py). HDF5 itself reads only contiguous datasets that need a conversion or are stored in other
+files. It never decompresses a chunk of a file.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _DECLARED = 1 << 30  # bytes that a file may declare without storing any
 
 
 def stored_dtype(dataset: h5py.Dataset, name: str) -> np.dtype:
-    """The NumPy type of a dataset, or DataError where there is none."""
+    """The NumPy dtype of a dataset, or DataError where NumPy has none."""
     try:
         return dataset.dtype
     except TypeError as error:
-        raise DataError(f"{name} has a type that NumPy lacks ({error}); write it again as float32") from error
+        raise DataError(f"{name} has a type that NumPy does not have ({error}); write it again as float32") from error
 
 
 def check_stored(dataset: h5py.Dataset, name: str) -> None:
-    """DataError where a dataset declares far more than it stores: no compression makes a million bytes of one.
+    """DataError where a dataset declares over 2^20 times the bytes that it stores: no compression does that.
 
-    What was never written reads as fill values, of which a small file can declare any number.
+    Values that were never written read as fill values, so a small file can declare any number of them.
     """
     declared = int(np.prod([float(size) for size in dataset.shape])) * dataset.dtype.itemsize
     if declared < _DECLARED or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():
@@ -44,7 +44,7 @@ def check_stored(dataset: h5py.Dataset, name: str) -> None:
 class RowReader:
     """Entries start..stop along axis 0 of a 1- or 2-dimensional dataset, converted to `dtype`.
 
-    raw: entries as the bytes that the file holds, for texts; `dtype` is their void type. keep: as for Chunks.
+    raw: entries as stored bytes, for strings; `dtype` is then a void type. keep: as for Chunks.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RowReader:
         self.length = int(dataset.shape[0])
         self.width = int(dataset.shape[1]) if dataset.ndim == 2 else 1
         self.item = self.width * self.stored.itemsize  # bytes of one entry of axis 0, as stored
-        self._file: int | None = None  # where the bytes are read without HDF5
+        self._file: int | None = None  # file descriptor, where bytes are read without HDF5
         self._offset: int | None = None
         self._chunks: Chunks | None = None
         self._parts: Parts | None = None
@@ -65,12 +65,12 @@ class RowReader:
 
     @property
     def direct(self) -> bool:
-        """Whether the bytes are read into place without HDF5."""
+        """Whether bytes are read into the buffer without HDF5 and without a copy."""
         return self.stored.isnative and (self._offset is not None or self._straight)
 
     @property
     def located(self) -> bool:
-        """Whether it is known where the bytes lie in the file, and they can be unpacked."""
+        """Whether the file offsets of the bytes are known, and they can be decompressed."""
         return self._file is not None and (self._chunks is None or self._chunks.faithful)
 
     @property
@@ -84,23 +84,23 @@ class RowReader:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that are held however many entries are read, or pass through memory then."""
+        """Bytes in memory besides the buffer, independent of the number of entries read."""
         held = self._chunks or self._parts
         return 0 if held is None else held.held_bytes
 
     @property
     def least_entries(self) -> int:
-        """Entries that should be read at a time at least: a compressed chunk is unpacked as a whole for each piece."""
+        """The least number of entries to read at a time: each read decompresses whole chunks."""
         packed = self.dataset.chunks is not None and self.dataset.id.get_create_plist().get_nfilters() > 0
         return -(-min(self.chunk_rows, self.length) // 4) if packed else 1
 
     def _locate(self, raw: bool, keep: bool) -> None:
         dataset = self.dataset
         file = dataset.file
-        # a type that NumPy lacks (a 3-byte integer, say) is widened by h5py
+        # h5py widens types that NumPy does not have (a 3-byte integer, say)
         plain = self.stored.kind in "biuf" and self.stored.itemsize <= 8
         kind = dataset.id.get_type()
-        if self.stored.kind == "S":  # others than NumPy's are cut and padded by HDF5
+        if self.stored.kind == "S":  # HDF5 converts other paddings
             plain = kind.get_strpad() == h5py.h5t.STR_NULLPAD
         else:
             plain = plain and kind == h5py.h5t.py_create(self.stored, logical=True)
@@ -112,17 +112,17 @@ class RowReader:
         elif (raw or (plain and self.stored.isnative)) and not dataset.id.get_create_plist().get_external_count():
             self._offset = dataset.id.get_offset()  # None: never written, or stored in the object header
         if self._offset is not None or self._chunks is not None:
-            self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # an external link leads to another file
+            self._file = os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC)  # of an external link, its target
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """(file offset, bytes) of the entries where they are stored as they are."""
+        """(file offset, bytes) of entries that are stored uncompressed."""
         if self._chunks is not None:
             return self._chunks.pieces(start, stop)
         assert self._offset is not None
         return [(self._offset + start * self.item, (stop - start) * self.item)]
 
     def announce(self, start: int, stop: int) -> None:
-        """Let the system begin to read these entries while others are copied; nothing waits for it."""
+        """Ask the system to read these entries ahead; returns at once."""
         if (self._offset is None and not self._straight) or not hasattr(os, "posix_fadvise"):  # macOS has none
             return
         assert self._file is not None
@@ -153,7 +153,7 @@ class RowReader:
                 self._parts.fill(start, stop, target)
             elif self._chunks is not None:
                 if not self._chunks.faithful:
-                    raise OSError("its chunks are packed by a filter that cannot be undone apart from it")
+                    raise OSError("its chunks are compressed by a filter that cannot be reversed safely")
                 self._chunks.fill(start, stop, target, self._pread)
             elif self._offset is not None:
                 view = memoryview(target).cast("B")  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ class RowReader:
             ) from error
 
     def _hint(self) -> str:
-        """What to do about a dataset that cannot be read."""
+        """The remedy for a dataset that cannot be read."""
         plist = self.dataset.id.get_create_plist()
         filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
         names = {f[0]: f[3].decode(errors="replace") or str(f[0]) for f in filters}
@@ -179,7 +179,7 @@ class RowReader:
         if lacking:
             return f"; its compression ({names[lacking[0]]}) needs pip install hdf5plugin"
         if self._chunks is not None and not self._chunks.faithful:
-            return f"; pack it otherwise than by {', '.join(names.values())}: h5repack -f GZIP=4 IN OUT"
+            return f"; replace its compression, {', '.join(names.values())}, with: h5repack -f GZIP=4 IN OUT"
         return "; the file may be damaged"
 
     def _pread(self, view: memoryview, offset: int) -> None:

@@ -1,7 +1,7 @@
-"""Where the bytes of HDF5 objects lie: other files are looked at before HDF5 opens them.
+"""Check the other files that an HDF5 object refers to before HDF5 opens them.
 
-HDF5 waits for a pipe for ever, reads a virtual dataset that is its own source until the stack is full, and puts fill
-values where a source is missing.
+HDF5 waits for ever on a pipe, overflows the stack on a virtual dataset that is its own source, and silently uses fill
+values for a missing source.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from streammargin.errors import DataError, InputMissingError
 from streammargin.files import check_input
 from streammargin.sources.hdf5.heap import check_virtual
 
-_METADATA = 1 << 20  # bytes of the index of chunks that HDF5 holds; in memory they are seven times as many
-_DEPTH = 16  # links that lead to links
+_METADATA = 1 << 20  # bytes of HDF5's metadata cache; in memory it takes seven times as much
+_DEPTH = 16  # longest chain of links
 
 
 def opened(path: str) -> h5py.File:
-    """An HDF5 file for reading, of which HDF5 itself holds little: of no chunk its values, of few where they lie.
+    """Open an HDF5 file for reading, without HDF5's chunk cache and with a small metadata cache.
 
-    Raises OSError, RuntimeError, KeyError or ValueError for what is none.
+    Raises OSError, RuntimeError, KeyError or ValueError for anything else.
     """
     file = h5py.File(path, "r", rdcc_nbytes=0)
     config = file.id.get_mdc_config()
@@ -35,15 +35,15 @@ def opened(path: str) -> h5py.File:
 
 
 def has_link(group: h5py.Group, name: str) -> bool:
-    """Whether a group has something of this name, wherever it leads to."""
+    """Whether a group has a link of this name, dangling or not."""
     return group.id.links.exists(name.encode())
 
 
 def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str]:
-    """The other files on the way to an object; none of them is opened but regular files.
+    """The other files on the link path to an object; only regular files are opened.
 
-    The way ends where the object is missing, or where links lead in a circle. Raises InputMissingError for a pipe,
-    ValueError where HDF5 might not come back from an object.
+    The path ends where the object is missing, or links form a cycle. Raises InputMissingError for a pipe, ValueError
+    for an object on which HDF5 might hang.
     """
     found: list[str] = []
     node = home.file["/"] if name.startswith("/") else home
@@ -71,7 +71,7 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
 
 
 def storage_files(dataset: h5py.Dataset) -> list[str]:
-    """The files that hold the values of a dataset, beside its own.
+    """Other files that contain values of a dataset.
 
     Raises DataError where a source of a virtual dataset or a file of raw values is missing, virtual itself or too
     small, and InputMissingError where it is a pipe.
@@ -94,7 +94,7 @@ def storage_files(dataset: h5py.Dataset) -> list[str]:
 
 
 def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
-    """The files of the sources of a virtual dataset, which must fill it."""
+    """The source files of a virtual dataset; DataError where they do not fill it."""
     filled = 0
     for part in dataset.virtual_sources():
         own = dataset.file.filename
@@ -108,7 +108,7 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
             if not isinstance(source, h5py.Dataset):
                 raise DataError(f"{name} is virtual, and its source {where} has no dataset {part.dset_name}")
             if source.is_virtual or source.id.get_create_plist().get_external_count():
-                raise DataError(f"{name} is virtual, and its source in {where} as well; copy the rows into one dataset")
+                raise DataError(f"{name} is virtual, and so is its source in {where}; copy the rows into one dataset")
             chosen = part.src_space
             every = chosen.get_select_type() == h5py.h5s.SEL_ALL
             fits = source.dtype == dataset.dtype and (every or source.ndim == chosen.get_simple_extent_ndims())
@@ -116,15 +116,15 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
                 fits = bool(np.all(np.array(chosen.get_select_bounds()[1]) < source.shape))
             size = int(part.vspace.get_select_npoints())
             if not fits or size != (source.size if every else int(chosen.get_select_npoints())):
-                raise DataError(f"{name} is virtual, and its source in {where} has another type or shape; mend it")
+                raise DataError(f"{name} is virtual, and its source in {where} has another type or shape; correct it")
             filled += size
         yield where
     if filled != dataset.size:
-        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; mend it")
+        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; correct it")
 
 
 def beside(name: str, home: str) -> str | None:
-    """Where HDF5 finds a file that another one names: as it is, or in the other's directory. None: nowhere."""
+    """The path where HDF5 finds a file named in another: as named, or in the other's directory; None: nowhere."""
     folder = os.path.dirname(home)
     places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))
     return next((place for place in places if os.path.lexists(place)), None)

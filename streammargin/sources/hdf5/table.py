@@ -1,4 +1,4 @@
-"""A column of a table in one dataset: obs as anndata wrote it before 0.7."""
+"""A column of a compound dataset: obs as written by anndata before 0.7."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 
 
 class Field:
-    """One column (n,) of a table; the categories of its codes are in uns."""
+    """One column (n,) of a table; the categories of its codes are in `uns`."""
 
     def __init__(self, table: h5py.Dataset, name: str) -> None:
         self.table, self.name = table, name
         self.shape, self.ndim, self.dtype = table.shape, table.ndim, table.dtype[name]
 
     def reading(self, path: str, stack: contextlib.ExitStack) -> Read:
-        """How its entries start..stop are read; the stack closes what is opened for it."""
+        """A function (start, stop) -> entries; the stack closes what it opens."""
         table, name = self.table, self.name
         if not table.dtype.hasobject and table.chunks is None and not table.is_virtual:
             return lambda start, stop: table.fields(name)[start:stop]
-        # HDF5 would unpack chunks unseen, and look up the texts of all columns. A text is a reference of 16 bytes
-        # there, a pointer of 8 here
+        # HDF5 would decompress chunks unchecked, and look up the strings of all columns. So the stored bytes are
+        # read: a string is a reference of 16 bytes in the file, a pointer of 8 in NumPy's dtype
         fields = (table.dtype.fields or {}).values()
         texts = [field[1] for field in fields if h5py.check_vlen_dtype(field[0]) is not None]
         own = (table.dtype.fields or {})[name][1]
@@ -42,7 +42,7 @@ class Field:
         whole = table.chunks is not None or table.id.get_storage_size() == size * len(table)
         nested = any(field[0].hasobject and field[0].names for field in fields)
         if not (alike and reader.located and whole) or nested:
-            raise DataError(f"{path} is a column of a table that cannot be checked; write it as a dataset of its own")
+            raise DataError(f"{path} is a column of a table that cannot be checked; write it as a separate dataset")
 
         def read(start: int, stop: int) -> np.ndarray:
             raw = np.empty(stop - start, reader.dtype)

@@ -1,4 +1,4 @@
-"""Columns of texts of variable length, read without HDF5."""
+"""Read columns of strings of variable length without HDF5."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 1 << 16
 
 
 class TextReader:
-    """Entries start..stop of a 1-dimensional dataset of texts. Raises DataError for one that is damaged."""
+    """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError where one is damaged."""
 
     def __init__(self, dataset: h5py.Dataset, path: str, name: str) -> None:
         self.name, self._heap = name, Heap(dataset.file)
@@ -22,17 +22,17 @@ class TextReader:
         if not self._reader.located:
             self._reader.close()
             raise DataError(
-                f"{name} holds texts of variable length in a way that cannot be checked (virtual, never written, or "
-                "packed by an unknown filter); write the column again"
+                f"{name} has strings of variable length that cannot be checked (virtual, never written, or compressed "
+                "by an unknown filter); write the column again"
             )
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that reading holds."""
+        """Bytes that reading needs besides the result."""
         return self._reader.held_bytes
 
     def text_bytes(self) -> int:
-        """Bytes of all texts, of which none is read."""
+        """Bytes of all strings, from their references, without reading them."""
         total = 0
         for start in range(0, self._reader.length, _PIECE):
             raw = np.empty(min(_PIECE, self._reader.length - start), self._reader.dtype)
@@ -41,15 +41,15 @@ class TextReader:
         return total
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """The texts (stop - start,), as objects."""
+        """The strings (stop - start,), as objects."""
         raw = np.empty(stop - start, self._reader.dtype)
         self._reader.read(start, stop, raw)
         found = np.empty(stop - start, object)
         for k, reference in enumerate(raw.view(_REFERENCE).tolist()):
             try:
                 found[k] = self._heap.text(reference)
-            except ValueError as error:  # of which text that is no UTF-8 is one
-                what = "is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
+            except ValueError as error:  # UnicodeDecodeError is a ValueError
+                what = "is not valid UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
                 raise DataError(
                     f"{self.name}: the text of row {start + k} {what} ({error}); the file may be damaged"
                 ) from error

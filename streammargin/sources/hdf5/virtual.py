@@ -1,4 +1,4 @@
-"""Virtual datasets, read from their sources as those are read: HDF5 would unpack the chunks of the sources unseen."""
+"""Read virtual datasets from their sources directly: HDF5 would decompress the sources' chunks unchecked."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.sources.hdf5.storage import beside, opened
 
-_OPEN = 16  # sources
-_PIECE_BYTES = 1 << 18  # of a source that is read at a time, at least
+_OPEN = 16  # most sources open at a time
+_PIECE_BYTES = 1 << 18  # least bytes of a source read at a time
 
 Span = tuple[int, int]  # from, to
 
@@ -29,12 +29,12 @@ class _Part(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A source that is open: its reader, and room for entries of it, a multiple of those in a chunk."""
+    """An open source: its reader, and a buffer for a whole number of its chunks."""
 
     file: h5py.File
     reader: Any
     shape: tuple[int, ...]
-    room: np.ndarray
+    buffer: np.ndarray
 
     def close(self) -> None:
         self.reader.close()
@@ -42,17 +42,17 @@ class _Source(NamedTuple):
 
 
 class Parts:
-    """The blocks that fill a 1- or 2-dimensional virtual dataset; storage_files has looked at their sources.
+    """The blocks that fill a 1- or 2-dimensional virtual dataset; storage_files has checked their sources.
 
-    open_reader: the RowReader of a source, which this one is a part of. Raises DataError for a source that does not
-    fill a block of neighbours, or one that another fills too.
+    open_reader: opens the RowReader of a source. Raises DataError for a source that does not fill a rectangular block,
+    or fills values that another source fills too.
     """
 
     def __init__(self, dataset: h5py.Dataset, name: str, open_reader: Callable[..., Any]) -> None:
         self._open_reader = open_reader
         self._width = (*dataset.shape, 1)[1]
         self._open: dict[tuple[str, str], _Source] = {}
-        self._most = 0  # bytes that one source holds
+        self._most = 0  # most bytes that one source needs
         with contextlib.ExitStack() as stack:
             stack.callback(self.close)
             self._parts = [self._part(one, dataset, name) for one in dataset.virtual_sources()]
@@ -66,10 +66,10 @@ class Parts:
         for k in range(len(self._parts)):
             here = (self._starts < self._stops[k]) & (self._starts[k] < self._stops)
             if np.count_nonzero(here & (left < right[k]) & (left[k] < right)) > 1:
-                raise DataError(f"{name} is virtual, and two of its sources fill the same values; mend it")
+                raise DataError(f"{name} is virtual, and two of its sources fill the same values; correct it")
 
     def fill(self, start: int, stop: int, target: np.ndarray) -> None:
-        """target (stop - start,) or (stop - start, d), of the stored type, from these entries."""
+        """Read these entries into target (stop - start,) or (stop - start, d), of the stored dtype."""
         out = target.reshape(stop - start, self._width)
         for k in np.flatnonzero((self._starts < stop) & (self._stops > start)):
             part = self._parts[k]
@@ -78,9 +78,9 @@ class Parts:
             shift = part.first[0] - part.rows[0]
             low, end = max(start, part.rows[0]) + shift, min(stop, part.rows[1]) + shift
             while low < end:
-                high = min(end, low - low % len(source.room) + len(source.room))
-                source.reader.read(low, high, source.room)
-                values = source.room[: high - low].reshape(high - low, -1)
+                high = min(end, low - low % len(source.buffer) + len(source.buffer))
+                source.reader.read(low, high, source.buffer)
+                values = source.buffer[: high - low].reshape(high - low, -1)
                 place = low - shift - start
                 into = out[place : place + high - low, part.columns[0] : part.columns[1]]
                 into[...] = values[:, part.first[1] : part.first[1] + width]
@@ -93,7 +93,7 @@ class Parts:
         source = None if where is None else _block(one.src_space, self._source(where, one.dset_name).shape)
         if where is None or own is None or source is None or _sizes(own) != _sizes(source):
             raise DataError(
-                f"{name} is virtual, and what comes from {one.file_name} is no block of neighbouring rows and columns; "
+                f"{name} is virtual, and its part from {one.file_name} is not a block of adjacent rows and columns; "
                 "copy the rows into one dataset"
             )
         return _Part(own[0], own[1], where, one.dset_name, (source[0][0], source[1][0]))
@@ -109,10 +109,10 @@ class Parts:
                 reader = self._open_reader(dataset, dataset.dtype, path)
                 entries = max(1, _PIECE_BYTES // max(1, reader.item), reader.chunk_rows)
                 entries -= entries % reader.chunk_rows
-                room = np.empty((min(entries, max(1, reader.length)), *dataset.shape[1:]), dataset.dtype)
-                self._open[key] = _Source(file, reader, dataset.shape, room)
+                buffer = np.empty((min(entries, max(1, reader.length)), *dataset.shape[1:]), dataset.dtype)
+                self._open[key] = _Source(file, reader, dataset.shape, buffer)
                 stack.pop_all()
-            self._most = max(self._most, reader.held_bytes + room.nbytes)
+            self._most = max(self._most, reader.held_bytes + buffer.nbytes)
         return self._open[key]
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ def _sizes(block: tuple[Span, Span]) -> list[int]:
 
 
 def _block(space: h5py.h5s.SpaceID, shape: tuple[int, ...]) -> tuple[Span, Span] | None:
-    """The (rows, columns) selected of a dataset of this shape, where they are neighbours; a list is one column."""
+    """The selected (rows, columns) of a dataset of this shape, None where not adjacent; 1-dimensional: one column."""
     kind = space.get_select_type()
     spans: list[Span] = [(0, size) for size in shape]
     if kind == h5py.h5s.SEL_HYPERSLABS and space.is_regular_hyperslab():

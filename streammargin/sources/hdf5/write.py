@@ -1,4 +1,4 @@
-"""Writes rows to the project's HDF5 layouts, batch by batch: large pieces, whole chunks, never half a file."""
+"""Write rows to the project's HDF5 layouts, batch by batch, in whole chunks; never leaves half a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK_BYTES = 4 << 20
 
 
 class Appender:
-    """A dataset of unknown length: whole chunks while it grows, one contiguous piece if it stays below one."""
+    """A dataset of unknown length: written in whole chunks, or contiguous if it stays shorter than one chunk."""
 
     def __init__(self, group: h5py.Group, name: str, dtype: Any, width: int | None = None) -> None:
         self.group, self.name, self.dtype = group, name, np.dtype(dtype)
@@ -33,7 +33,7 @@ class Appender:
         self._held = 0
 
     def append(self, values: np.ndarray) -> None:
-        """Add values at the end; they may be reused afterwards."""
+        """Add values at the end; the caller may reuse the array."""
         values = np.asarray(values, self.dtype)
         self.length += len(values)
         while self._held + len(values) >= self.chunk:
@@ -57,7 +57,7 @@ class Appender:
         return self.group.create_dataset(self.name, shape, self.dtype, **options)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         if self._held:
             if self._dataset is None:
                 parts = self._waiting
@@ -70,7 +70,7 @@ class Appender:
 
 
 class LabelAppender:
-    """Labels whose type widens as they come: integers, then real numbers, then text."""
+    """Labels stored as integers, widened to real numbers, then to text, as later labels require."""
 
     def __init__(self, group: h5py.Group, name: str) -> None:
         self.group, self.name = group, name
@@ -102,7 +102,7 @@ class LabelAppender:
         self._kind, self._inner = kind, wide
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         if self._inner is not None:
             self._inner.close()
 
@@ -113,7 +113,7 @@ _STORED = {"integer": np.dtype(np.int64), "real": np.dtype(np.float64), "text": 
 
 def _narrowest(labels: np.ndarray) -> tuple[str, np.ndarray]:
     if labels.dtype.kind == "u" and labels.size and int(labels.max()) >= 2**63:
-        return "text", labels  # exact, and every tool reads a number in text as that number
+        return "text", labels  # exact; a number in text is read as that number
     if labels.dtype.kind in "biu":
         return "integer", labels.astype(np.int64)
     if labels.dtype.kind == "f":
@@ -131,7 +131,7 @@ def _as_kind(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _as_text(value: object) -> str:
-    """Numbers among text in one spelling: 1, 1.0 and "1.0" are one class wherever a piece of the input ended."""
+    """One spelling for numbers among text: 1, 1.0 and "1.0" are one class, independent of the batch bounds."""
     text = value.decode() if isinstance(value, bytes) else str(value)
     try:
         number = strict_number(text)
@@ -162,7 +162,7 @@ class RowWriter:
         self.sparse = sparse
 
     def append(self, batch: Batch) -> None:
-        """Add rows; every batch has labels and weights, or none has."""
+        """Add rows; labels and weights must be in all batches or in none."""
         if self.sparse:
             assert batch.data is not None and batch.indices is not None and batch.indptr is not None
             if len(batch.indices):
@@ -184,7 +184,7 @@ class RowWriter:
                 self._columns[name].append(values)
 
     def close(self) -> None:
-        """Write what is left, and the attributes."""
+        """Write the rest, and the attributes."""
         if self.sparse:
             group = self.file["X"]
             group.attrs["encoding-type"] = "csr_matrix"
@@ -205,9 +205,9 @@ class RowWriter:
 def writing(
     path: str, force: bool, dtype: Any, sparse: bool, features: int | None = None, names: np.ndarray | None = None
 ) -> Iterator[RowWriter]:
-    """A RowWriter whose file appears at `path`, complete, when the block ends well.
+    """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
-    features: d; None (sparse only) for the largest index met. names (d,): of the columns, where they have some. Raises
+    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. Raises
     OutputError, ReadWriteError, and DataError when no row was written.
     """
     with replacing(path, force) as name, filling(name, path, dtype, sparse, features, names) as writer:
@@ -218,7 +218,7 @@ def writing(
 def filling(
     name: str, path: str, dtype: Any, sparse: bool, features: int | None, names: np.ndarray | None = None
 ) -> Iterator[RowWriter]:
-    """A RowWriter of the file `name`, which messages call `path`; complete and on disk when the block ends well."""
+    """A RowWriter of the file `name`, called `path` in messages; on disk when the block ends without an error."""
     file = None
     try:
         file = h5py.File(name, "w", libver=("v108", "latest"), rdcc_nbytes=0)
@@ -236,7 +236,7 @@ def filling(
         raise ReadWriteError(f"cannot write {path} ({_short(error)}); free some space") from error
     finally:
         if file is not None:
-            with contextlib.suppress(Exception):  # after a full disk, closing fails once more
+            with contextlib.suppress(Exception):  # on a full disk, closing fails too
                 file.close()
 
 

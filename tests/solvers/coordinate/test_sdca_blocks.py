@@ -13,7 +13,7 @@ from reference.training import binary
 
 import streammargin as sm
 from data_tools.generate import generate
-from streammargin.rows.blocks import BEYOND
+from streammargin.rows.blocks import PREFETCH_BYTES
 
 
 def train(*data, **options):
@@ -51,7 +51,7 @@ def test_far_columns_take_the_same_steps(solver):
     X[::7] = 0.0
     X[X < 0.3] = 0.0
     near = sp.csr_matrix(X.astype(np.float32))
-    columns = np.linspace(0, BEYOND // 4, 12).astype(np.int32)  # weights of 4 bytes, too many for the nearest caches
+    columns = np.linspace(0, PREFETCH_BYTES // 4, 12).astype(np.int32)  # 4 bytes each
     far = sp.csr_matrix((near.data, columns[near.indices], near.indptr), (300, columns[-1] + 1))
     some, others = (train((rows, y), solver=solver, passes=5, tol=1e-5) for rows in (near, far))
     assert np.count_nonzero(some.model.coef_) == 12

@@ -38,7 +38,7 @@ def test_rows_that_are_there_with_both_labels_are_a_proof(solver):
     result = sm.train((np.vstack([X, X]), np.append(y, -y)), solver=solver, C=np.inf, tol=1e-3)
     assert result.reason == "not_separable" and not result.converged
     assert result.certificate.margin_upper <= 1e-8 * np.linalg.norm(X, axis=1).max()
-    assert "0 but for rounding" in advice(result)
+    assert "0 up to rounding" in advice(result)
 
 
 @pytest.mark.parametrize("margin", [1e-3, 1e-6, 1e-9])

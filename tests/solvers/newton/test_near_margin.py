@@ -107,7 +107,7 @@ def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
 
     def end_pass(self, problem, state, active):
         assert state.held == sum(near_margin.bytes_of(*piece) for piece in state.rows.pieces.values())
-        kept.append((state.held, near_margin.room(problem), state.rows.count))
+        kept.append((state.held, near_margin.cache_bytes(problem), state.rows.count))
         return run(self, problem, state, active)
 
     monkeypatch.setattr(near_margin.NearMargin, "end_pass", end_pass)
@@ -144,14 +144,14 @@ def test_classes_and_values_of_C_share_the_rows_kept(small_plans, monkeypatch):
 
 
 def test_with_room_for_few_rows_they_are_the_sample_to_start_from(small_plans, monkeypatch):
-    monkeypatch.setattr(newton_solver, "enough_room", lambda problem, least=10**6: least < 10**6)
+    monkeypatch.setattr(newton_solver, "enough_rows_fit", lambda problem, least=10**6: least < 10**6)
     result, _ = out_of_core(*overlapping(), tol=1e-3)
     kept = [event["kept_rows"] for event in result.history if event["event"] == "pass_end"]
     assert result.converged and result.passes <= 13 and kept[0] > 0 and not any(kept[1:])
 
 
 def test_it_can_end_after_the_sample_too(small_plans, monkeypatch):
-    monkeypatch.setattr(newton_solver, "enough_room", lambda problem, least=10**6: least < 10**6)
+    monkeypatch.setattr(newton_solver, "enough_rows_fit", lambda problem, least=10**6: least < 10**6)
     X, y = overlapping()
     for passes in (1, 2, 3):
         result, _ = out_of_core(X, y, tol=1e-9, passes=passes)

@@ -15,7 +15,7 @@ from streammargin.solvers.newton import newton, steps, steps_state
 from streammargin.solvers.newton.steps import Steps
 
 ROWS, CUTS = 1200, (0, 310, 311, 1200)  # blocks end elsewhere
-MAPS = ("turn_back", "add_slopes", "move_centres")  # of all rows, after a read
+MAPS = ("reverse_products", "add_slopes", "move_centres")  # of all rows, after a read
 
 
 class Absent:
@@ -88,7 +88,7 @@ def test_three_holders_of_rows_make_the_same_steps(loss, form, classes, monkeypa
     """The same gaps in the digits that are printed, and the same weights but for the order of sums."""
     X, y = data(form, classes)
     weights = np.arange(ROWS) % 4 / 2
-    monkeypatch.setattr(newton, "enough_room", lambda *given: False)  # steps from the first read on
+    monkeypatch.setattr(newton, "enough_rows_fit", lambda *given: False)  # steps from the first read on
 
     def train():
         source = CountingSource(X, y, np.linspace(0, ROWS, 6).astype(int), weights)

@@ -75,14 +75,14 @@ def test_so_few_rows_that_all_are_taken_end_with_the_first_step():
 
 
 def test_of_many_columns_a_sample_waits_for_a_pass_that_may_be_enough(monkeypatch):
-    called, set_out = [], sample.set_out
+    called, set_out = [], sample.start_from
 
     def count(*args):
         done = set_out(*args)
         called.extend([1] if done else [])  # its last unit
         return done
 
-    monkeypatch.setattr(sample, "set_out", count)
+    monkeypatch.setattr(sample, "start_from", count)
     X, y = overlapping(7200, newton.COLUMNS + 5)
     for C, samples in ((1e-4, 0), (10.0, 1)):
         called.clear()

@@ -183,7 +183,7 @@ def test_scaled_columns_interpolate_as_well(solver):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"C": 1.0}, "leave C out"),
+        ({"C": 1.0}, "leave out C"),
         ({"C": [1.0, np.inf]}, "C"),
         ({"loss": "interpolate:-0.1"}, "epsilon"),
         ({"loss": sm.losses.Interpolate(np.nan)}, "epsilon"),

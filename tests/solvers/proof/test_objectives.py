@@ -34,7 +34,7 @@ def test_a_problem_has_the_objective_that_its_numbers_call_for():
     assert type(problem_of(C=math.inf).objective) is HardMargin
     assert type(problem_of(3, C=math.inf, joint=True).objective) is JointMargin
     assert type(problem_of(C=math.inf, targets=[1, -3, 0, 2]).objective) is Interpolation
-    assert problem_of(3).objective.together and not problem_of(trials=3).objective.together
+    assert problem_of(3).objective.shares_mistakes and not problem_of(trials=3).objective.shares_mistakes
 
 
 @pytest.mark.parametrize("p", [2.0, 1.3])
@@ -143,4 +143,4 @@ def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
 def test_a_bound_of_the_running_sums_is_an_estimate_only():
     assert SoftMargin(Lp(2.0), False).estimate(Running(1.0, 3.0, 0.0, 1.0, 0.5)) == 0.25
     assert HardMargin(Lp(2.0), False).estimate(Running(2.0, 0.0, 4.0, 0.0, 0.9)) == pytest.approx(1 - 0.9 / 2 * 4 / 2)
-    assert replace(HardMargin(Lp(2.0), False), together=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)
+    assert replace(HardMargin(Lp(2.0), False), shares_mistakes=True).better(Candidate(0, 1, 0), Candidate(0, 2, 0), 0.0)

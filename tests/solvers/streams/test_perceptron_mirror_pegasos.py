@@ -351,7 +351,7 @@ def test_pegasos_at_extreme_scales(scale):
     ("perceptron", {"C": 1.0}, "maximum margin only"),
     ("mirror", {"C": 1.0}, "maximum margin only"),
     ("pegasos", {"C": math.inf}, "perceptron"),
-    ("pegasos", {"penalty": "lp:1.5"}, "norm 2"),
+    ("pegasos", {"penalty": "lp:1.5"}, "p = 2 only"),
     ("perceptron", {"loss": "logistic"}, "loss"),
     ("mirror", {"loss": "squared_hinge"}, "loss"),
     ("pegasos", {"loss": "squared_hinge"}, "loss"),

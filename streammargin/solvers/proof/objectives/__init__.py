@@ -1,1 +1,1 @@
-"""What is minimised, and what proves it: one file for each objective."""
+"""Objectives with their bounds, one file each."""

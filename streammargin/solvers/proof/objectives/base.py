@@ -1,4 +1,4 @@
-"""What an objective must answer. A new one is one file here, and a line where a problem chooses its own."""
+"""The base class of objectives. A new one is one file here, and one line in `Problem.objective`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streammargin.solvers.proof.rounding import TERM, mean_rounding, norm_roundi
 
 
 class Sums(NamedTuple):
-    """Sums over the rows of one problem, its weights frozen: the columns of compiled/certificate.py.
+    """Sums over the rows of one problem for frozen weights: the columns of compiled/certificate.py.
 
     losses: sum of cap_i phi(u_i); duals: of the rows' shares of the dual; alpha: of the duals themselves; slack: the
     smallest of the rows (a margin, or minus a violation); mistakes: rows missed. What rounding is judged by: summed,
@@ -45,15 +45,15 @@ class Sums(NamedTuple):
 
     @property
     def blur(self) -> float:
-        """How far rounding may have moved A^T alpha, in every norm ||.||_q, q >= 2."""
+        """Bound on the rounding error of A^T alpha, in every dual norm ||.||_q, q >= 2."""
         return mean_rounding(self.rows, self.pulled) if self.pulled > 0.0 else 0.0
 
 
 class Running(NamedTuple):
-    """What a pass of a dual method summed up while its weights moved.
+    """Sums of a pass of a dual method while its weights changed.
 
-    size: ||A^T alpha||_q; dual: the dual objective; alpha: the sum of the duals; gap: of the losses' gaps; slack: the
-    smallest that was met.
+    size: ||A^T alpha||_q; dual: dual objective; alpha: sum of the duals; gap: sum of the losses' gaps; slack: smallest
+    margin found.
     """
 
     size: float
@@ -64,9 +64,9 @@ class Running(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """What is known of weights that were certified: their objective, the better the larger `lower`, rows missed.
+    """Figures of certified weights: objective, margin (lower), and misclassified rows.
 
-    rounding: how far the objective may lie above what was summed.
+    rounding: bound on the rounding error of the objective.
     """
 
     primal: float
@@ -79,36 +79,35 @@ class Candidate(NamedTuple):
 class Objective(ABC):
     """R(w) + sum_i cap_i phi(u_i) over the rows of one binary problem.
 
-    penalty: R; together: several classes share one count of mistakes, so that all report the latest weights; free: the
-    constant column, the last entry of w, is not penalised, so that the last entry of A^T alpha must be 0; signed: the
-    losses are of residuals, and the duals have both signs.
+    penalty: R; shares_mistakes: several classes share one count of mistakes, so all report the latest weights; free:
+    the constant, the last entry of w, is not penalised, so the last entry of A^T alpha must be 0; signed: a regression
+    loss, whose duals have both signs.
 
-    Several outputs W (d, k) with targets (n, k) have their place here: K lines of w that are one problem, as the
-    classes of a joint margin are: `groups` says which lines are one vector, and what is one number for all of them is
-    made in `lengths`, `margins` and `mistakes`.
+    Several rows of w (K, d+1) may be one problem, as in a joint margin: `groups` says which rows are one vector, and
+    `lengths`, `margins` and `mistakes` combine their numbers.
     """
 
     penalty: Penalty
-    together: bool
+    shares_mistakes: bool
     free: bool = field(default=False, kw_only=True)
     signed: bool = field(default=False, kw_only=True)
-    infeasible: ClassVar[bool] = False  # there may be no solution, and a small bound of the margin is what says so
-    unit: ClassVar[float] = 1.0  # margins are those of the rows of A times this
+    infeasible: ClassVar[bool] = False  # there may be no solution; a small upper bound on the margin shows that
+    unit: ClassVar[float] = 1.0  # factor from margins of A's rows to reported margins
 
     def penalised(self, w: np.ndarray) -> np.ndarray:
-        """The entries of w or A^T alpha (d+1,) that R is of."""
+        """The penalised entries of w or A^T alpha (d+1,)."""
         return w[:-1] if self.free else w
 
     def regulariser(self, w: np.ndarray) -> float:
-        """R(w) of w (d+1,)."""
+        """R(w) for w (d+1,)."""
         return self.penalty.value(self.penalised(w))
 
     def conjugate(self, theta: np.ndarray) -> float:
-        """R*(theta) of theta = A^T alpha (d+1,), inf where that is not feasible."""
+        """R*(theta) for theta = A^T alpha (d+1,); inf where it is not feasible."""
         return math.inf if self.free and theta[-1] != 0.0 else self.penalty.conjugate(self.penalised(theta))
 
     def even(self, steps: np.ndarray) -> np.ndarray:
-        """The largest steps (d+1,) that `prox` can take of all no larger than these."""
+        """The largest steps (d+1,) <= `steps` that `prox` supports."""
         found = self.penalty.even(self.penalised(steps))
         return np.append(found, steps[-1]) if self.free else found
 
@@ -118,7 +117,7 @@ class Objective(ABC):
         return np.append(moved, v[-1]) if self.free else moved
 
     def pieces(self, width: int) -> tuple[np.ndarray, Pieces] | None:
-        """R of w (width,) block by block, once it is in this order; a constant that is free is the last block."""
+        """(order, Pieces): R(w) for w (width,) over blocks of reordered columns; a free constant is the last."""
         found = self.penalty.pieces(width - self.free)
         if found is None or not self.free:
             return found
@@ -128,7 +127,7 @@ class Objective(ABC):
         )
 
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
-        """(A^T alpha (d+1,), its sums) of the largest part of alpha that fits a constant that is not penalised.
+        """(A^T alpha (d+1,), its sums), scaled to be feasible for a free constant.
 
         sides (S, d+1), sums: of the duals that pull the constant up and, for S = 2, of those that pull it down. Where
         it is not penalised the heavier side is scaled down; `alpha` of the sums is that of |alpha_i|.
@@ -149,47 +148,47 @@ class Objective(ABC):
         return theta, total
 
     def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
-        """Lines of w (K, d+1) that are one vector: the number of each such group, and its lines; of problems active."""
+        """The groups of rows of w (K, d+1) that are one vector: (index, rows), for the active problems."""
         return [(k, slice(k, k + 1)) for k in active.tolist()]
 
     def terms(self, rows: float) -> float:
-        """Rows of A, from those of the data."""
+        """The number of rows of A, from that of the data."""
         return rows
 
     @property
     def spread(self) -> float:
-        """||A||^2 at most, relative to that of the rows of the data."""
+        """Upper bound on ||A||^2, relative to that of the data matrix."""
         return 1.0
 
     def lengths(self, sizes: np.ndarray) -> np.ndarray:
-        """What the margins of the K problems are divided by, from the lengths (K,) of their weights."""
+        """The divisors (K,) of the margins, from the norms (K,) of the weights."""
         return sizes
 
     def margins(self, smallest: np.ndarray) -> np.ndarray:
-        """The smallest margins of the K problems, from those that each saw (K,)."""
+        """The smallest margins (K,), from those of each problem."""
         return smallest
 
     def mistakes(self, seen: np.ndarray) -> np.ndarray:
-        """Rows missed by the K problems, from those that each saw (K,)."""
+        """The misclassified rows (K,), from those of each problem."""
         return seen
 
     def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Margins (groups, m) of rows of A, the smallest of each row of the data; scores (m, K).
+        """Margins (groups, m), for each row of the data the smallest over its rows of A; scores (m, K).
 
-        own (m, K) bool: whether the row is of the class that problem k has on its positive side.
+        own (m, K) bool: whether y = +1 for the row in problem k.
         """
         return np.where(own, scores, -scores).T
 
     def weighed(self, w: np.ndarray, losses: float, rounding: float, mistakes: float) -> Candidate:
-        """Weights of the objective R(w) + losses, the sum of terms >= 0 that rounding may have moved so far."""
+        """The candidate of weights with objective R(w) + losses, where losses has this rounding error."""
         penalty = self.regulariser(w)
         rounding += TERM * losses + norm_rounding(w.size) * penalty
         return Candidate(losses + penalty, -math.inf, int(mistakes), rounding)
 
     def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
-        """The dual objective of theta = A^T alpha, rounded down; of a part of alpha, where all is not feasible.
+        """The dual objective of theta = A^T alpha, rounded down; scaled where alpha is not feasible.
 
-        -inf where no part of it is (see `balanced`).
+        -inf where no scaling is feasible (see `balanced`).
         """
         if self.free and theta[-1] != 0.0:
             return -math.inf
@@ -198,23 +197,23 @@ class Objective(ABC):
 
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        """What the weights w (d+1,) are worth."""
+        """The candidate of the weights w (d+1,)."""
 
     @abstractmethod
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
-        """A lower bound of the objective and an upper bound of the margin, from theta = A^T alpha (d+1,)."""
+        """(lower bound on the objective, upper bound on the margin) from theta = A^T alpha (d+1,)."""
 
     def dual(self, upper: float) -> float:
-        """The bound below the objective that one above the margin stands for; none where there is no margin."""
+        """The lower bound on the objective that corresponds to an upper bound on the margin; -inf without margins."""
         return -math.inf
 
     @abstractmethod
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
-        """Whether the new weights are to be kept in place of the old; dual: the best bound below the objective."""
+        """Whether to keep the new weights instead of the old; dual: the best lower bound on the objective."""
 
     @abstractmethod
     def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
-        """What is reported of the best weights beside the best bounds."""
+        """The figures of the best weights with the best bounds."""
 
     @abstractmethod
     def reached(self, figures: Figures, tol: float) -> bool:
@@ -222,4 +221,4 @@ class Objective(ABC):
 
     @abstractmethod
     def estimate(self, running: Running) -> float:
-        """The relative (margin) gap that the sums of a pass speak for, before anything is exact."""
+        """The relative (margin) gap estimated from the sums of a pass."""

@@ -1,4 +1,4 @@
-"""The hard margin, C = inf: what counts is the smallest margin over the length of the weights."""
+"""The hard margin, C = inf: maximise the smallest margin divided by the norm of w."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from streammargin.solvers.proof.rounding import norm_rounding
 class HardMargin(Objective):
     """max over w of min_i a_i.w / ||w||_p, proven by the margin gap.
 
-    The minimum of 1/2 ||w||_p^2 subject to a_i.w >= 1 is 1/2 over the square of that; the length of every point of the
-    hull of the rows, ||A^T alpha||_q / sum alpha, bounds it.
+    If the maximum is m, the minimum of 1/2 ||w||_p^2 subject to a_i.w >= 1 is 1 / (2 m^2). The dual norm of every point
+    of the rows' convex hull, ||A^T alpha||_q / sum alpha, is an upper bound on m.
     """
 
     penalty: LpSquare
@@ -29,13 +29,13 @@ class HardMargin(Objective):
 
     @property
     def shares(self) -> int:
-        """Problems that the objective is shared by."""
+        """The number of problems that share the objective."""
         return 1
 
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
         size = lp_norm(w, self.penalty.p)
         slack = min(sums.slack, sums.surely)
-        slack -= norm_rounding(w.size) * abs(slack)  # that of the length
+        slack -= norm_rounding(w.size) * abs(slack)  # rounding of ||w||
         return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
@@ -43,11 +43,11 @@ class HardMargin(Objective):
         return self.dual_of(theta, sums), length / sums.alpha if sums.alpha > 0.0 else math.inf
 
     def dual(self, upper: float) -> float:
-        # two divisions: the square of the bound may be 0 or inf where this is neither
+        # two divisions, as upper**2 may under- or overflow
         return 0.5 / upper / upper / self.shares if upper > 0.0 else math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
-        return self.together or new.lower > old.lower or not math.isfinite(old.lower)
+        return self.shares_mistakes or new.lower > old.lower or not math.isfinite(old.lower)
 
     def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         lower = best.lower
@@ -63,8 +63,8 @@ class HardMargin(Objective):
         size, total = running.size, running.alpha
         if not math.isfinite(total + size):
             raise DataError(
-                "the dual variables of the hard margin leave the range of numbers: the rows are too small, and "
-                "perhaps not separable; multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
+                "the dual variables of the hard margin overflow: the rows are too small, and perhaps not separable; "
+                "multiply the data by a constant, or use `scale=maxabs` or a finite `C`"
             )
         lower = running.slack / size if size > 0.0 else -math.inf
         return 1.0 - lower * total / size if size > 0.0 else math.inf
@@ -72,10 +72,9 @@ class HardMargin(Objective):
 
 @dataclass(frozen=True)
 class JointMargin(HardMargin):
-    """One margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: K lines of weights are one vector.
+    """The joint margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: the K rows of W are one vector.
 
-    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own; the primal and the dual of the whole are summed up from
-    the classes' shares.
+    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own; primal and dual are sums of equal shares of the classes.
     """
 
     classes: int
@@ -102,7 +101,7 @@ class JointMargin(HardMargin):
         return np.full(smallest.shape, smallest.min())
 
     def mistakes(self, seen: np.ndarray) -> np.ndarray:
-        return np.full(seen.shape, seen.sum())  # each class saw its own rows
+        return np.full(seen.shape, seen.sum())  # each class counts its own rows
 
     def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
         rest = np.where(own, -math.inf, scores).max(axis=1)

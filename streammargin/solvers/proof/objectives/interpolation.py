@@ -1,4 +1,4 @@
-"""The minimum-norm interpolator: targets to meet, and the shortest weights that meet them."""
+"""Minimum-norm interpolation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from streammargin.solvers.proof.objectives.base import Candidate, Objective, Run
 
 @dataclass(frozen=True)
 class Interpolation(Objective):
-    """min 1/2 ||w||_p^2 subject to |x_i.w - y_i| <= epsilon, proven by the largest violation and the norm.
+    """min 1/2 ||w||_p^2 subject to |x_i.w - y_i| <= epsilon, proven by the largest violation and the dual bound.
 
-    largest: the largest |y_i|, which violations are measured by.
+    largest: the largest |y_i|, the unit of violations.
     """
 
     largest: float
@@ -34,7 +34,7 @@ class Interpolation(Objective):
         return self._amiss(new, dual) <= self._amiss(old, dual)
 
     def _amiss(self, weights: Candidate, dual: float) -> float:
-        """How far weights are from meeting the targets and from the best bound, each relative; inf for none yet."""
+        """The relative violation plus the relative distance from the best bound; inf before the first weights."""
         primal = weights.primal
         if not math.isfinite(primal):
             return math.inf
@@ -42,8 +42,8 @@ class Interpolation(Objective):
 
     def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         residual = max(0.0, -best.lower)
-        # only a point that meets all targets has a primal value, and a gap; that it does meet them was found by margins
-        # that rounding moves, by which the dual may lie above it
+        # the gap is defined for a feasible point only; as feasibility is computed with rounding, the dual may exceed
+        # the primal slightly, and is clipped
         gap = relative_gap(best.primal, min(dual, best.primal), best.rounding) if residual == 0.0 else None
         return Figures(
             best.primal, dual, gap, margin_lower=None, margin_upper=None, margin_gap=None, mistakes=best.mistakes,
@@ -51,7 +51,7 @@ class Interpolation(Objective):
         )  # fmt: skip
 
     def reached(self, figures: Figures, tol: float) -> bool:
-        """Violations within tol of the largest target, and a norm within tol of the bound below it."""
+        """Whether violations are within tol of the largest target, and the objective within tol of its bound."""
         near = abs(figures.primal - figures.dual) <= tol * max(figures.primal, figures.dual) < math.inf
         return near and figures.residual is not None and figures.residual <= tol * self.largest
 

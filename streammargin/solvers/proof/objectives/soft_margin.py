@@ -1,4 +1,4 @@
-"""The soft margin: a finite C, so that every w has an objective and every feasible alpha a bound of it."""
+"""A finite C: every w has a finite objective, and every feasible alpha gives a lower bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SoftMargin(Objective):
         return self.dual_of(theta, sums), math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
-        return self.together or new.primal < old.primal
+        return self.shares_mistakes or new.primal < old.primal
 
     def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         return Figures(

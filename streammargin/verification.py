@@ -31,8 +31,7 @@ CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammarg
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
 # fmt: off
 LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
-    "hinge": lambda u, _: np.maximum(0.0, 1.0 - u),
-    "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
+    "hinge": lambda u, _: np.maximum(0.0, 1.0 - u), "squared_hinge": lambda u, _: np.maximum(0.0, 1.0 - u) ** 2,
     "smooth_hinge": lambda u, width: LOSSES["huber"](np.maximum(0.0, 1.0 - u), width) / width,
     "generalized_hinge": lambda u, slope: np.maximum(0.0, np.maximum(1.0 - u, 1.0 - slope * u)),
     "logistic": lambda u, _: np.logaddexp(0.0, -u), "exponential": lambda u, _: np.exp(-u),
@@ -46,6 +45,7 @@ PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of 
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
     "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
     "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
+    "sparse_group": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of),
     "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
 }
 # fmt: on

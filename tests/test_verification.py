@@ -56,6 +56,7 @@ MODELS = {
     "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
     "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "bias": 3.0}),
     "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
+    "sparse groups": (X, CLASSES, WEIGHTS, {"penalty": sm.penalties.SparseGroup(GROUPS, 0.4), "scale": "maxabs"}),
     "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),
     "budget": (X, y, {}, {"solver": "pdprox", "loss": "hinge:top=9.0"}),
     "quantile": (sp.csr_matrix(X), NUMBERS, WEIGHTS, {"loss": "quantile:0.2", "penalty": "l1"}),

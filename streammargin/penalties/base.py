@@ -24,7 +24,7 @@ class Columns(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + ridges_b / 2 ||w_b||_2^2.
+    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + cuts_b ||w_b||_1 + ridges_b / 2 ||w_b||_2^2.
 
     Block b are the columns from starts[b] to starts[b + 1], all (B,) but starts (B+1,).
     """
@@ -32,6 +32,7 @@ class Pieces(NamedTuple):
     starts: np.ndarray
     thresholds: np.ndarray
     ridges: np.ndarray
+    cuts: np.ndarray
 
 
 class PenaltyWord(Thing, ABC):
@@ -145,7 +146,8 @@ class Square(Penalty):
 
 def single(size: int, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
     """`pieces` of a penalty that is a sum over columns."""
-    return np.arange(size), Pieces(np.arange(size + 1), np.full(size, threshold), np.full(size, ridge))
+    each = (np.full(size, threshold), np.full(size, ridge), np.zeros(size))
+    return np.arange(size), Pieces(np.arange(size + 1), *each)
 
 
 def shrink(v: np.ndarray, by: float | np.ndarray) -> np.ndarray:

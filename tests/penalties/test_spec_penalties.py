@@ -16,6 +16,7 @@ WORDS = [
     *map(penalties.make_penalty, ("lp:2", "l2", "l1", "l2norm", "linf", "elasticnet:0.5", "elasticnet:0")),
     *map(penalties.make_penalty, ("elasticnet:0.9", "elasticnet:1", "lp:1.5")),
     penalties.Group(GROUPS), penalties.Group(GROUPS, 0.7), penalties.Exclusive(GROUPS),
+    *(penalties.SparseGroup(GROUPS, r) for r in (0.0, 0.2, 0.5, 0.9, 1.0)),
 ]  # fmt: skip
 EVERY = [(word.name, word) for word in WORDS]
 every_penalty = pytest.mark.parametrize("penalty", [of_columns(word, D) for word in WORDS], ids=map(str, WORDS))
@@ -34,6 +35,7 @@ def by_hand(name, given, w):
         "linf": lambda: np.linalg.norm(w, np.inf),
         "elasticnet": lambda: r * np.linalg.norm(w, 1) + (1 - r) / 2 * w @ w,
         "group": lambda: r * lengths + (1 - r) / 2 * w @ w,
+        "sparse_group": lambda: r * np.linalg.norm(w, 1) + (1 - r) * lengths,
         "exclusive": lambda: 0.5 * sum(np.linalg.norm(w[m], 1) ** 2 for m in members),
     }[name]()
 

@@ -115,11 +115,15 @@ def _penalty(program, name, w, r, groups):
 
     def lengths(cost):  # t >= ||w_g||
         for part in members:
-            t = program.variables(1, cost * (np.sqrt(len(part)) if name == "group" else 1.0))
+            t = program.variables(1, cost * (np.sqrt(len(part)) if "group" in name else 1.0))
             program.inside("second order", np.zeros(len(part) + 1), [
                 (t, np.eye(len(part) + 1)[:, :1]), (part, np.eye(len(part) + 1)[:, 1:])
             ])  # fmt: skip
 
+    if name == "sparse_group":
+        sizes(r)
+        lengths(1 - r)
+        return
     if name in ("l2norm", "group"):
         lengths(r)
     elif name == "linf":

@@ -22,6 +22,7 @@ GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
 PENALTIES = {
     "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
     "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
+    "sparse_group": {"groups": GROUPS, "l1_ratio": 0.4},
 }  # fmt: skip
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic", "generalized_hinge")
 CONSTANTS = {"free": {"bias": "free"}, "penalised": {"bias": 2.0}, "none": {"bias": 0.0}}

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from streammargin.penalties.base import shrink
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import norm_rounding
@@ -25,7 +26,7 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
 
     Where no loss bends more than that, the dual falls by at least half the square of the distance from its maximum, in
     the metric of the bends: A^T alpha of block b is within sqrt(2 gap bend_b) of the optimal one, and a block that
-    stays below its threshold even so is 0.
+    stays below its threshold even so is 0, as what is beyond its cut. So is a column that stays below its cut.
     """
     zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
     ordered = problem.objective.pieces(theta.size)
@@ -34,8 +35,10 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
     blur = sums.blur * penalty.stretch(theta.size)
     part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
     order, pieces = ordered
-    bend = np.add.reduceat(bend[order], pieces.starts[:-1]) * (1.0 + BLURRED)
-    lengths = part * np.sqrt(np.add.reduceat(theta[order] ** 2, pieces.starts[:-1]))
-    still = lengths + np.sqrt(2.0 * max(gap, 0.0) * bend) + blur < pieces.thresholds
-    zeros[order] = np.repeat(still, np.diff(pieces.starts))
+    first, sizes = pieces.starts[:-1], np.diff(pieces.starts)
+    away, found, cuts = 2.0 * max(gap, 0.0) * bend[order], part * theta[order], np.repeat(pieces.cuts, sizes)
+    away *= 1.0 + BLURRED
+    lengths = np.sqrt(np.add.reduceat(shrink(found, cuts) ** 2, first))
+    still = lengths + np.sqrt(np.add.reduceat(away, first)) + blur < pieces.thresholds
+    zeros[order] = np.repeat(still, sizes) | (np.abs(found) + np.sqrt(away) + blur < cuts)
     return zeros

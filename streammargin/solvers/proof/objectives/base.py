@@ -122,9 +122,8 @@ class Objective(ABC):
         if found is None or not self.free:
             return found
         order, pieces = found
-        return np.append(order, width - 1), Pieces(
-            np.append(pieces.starts, width), np.append(pieces.thresholds, 0.0), np.append(pieces.ridges, 0.0)
-        )
+        starts, *each = pieces
+        return np.append(order, width - 1), Pieces(np.append(starts, width), *(np.append(part, 0.0) for part in each))
 
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums) of the largest part of alpha that fits a constant that is not penalised.

@@ -2,7 +2,6 @@
 
 Whoever doubts the engine reads this file: it calls nothing that trains, reads or compiles. What was minimised stands in
 the model: a JSON header, and the arrays coef (K, d), intercept (K,), classes, caps, center, factor and groups.
-
 The weights are those of the scaled columns, w = coef / factor, and of the constant column of value v:
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i) with u = y (x.w + b) for classes
 and u = x.w + b - y for numbers. At C = inf it is the margin min_i u_i / ||w||_p, or R(w) and the largest violation.
@@ -28,6 +27,7 @@ from streammargin.files import check_input, reading, unpacked_bytes
 EXACT = 1e-9  # how far two figures may be apart, as a part of them
 BLUR = 1e-12  # a score that is a smaller part of |w|.|x| has no sign to rely on
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
+APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile", "interpolate")
 # fmt: off
 LOSSES: dict[str, Any] = {  # phi(u), with the number that the word names
@@ -57,10 +57,10 @@ def norm(w: np.ndarray, p: float) -> float:
     return top * float(np.sum((np.abs(w) / top) ** p)) ** (1.0 / p) if 0.0 < top < math.inf else top
 
 
-def spelled(word: str) -> tuple[str, Any, float | None]:
-    """The name of a word as it is saved, with all its fields; the last number among them; and beside that, `top`."""
-    found = {bool(top): float(number) for top, number in re.findall(r"[:,](?:(top=)|\w+=)?([\d.e+-]+)(?=,|$)", word)}
-    return word.partition(":")[0], found.get(False), found.get(True)
+def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
+    """The name of a word as it is saved, with all its fields; the last number that a formula takes; and all by name."""
+    found = {key: float(text) for key, text in re.findall(r"[:,](?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", word)}
+    return word.partition(":")[0], ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
 def key(label: Any) -> str:
@@ -101,14 +101,14 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early: nothing was certified; train it for longer")
-        (self.loss, self.number, self.top), (penalty, r, _) = spelled(h["loss"]), spelled(h["penalty"])
+        (self.loss, self.number, named), (penalty, r, domain) = spelled(h["loss"]), spelled(h["penalty"])
         if self.loss not in LOSSES or penalty not in PENALTIES:
             raise UsageError(f"verify knows no formula of the user's own: {path} is of {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
-        self.numeric, self.hard = self.loss in NUMBERS, bool(np.isinf(self.caps).all())
+        self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # offset of a score, no constant
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
@@ -119,9 +119,13 @@ class Saved:
         of = arrays.get("groups", np.zeros(0, np.int64))
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column of factor 0 has no weight
+        low, high, radius = map(domain.get, ("low", "high", "radius"), (-math.inf, math.inf, math.inf))
+        beyond = np.maximum(low - w, w - high) - BLUR * np.abs(w)  # of its domain, but for rounding
+        beyond = np.maximum(beyond, [[norm(line, 2.0) * (1.0 - BLUR) - radius] for line in w])
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
         self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # of a score, as a part of |w|.|x|
         unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two lines of scores
@@ -280,8 +284,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("mistakes", certificate["mistakes"], sums.mistakes(certificate["mistakes"]))
         yield from [Check("  of which or more on the edge", None, sums.unsure, None)] if sums.unsure else []
     if not saved.hard:
-        losses = sums.loss()
-        yield Check("loss", None, math.fsum(losses), None)
+        yield Check("loss", None, math.fsum(losses := sums.loss()), None)
         name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
         total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
@@ -331,8 +334,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)
-        known = saved.header["certificate"]["valid_error"]
-        if valid is not None and known is None:
+        if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
         memory -= 64 * saved.coef.size
@@ -342,9 +344,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
                 called["y"] = None  # labels in a file of their own are those of the rows that were learned from
             saved.offset = saved.intercept  # with a bias midway
-            held_out = sum_up(saved, [valid], called, memory, learned=False)
-            error, slip = held_out.phi, held_out.slip
-            if not saved.numeric:
-                error, slip = held_out.mistakes(round(known * held_out.rows)), 0.0
-            checks.append(compare("valid error", known, error / max(1, held_out.rows), slip / max(1, held_out.rows)))
+            out = sum_up(saved, [valid], called, memory, learned=False)
+            rows, error = max(1, out.rows), out.phi if saved.numeric else out.mistakes(round(known * out.rows))
+            checks.append(compare("valid error", known, error / rows, out.slip / rows if saved.numeric else 0.0))
         return checks

@@ -214,6 +214,8 @@ def _problem(
             fields["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (0.0, 0.5, 1.0))
         if penalty in ("group", "sparse_group", "exclusive"):
             fields["groups"] = numbers.integers(0, max(1, columns // 2), columns)
+        if solver == "pdprox" and penalty in ("l1", "l2", "elasticnet") and chance.random() < 0.3:
+            fields |= chance.choice(({"low": 0.0}, {"low": -0.1, "high": 0.2}, {"high": math.inf}))
         options["penalty"] = PENALTIES.find(penalty)(**fields)
         if chance.random() < 0.2:
             options["C"] = [0.03, 0.3, 3.0]

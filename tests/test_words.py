@@ -79,7 +79,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
     (1, "group",
         "group needs groups; group has groups .must be given., l1_ratio .default 1., as in penalty="),
-    (1, "l1:0.5", "l1 has no field '0.5'; l1 has no fields"),
+    (1, "linf:0.5", "linf has no field '0.5'; linf has no fields"),
     (2, "path", "path needs values; path has values .must be given., low .default none., high"),
     (2, "path:1", "the field values of path must be a whole number and at least 2, not 1"),
     (2, "path:5,step=2", "'5,step=2' is not a whole number; path has"),

@@ -17,10 +17,14 @@ RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
 class Columns(NamedTuple):
-    """The columns that a penalty is of: how many the rows have, and what reads the group of each (m,) of all."""
+    """The columns that a penalty is of: how many the rows have, and what reads the group of each (m,) of all.
+
+    constant: whether the constant column is one more of them, the last.
+    """
 
     features: int
     groups: Callable[[Any], np.ndarray]
+    constant: bool = False
 
 
 class Pieces(NamedTuple):
@@ -44,10 +48,10 @@ class PenaltyWord(Thing, ABC):
 
 
 class Penalty(PenaltyWord):
-    """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
+    """R(w) >= 0, convex, R(0) = 0, of weights (m,), and its conjugate R*(theta) of theta (m,).
 
-    `prox` is missing where there is no closed form; `mirror` and `norm` where R is not strongly convex. Bounds of the
-    conjugate: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+    `prox` is missing where there is no closed form; `mirror` and `norm` where R is not strongly convex; `gauge` where
+    R* is no function of one number. Of others gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
 
     Its fields are those of the word; the first line of its docstring is its help.
     """
@@ -59,20 +63,21 @@ class Penalty(PenaltyWord):
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
 
-    @abstractmethod
     def gauge(self, theta: np.ndarray) -> float:
         """What R*(theta) is a function of: the dual norm, or the length that it is half the square of."""
+        raise NotImplementedError
 
     @abstractmethod
     def conjugate(self, theta: np.ndarray) -> float:
         """R*(theta) = sup over w of theta.w - R(w); inf where theta is not feasible."""
 
     @abstractmethod
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        """s gain - R*(s theta) for a factor 0 <= s <= 1 that makes it large, where theta has this gauge.
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        """s gain - R*(s theta) for a factor 0 <= s <= 1 that makes it large.
 
-        Duals s alpha of losses >= 0 have at least s times the dual objective of alpha. rounding: of the square of the
-        gauge, relative; the bound holds for all that it leaves open.
+        Duals s alpha of losses >= 0 have at least s times the dual objective of alpha. blur: how far theta (m,) may be
+        off, its length; rounding: of a sum over the columns, or of the square of the gauge, relative. The bound holds
+        for all that they leave open.
         """
 
     def part(self, gauge: float, rounding: float) -> float:
@@ -86,6 +91,14 @@ class Penalty(PenaltyWord):
     def stretch(self, size: int) -> float:
         """How much longer than ||e||_2 the change of the gauge by a change e (size,) may be."""
         return 1.0
+
+    def longest(self, theta: np.ndarray, blur: float) -> float:
+        """The gauge at most, where theta may be off by so much."""
+        return self.gauge(theta) + blur * self.stretch(theta.size)
+
+    def inside(self, w: np.ndarray) -> np.ndarray:
+        """The nearest weights for which R is finite, of w (m,) that rounding may have led away from there."""
+        return w
 
     @property
     def norm(self) -> Any:
@@ -124,8 +137,8 @@ class Norm(Penalty):
     def conjugate(self, theta: np.ndarray) -> float:
         return 0.0 if self.gauge(theta) <= 1.0 else math.inf
 
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        return max(0.0, gain * self.part(gauge, rounding))
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        return max(0.0, gain * self.part(self.longest(theta, blur), rounding))
 
     def part(self, gauge: float, rounding: float) -> float:
         return 1.0 / max(1.0, gauge * (1.0 + rounding))
@@ -140,7 +153,8 @@ class Square(Penalty):
     def conjugate(self, theta: np.ndarray) -> float:
         return 0.5 * self.gauge(theta) ** 2
 
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        gauge = self.longest(theta, blur)
         return gain - 0.5 * gauge * gauge * (1.0 + rounding)
 
 

@@ -127,7 +127,7 @@ class Method(ABC):
             return
         lp = isinstance(penalty, LpSquare)
         if problem.hard and not (lp and not problem.free):
-            name = "bias=free" if lp else f"penalty={penalty.name}"
+            name = "bias=free" if lp else f"penalty={penalty}"
             raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; give a finite C with `{name}`")
         if self.serves(penalty, problem.free):
             return
@@ -136,7 +136,7 @@ class Method(ABC):
                 f"{self.name} needs the constant column to be penalised, with `bias=1`, or left out, with `bias=0`; "
                 "`solver=pdprox` takes it as it is"
             )
-        raise UsageError(f"{self.name} does not serve `penalty={penalty.name}`; `solver=pdprox` does")
+        raise UsageError(f"{self.name} does not serve `penalty={penalty}`; `solver=pdprox` does")
 
     watch: ClassVar[type | None] = None  # the state of what decides over several stages
 

@@ -95,4 +95,4 @@ def make_objective(source: Source, options: Options, free: bool) -> Penalty:
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant is a group by itself
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups))
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free))

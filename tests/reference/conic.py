@@ -141,11 +141,25 @@ def _penalty(program, name, w, r, groups):
         program.square[j] += 1 - r
 
 
-def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None):
+def _within(program, w, low=-np.inf, high=np.inf, radius=np.inf):
+    """low <= w_j <= high, and ||w|| <= radius."""
+    d, one = len(w), np.eye(len(w))
+    for sign, end in ((1, -low), (-1, high)):
+        if end < np.inf:
+            program.inside("nonnegative", np.full(d, end), [(w, sign * one)])
+    if radius < np.inf:
+        program.inside("second order", np.append(radius, np.zeros(d)), [(w, np.eye(d + 1)[:, 1:])])
+
+
+def solve(
+    X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None,
+    domain=None,
+):  # fmt: skip
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
     width: of the smoothed hinge, the slope of the generalised one; of numbers y epsilon, or the quantile.
     budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta.
+    domain: low, high, radius of w without b.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """
     d = X.shape[1]
@@ -170,6 +184,7 @@ def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.
     else:
         _losses(program, loss, caps, u, width)
     _penalty(program, penalty, w, r, groups)
+    _within(program, w[:d], **(domain or {}))
     value, x = program.solve()
     last = x[b[0]] if free and constant else (0.0 if free else x[d])
     return value, x[:d], constant * last

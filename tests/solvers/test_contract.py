@@ -42,6 +42,7 @@ WAYS += [
 ]
 WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
+    ("pdprox", "noisy", {"penalty": "l2:low=-0.1,high=0.2", "C": 0.3}),
     ("pdprox", "noisy", {"schedule": "dual", "loss": "hinge:top=20.0"}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     ("sdca", "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}),

@@ -116,6 +116,11 @@ class Objective(ABC):
         moved = self.penalty.prox(self.penalised(v), self.penalised(steps))
         return np.append(moved, v[-1]) if self.free else moved
 
+    def inside(self, w: np.ndarray) -> np.ndarray:
+        """The nearest weights for which R is finite, of w (d+1,)."""
+        moved = self.penalty.inside(self.penalised(w))
+        return np.append(moved, w[-1]) if self.free else moved
+
     def pieces(self, width: int) -> tuple[np.ndarray, Pieces] | None:
         """R of w (width,) block by block, once it is in this order; a constant that is free is the last block."""
         found = self.penalty.pieces(width - self.free)
@@ -189,8 +194,8 @@ class Objective(ABC):
         """
         if self.free and theta[-1] != 0.0:
             return -math.inf
-        gauge = self.penalty.gauge(self.penalised(theta)) + sums.blur * self.penalty.stretch(theta.size)
-        return self.penalty.bound(sums.duals - TERM * sums.summed, gauge, norm_rounding(theta.size))
+        gain = sums.duals - TERM * sums.summed
+        return self.penalty.bound(gain, self.penalised(theta), sums.blur, norm_rounding(theta.size))
 
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:

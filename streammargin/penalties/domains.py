@@ -148,8 +148,24 @@ class Ball(Domain):
         moved[: w.size - self.others] *= self.radius / size * (1.0 - (w.size + 4.0) * EPS)  # not beyond by rounding
         return moved
 
+    def even(self, steps: np.ndarray) -> np.ndarray:
+        return steps
+
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        return self.inside(v / (1.0 + steps))
+        # v_j / (1 + steps_j (1 + more)), more the multiplier of ||w|| <= radius: Newton's steps of 1 / ||w|| come to it
+        # from below and never go beyond it (More and Sorensen 1983)
+        w, more, own = v / (1.0 + steps), 0.0, slice(0, v.size - self.others)
+        for _ in range(HALVINGS):
+            size = self._length(w)
+            if not size > self.radius * (1.0 + 4.0 * EPS) or self.radius == 0.0:
+                break
+            lower = 1.0 + steps[own] * (1.0 + more)
+            falls = float(((w[own] / size) ** 2 * (steps[own] / lower)).sum())
+            if not falls > 0.0:  # a radius beyond the range of numbers: a projection is as good
+                break
+            more += (size / self.radius - 1.0) / falls
+            w[own] = v[own] / (1.0 + steps[own] * (1.0 + more))
+        return self.inside(w)
 
 
 class Bounded(Penalty):

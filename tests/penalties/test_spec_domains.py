@@ -171,3 +171,22 @@ def test_words():
     for given in ({"low": "0"}, {"low": 0.5}, {"high": -1}, {"radius": np.nan}, {"radius": 1.0, "high": 2.0}):
         with pytest.raises(sm.UsageError):
             make_penalty(sm.penalties.L2(**given))
+
+
+def test_the_prox_of_a_ball_takes_a_step_of_its_own_for_each_column():
+    random = np.random.default_rng(5)
+    for radius in (1e-200, 1e-9, 0.3, 1e6):
+        penalty = made(0.0, -INF, INF, radius, True)
+        assert np.linalg.norm(made(0.0, -INF, INF, 1e-320, False).prox(np.full(D, 1e9), np.ones(D))) <= 1e-320
+        for _ in range(50):
+            v, steps = 10.0 ** random.uniform(-6, 6, (2, D))
+            w = penalty.prox(v, steps)
+            plain, size = v / (1.0 + steps), np.linalg.norm(w[:-1])
+            assert w[-1] == plain[-1] and size <= radius
+            if np.linalg.norm(plain[:-1]) <= radius:
+                assert np.array_equal(w, plain)
+            else:  # v - w = steps (1 + more) w, with one multiplier >= 0 for all, of a constraint that is met
+                more = ((v - w) / (steps * w))[:-1] - 1.0
+                far = w[:-1] > 1e-3 * size  # of others rounding of v - w says nothing
+                assert size == pytest.approx(radius, rel=1e-13) and more[far].min() >= -1e-9
+                assert np.ptp(more[far]) <= 1e-6 * (1.0 + more[far].max())

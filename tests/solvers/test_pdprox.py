@@ -412,7 +412,7 @@ X, Y = rows()
         ({"penalty": "l3"}, "unknown penalty 'l3'; .*the words are l2, elasticnet"),
         ({"penalty": "elasticnet:1.5"}, "l1_ratio of elasticnet must be a number from 0 to 1, not 1.5"),
         ({"penalty": "l1", "norm": 1.5}, 'there is no norm here; give penalty="lp:1.5"'),
-        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has no fields"),
+        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has low"),
         ({"l1_ratio": 0.5}, 'there is no l1_ratio here; give penalty="elasticnet:0.5"'),
         ({"penalty": "group"}, 'group needs groups; group has groups .*, as in penalty="group:FILE"'),
         ({"penalty": sm.penalties.Group([0, 1])},

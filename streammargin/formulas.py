@@ -25,6 +25,7 @@ PENALTIES = {  # R(w); r: the l1_ratio, p: of the norm, of: a list of arrays of 
     "l1": lambda w, *_: norm(w, 1.0), "l2norm": lambda w, *_: norm(w, 2.0), "linf": lambda w, *_: np.abs(w).max(),
     "elasticnet": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * norm(w, 2.0) ** 2 / 2.0,
     "group": lambda w, r, p, of: r * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of) + (1.0 - r) * norm(w, 2.0)**2 / 2.0,
+    "sparse_group": lambda w, r, p, of: r * norm(w, 1.0) + (1.0 - r) * sum(len(g)**0.5 * norm(w[g], 2.0) for g in of),
     "exclusive": lambda w, r, p, of: sum(norm(w[g], 1.0) ** 2 / 2.0 for g in of),
 }
 # fmt: on

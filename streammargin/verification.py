@@ -29,12 +29,13 @@ from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
 EXACT = 1e-9  # allowed relative difference of two figures
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
+APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
 
 
-def spelled(word: str) -> tuple[str, Any, float | None]:
-    """(name, last number, top) of a saved word with all its fields."""
-    found = {bool(top): float(number) for top, number in re.findall(r"[:,](?:(top=)|\w+=)?([\d.e+-]+)(?=,|$)", word)}
-    return word.partition(":")[0], found.get(False), found.get(True)
+def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
+    """(name, last number that a formula takes, all fields by name) of a saved word."""
+    found = {key: float(text) for key, text in re.findall(r"[:,](?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", word)}
+    return word.partition(":")[0], ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
 def key(label: Any) -> str:
@@ -75,14 +76,14 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
-        (self.loss, self.number, self.top), (penalty, r, _) = spelled(h["loss"]), spelled(h["penalty"])
+        (self.loss, self.number, named), (penalty, r, domain) = spelled(h["loss"]), spelled(h["penalty"])
         if self.loss not in LOSSES or penalty not in PENALTIES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
-        self.numeric, self.hard = self.loss in NUMBERS, bool(np.isinf(self.caps).all())
+        self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
         moved = self.coef * self.center
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
@@ -93,9 +94,13 @@ class Saved:
         of = arrays.get("groups", np.zeros(0, np.int64))
         groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column with factor 0 has weight 0
+        low, high, radius = map(domain.get, ("low", "high", "radius"), (-math.inf, math.inf, math.inf))
+        beyond = np.maximum(low - w, w - high) - BLUR * np.abs(w)  # outside of the domain, beyond rounding
+        beyond = np.maximum(beyond, [[norm(line, 2.0) * (1.0 - BLUR) - radius] for line in w])
         if self.kind == "penalised":
             groups, w = [*groups, np.array([width])], np.column_stack([w, self.constant / self.value])
         self.penalties = np.array([PENALTIES[penalty](line, r, h["p"], groups) for line in w])
+        self.penalties[(beyond > 0.0).any(axis=1)] = math.inf
         self.lengths = np.array([norm(w.ravel() if problem["joint"] else line, h["p"]) for line in w])
         self.eps = (width + 8) * 2.0**-52  # rounding of a score, relative to |w|.|x|
         unit, parts = (math.sqrt(2.0), [w.ravel()] * len(w)) if problem["joint"] else (1.0, w)  # two scores
@@ -255,8 +260,7 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         yield compare("mistakes", certificate["mistakes"], sums.mistakes(certificate["mistakes"]))
         yield from [Check("  undecided by rounding", None, sums.unsure, None)] if sums.unsure else []
     if not saved.hard:
-        losses = sums.loss()
-        yield Check("loss", None, math.fsum(losses), None)
+        yield Check("loss", None, math.fsum(losses := sums.loss()), None)
         name, each, blur = "primal", saved.penalties + losses, np.sum([part[1] for part in sums.losses], axis=0)
         total = math.fsum(each), float(blur.sum())
     elif saved.numeric:
@@ -306,8 +310,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
     """
     with reading(os.fspath(model), "is not a model, or damaged", "train it again: streammargin train DATA -o MODEL"):
         saved = Saved(os.fspath(model), memory)
-        known = saved.header["certificate"]["valid_error"]
-        if valid is not None and known is None:
+        if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
         memory -= 64 * saved.coef.size
@@ -317,9 +320,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
                 called["y"] = None  # labels in a separate file belong to the training rows
             saved.offset = saved.intercept  # with the midway bias
-            held_out = sum_up(saved, [valid], called, memory, learned=False)
-            error, slip = held_out.phi, held_out.slip
-            if not saved.numeric:
-                error, slip = held_out.mistakes(round(known * held_out.rows)), 0.0
-            checks.append(compare("valid error", known, error / max(1, held_out.rows), slip / max(1, held_out.rows)))
+            out = sum_up(saved, [valid], called, memory, learned=False)
+            rows, error = max(1, out.rows), out.phi if saved.numeric else out.mistakes(round(known * out.rows))
+            checks.append(compare("valid error", known, error / rows, out.slip / rows if saved.numeric else 0.0))
         return checks

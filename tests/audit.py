@@ -38,7 +38,7 @@ from streammargin.verification import BLUR, Saved, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
-COLUMNS = ("l1", "elasticnet", "group", "l2")  # penalties that are sums over columns
+COLUMNS = ("l1", "elasticnet", "group", "sparse_group", "l2")  # penalties that are sums over columns
 SOFT = {  # solvers of a finite C: the losses of classes, and the penalties that each serves
     "auto": (HINGES, ("lp", "lp", *COLUMNS, "linf", "l2norm", "exclusive")),
     "sdca": (HINGES, ("lp", "lp", "lp", "l2", "elasticnet", "group")),
@@ -216,10 +216,12 @@ def _problem(
     if not hard:
         penalty = chance.choice(SOFT[solver][1])
         fields: dict[str, Any] = {}
-        if penalty in ("elasticnet", "group"):
+        if penalty in ("elasticnet", "group", "sparse_group"):
             fields["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (0.0, 0.5, 1.0))
-        if penalty in ("group", "exclusive"):
+        if penalty in ("group", "sparse_group", "exclusive"):
             fields["groups"] = numbers.integers(0, max(1, columns // 2), columns)
+        if solver == "pdprox" and penalty in ("l1", "l2", "elasticnet") and chance.random() < 0.3:
+            fields |= chance.choice(({"low": 0.0}, {"low": -0.1, "high": 0.2}, {"high": math.inf}))
         options["penalty"] = PENALTIES.find(penalty)(**fields)
         if chance.random() < 0.2:
             options["C"] = [0.03, 0.3, 3.0]

@@ -56,6 +56,10 @@ MODELS = {
     "text": (X, np.array([f"<{label}>" for label in CLASSES], dtype="S"), {}, {"solver": "sdca"}),
     "l1": (X, y, {}, {"penalty": "l1", "solver": "pdprox", "bias": 3.0}),
     "groups": (X, CLASSES, {}, {"penalty": sm.penalties.Group(GROUPS, 0.4), "bias": 1.0}),
+    "sparse groups": (X, CLASSES, WEIGHTS, {"penalty": sm.penalties.SparseGroup(GROUPS, 0.4), "scale": "maxabs"}),
+    "above 0": (X, CLASSES, WEIGHTS, {"penalty": "elasticnet:0.3,low=0", "scale": "std", "loss": "logistic"}),
+    "between": (sp.csr_matrix(X), NUMBERS, {}, {"penalty": "l1:low=-0.1,high=0.3", "loss": "huber", "bias": 2.0}),
+    "ball": (X, y, {}, {"penalty": "l2:radius=0.1", "bias": 1.0, "scale": "maxabs"}),
     "exclusive": (X, y, {}, {"penalty": sm.penalties.Exclusive(GROUPS), "solver": "pdprox", "passes": 20}),
     "budget": (X, y, {}, {"solver": "pdprox", "loss": "hinge:top=9.0"}),
     "budget of numbers": (X, NUMBERS, {}, {"loss": "huber:0.5,top=9.5", "penalty": "l1"}),
@@ -88,6 +92,18 @@ def test_an_altered_weight_is_found(trained, name):
     loaded.coef_[k, j] *= 1.0 + (0.5 if name.startswith("budget") else 1e-4)
     loaded.save(model, force=True)
     assert disagreeing(verify(model, data))
+
+
+@pytest.mark.parametrize(
+    "fields, tighter", [("low=-9", "low=-1e-3"), ("high=9", "high=1e-3"), ("radius=9", "radius=1e-3")]
+)
+def test_weights_outside_of_the_domain_have_no_objective(trained, fields, tighter):
+    model, data = trained(X, y, penalty=f"l2:{fields}", bias="free")
+    assert disagreeing(verify(model, data)) == []
+    loaded = sm.load_model(model)
+    loaded.header["penalty"] = f"l2:{tighter}"
+    loaded.save(model, force=True)
+    assert disagreeing(verify(model, data)) == ["primal"]
 
 
 def test_several_values_of_C_and_held_out_rows(trained, tmp_path):
@@ -261,8 +277,8 @@ def test_its_formulas_are_those_of_the_product():
     u = np.linspace(-4.0, 4.0, 161)
     for name, formula in FORMULAS.items():
         loss = LOSSES[name](**{key: numbers[key] for key in LOSSES[name]().get_params() if key in numbers})
-        word, number, top = spelled(str(loss))
-        assert (word, top) == (name, None) and number in (None, *numbers.values())
+        word, number, named = spelled(str(loss))
+        assert (word, named.get("top")) == (name, None) and number in (None, *numbers.values())
         loss = loss.terms()
         expected = [loss.primal(each, 1.0) for each in u.tolist()]
         if name != "interpolate":  # which has no loss, but violations
@@ -271,11 +287,11 @@ def test_its_formulas_are_those_of_the_product():
     groups = [np.flatnonzero(of == g) for g in range(3)]
     for name, formula in PENALTY_FORMULAS.items():
         for r in (0.25, 1.0):
-            given = {"p": 1.3, "l1_ratio": r, "groups": of}
+            given = {"p": 1.3, "l1_ratio": r, "groups": of, "low": None, "high": None, "radius": None}
             word = PENALTIES[name](**{line.name: given[line.name] for line in PENALTIES[name].entries()})
             penalty, p = of_columns(word, 6), 1.3 if name == "lp" else 2.0
             if "l1_ratio" in word.get_params():
-                assert spelled(str(word)) == (name, r, None)
+                assert spelled(str(word))[:2] == (name, r)
             assert formula(w, r, p, groups) == pytest.approx(penalty.value(w), rel=1e-14), name
     fields = {line.name for cls in LOSSES.values() for line in cls.entries()}
     assert fields == {*numbers, "top"}  # a new number of a loss is a new line above

@@ -87,7 +87,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
     (1, "group",
         "group needs groups; group has groups .must be given., l1_ratio .default 1., as in penalty="),
-    (1, "l1:0.5", "l1 has no field '0.5'; l1 has no fields"),
+    (1, "linf:0.5", "linf has no field '0.5'; linf has no fields"),
     (2, "path", "path needs values; path has values .must be given., low .default none., high"),
     (2, "path:1", "the field values of path must be a whole number and at least 2, not 1"),
     (2, "path:5,step=2", "'5,step=2' is not a whole number; path has"),
@@ -170,7 +170,7 @@ def test_the_front_door_is_small(capsys):
 @pytest.mark.parametrize("verb, name, told", [
     ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "served by ascent, newton"]),
     ("losses", None, ["smooth_hinge:width,top", "interpolate:epsilon"]),
-    ("penalties", "group", ["groups : must be given", "group:FILE", "served by newton, pdprox, sdca, prox-newton"]),
+    ("penalties", "group", ["groups : must be given", "group:FILE", "served by ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
     ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "serves a finite C", "the field top"]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, serves any C; the losses "]),

@@ -25,20 +25,30 @@ def _value(pieces, slope, bent, move, v):
     for j in range(v.size):
         total += move[j] * (slope[j] + 0.5 * bent[j])
     for b in range(pieces.thresholds.size):
-        square = 0.0
+        square, size = 0.0, 0.0
         for j in range(pieces.starts[b], pieces.starts[b + 1]):
             square += v[j] * v[j]
-        total += pieces.thresholds[b] * math.sqrt(square) + 0.5 * pieces.ridges[b] * square
+            size += abs(v[j])
+        total += pieces.thresholds[b] * math.sqrt(square) + pieces.cuts[b] * size + 0.5 * pieces.ridges[b] * square
     return total
 
 
 @register_jitable
 def _still(pieces, b, v):
-    """Whether block b is 0 and has a threshold > 0."""
+    """Whether block b is 0, and has a threshold or cut > 0."""
     for j in range(pieces.starts[b], pieces.starts[b + 1]):
         if v[j] != 0.0:
             return False
-    return pieces.thresholds[b] > 0.0
+    return pieces.thresholds[b] > 0.0 or pieces.cuts[b] > 0.0
+
+
+@register_jitable
+def _reached(cut, bound, slope, v):
+    """Where a step of the length 1 / bound leads a column, but for what its block does."""
+    there = v - slope / bound
+    if cut > 0.0:
+        there = math.copysign(max(0.0, abs(there) - cut / bound), there)
+    return there
 
 
 @register_jitable
@@ -55,13 +65,13 @@ def _sweep(H, pieces, bounds, slope, v, awake):
             continue
         square = 0.0
         for j in range(low, high):
-            square += (v[j] - slope[j] / bound) ** 2
+            square += _reached(pieces.cuts[b], bound, slope[j], v[j]) ** 2
         factor = 0.0
         if square > 0.0:
             factor = max(0.0, 1.0 - pieces.thresholds[b] / (bound * math.sqrt(square)))
         factor /= 1.0 + pieces.ridges[b] / bound
         for j in range(low, high):
-            new = factor * (v[j] - slope[j] / bound)
+            new = factor * _reached(pieces.cuts[b], bound, slope[j], v[j])
             change = new - v[j]
             if change != 0.0:
                 v[j] = new
@@ -111,8 +121,8 @@ def scaled_direction(F, gradient):
 
 @register_jitable
 def _newton_step(H, pieces, bounds, slope, v):
-    """(Newton step (d,) on the nonzero blocks, number of their columns)."""
-    columns = np.empty(v.size, np.int64)
+    """(Newton step (d,) on the nonzero columns that no threshold or cut holds, number of these columns)."""
+    columns, block = np.empty(v.size, np.int64), np.empty(v.size, np.int64)
     lengths = np.zeros(pieces.thresholds.size)
     m = 0
     for b in range(pieces.thresholds.size):
@@ -121,8 +131,9 @@ def _newton_step(H, pieces, bounds, slope, v):
         square = 0.0
         for j in range(pieces.starts[b], pieces.starts[b + 1]):
             square += v[j] * v[j]
-            columns[m] = j
-            m += 1
+            if v[j] != 0.0 or pieces.cuts[b] == 0.0:
+                columns[m], block[m] = j, b
+                m += 1
         lengths[b] = math.sqrt(square)
     step = np.zeros(v.size)
     if m == 0:
@@ -133,23 +144,21 @@ def _newton_step(H, pieces, bounds, slope, v):
         row = H[columns[r]]
         for c in range(r, m):
             F[r, c] = row[columns[c]]
-    first = 0
-    for b in range(pieces.thresholds.size):
-        if not bounds[b] > 0.0 or _still(pieces, b, v):
-            continue
-        last = first + pieces.starts[b + 1] - pieces.starts[b]
-        for r in range(first, last):
-            value = v[columns[r]]
-            down[r] += pieces.ridges[b] * value
-            F[r, r] += pieces.ridges[b]
-            if pieces.thresholds[b] > 0.0:
-                pull = pieces.thresholds[b] / lengths[b]
-                down[r] += pull * value
-                if last - first > 1:  # the norm of a block has curvature too
-                    F[r, r] += pull
-                    for c in range(r, last):
-                        F[r, c] -= pull * (value / lengths[b]) * (v[columns[c]] / lengths[b])
-        first = last
+    for r in range(m):
+        b, value = block[r], v[columns[r]]
+        down[r] += pieces.ridges[b] * value
+        F[r, r] += pieces.ridges[b]
+        if pieces.cuts[b] > 0.0:
+            down[r] += math.copysign(pieces.cuts[b], value)
+        if pieces.thresholds[b] > 0.0:
+            pull = pieces.thresholds[b] / lengths[b]
+            down[r] += pull * value
+            if pieces.starts[b + 1] - pieces.starts[b] > 1:  # the length bends as well
+                F[r, r] += pull
+                for c in range(r, m):
+                    if block[c] != b:
+                        break
+                    F[r, c] -= pull * (value / lengths[b]) * (v[columns[c]] / lengths[b])
     found = scaled_direction(F, down)
     for r in range(m):
         step[columns[r]] = found[r]
@@ -158,7 +167,7 @@ def _newton_step(H, pieces, bounds, slope, v):
 
 @kernel
 def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
-    """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + sum_b thresholds_b ||v_b|| + ridges_b/2 ||v_b||^2.
+    """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + the penalty of these `pieces` of v.
 
     H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed
     resting (d,) bool: blocks whose columns are all resting stay fixed
@@ -203,8 +212,9 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
                 low, high = pieces.starts[b], pieces.starts[b + 1]
                 for j in range(low, high):
                     tried[j] = v[j] + length * step[j]
-                if high - low == 1 and pieces.thresholds[b] > 0.0 and tried[low] * v[low] < 0.0:
-                    tried[low] = 0.0  # a kink of the penalty
+                    bends = pieces.cuts[b] > 0.0 or (high - low == 1 and pieces.thresholds[b] > 0.0)
+                    if bends and tried[j] * v[j] < 0.0:
+                        tried[j] = 0.0  # a kink of the penalty
             for j in range(v.size):
                 move[j] = tried[j] - v[j]
                 if move[j] != 0.0:
@@ -224,5 +234,5 @@ def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
 
 
 def warm(sample: Sample) -> None:
-    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
+    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3), np.zeros(3))
     minimise_quadratic(np.eye(3), np.ones(3), pieces, np.zeros(3, np.bool_), np.zeros(3), 0.1, 1, 1.0)

@@ -102,7 +102,7 @@ class Options:
         "generalized_hinge, exponential; of numbers also squared_error, absolute_error, epsilon_insensitive, huber, "
         "interpolate (default: the solver's, hinge for most)", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
-        "or elasticnet:0.5; also lp:1.5, group:FILE, exclusive:FILE, linf, l2norm", common=True)
+        "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data, larger fits harder; against the penalty, as in scikit-learn; inf: hard margin; several, "
         "or path:K of K values: the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",

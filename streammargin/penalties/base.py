@@ -17,14 +17,18 @@ RATIO = Number("a number from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
 class Columns(NamedTuple):
-    """The penalised columns: their number d, and a function that reads the groups (m,) of all."""
+    """The penalised columns: their number d, and a function that reads the groups (m,) of all.
+
+    constant: whether the constant column is one more of them, the last.
+    """
 
     features: int
     groups: Callable[[Any], np.ndarray]
+    constant: bool = False
 
 
 class Pieces(NamedTuple):
-    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + ridges_b / 2 ||w_b||_2^2.
+    """A penalty as a sum over blocks of columns: thresholds_b ||w_b||_2 + cuts_b ||w_b||_1 + ridges_b / 2 ||w_b||_2^2.
 
     Block b has the columns from starts[b] to starts[b + 1]. starts (B+1,), the others (B,).
     """
@@ -32,6 +36,7 @@ class Pieces(NamedTuple):
     starts: np.ndarray
     thresholds: np.ndarray
     ridges: np.ndarray
+    cuts: np.ndarray
 
 
 class PenaltyWord(Thing, ABC):
@@ -43,10 +48,10 @@ class PenaltyWord(Thing, ABC):
 
 
 class Penalty(PenaltyWord):
-    """R(w) >= 0, convex, R(0) = 0, of weights (m,); its conjugate R*(theta) of theta (m,) by `gauge`.
+    """R(w) >= 0, convex, R(0) = 0, of weights (m,), and its conjugate R*(theta) of theta (m,).
 
-    There is no `prox` without a closed form, and no `mirror` and `norm` where R is not strongly convex. The gauge
-    satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+    There is no `prox` without a closed form, no `mirror` and `norm` where R is not strongly convex, and no `gauge`
+    where R* is no function of one number. The gauge satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
 
     Its fields are those of the word; the first line of its docstring is its help.
     """
@@ -58,20 +63,21 @@ class Penalty(PenaltyWord):
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
 
-    @abstractmethod
     def gauge(self, theta: np.ndarray) -> float:
         """The quantity that determines R*(theta): the dual norm, or sqrt(2 R*(theta)) for a `Square`."""
+        raise NotImplementedError
 
     @abstractmethod
     def conjugate(self, theta: np.ndarray) -> float:
         """R*(theta) = sup over w of theta.w - R(w); inf where theta is not feasible."""
 
     @abstractmethod
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        """A lower bound on the maximum over 0 <= s <= 1 of s gain - R*(s theta), where theta has this gauge.
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        """A lower bound on the maximum over 0 <= s <= 1 of s gain - R*(s theta).
 
         For losses >= 0, the duals s alpha have at least s times the loss part of the dual objective of alpha.
-        rounding: relative error of the gauge's square; the bound holds for any such error.
+        blur: ||.||_2 of the error of theta (m,). rounding: relative error of a sum over the columns, or of the gauge's
+        square. The bound holds for any such errors.
         """
 
     def part(self, gauge: float, rounding: float) -> float:
@@ -85,6 +91,14 @@ class Penalty(PenaltyWord):
     def stretch(self, size: int) -> float:
         """The Lipschitz constant of the gauge with respect to ||.||_2, for vectors (size,)."""
         return 1.0
+
+    def longest(self, theta: np.ndarray, blur: float) -> float:
+        """The gauge at most, where theta may be off by so much."""
+        return self.gauge(theta) + blur * self.stretch(theta.size)
+
+    def inside(self, w: np.ndarray) -> np.ndarray:
+        """The nearest weights for which R is finite, of w (m,) that rounding may have led away from there."""
+        return w
 
     @property
     def norm(self) -> Any:
@@ -123,8 +137,8 @@ class Norm(Penalty):
     def conjugate(self, theta: np.ndarray) -> float:
         return 0.0 if self.gauge(theta) <= 1.0 else math.inf
 
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
-        return max(0.0, gain * self.part(gauge, rounding))
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        return max(0.0, gain * self.part(self.longest(theta, blur), rounding))
 
     def part(self, gauge: float, rounding: float) -> float:
         return 1.0 / max(1.0, gauge * (1.0 + rounding))
@@ -139,13 +153,15 @@ class Square(Penalty):
     def conjugate(self, theta: np.ndarray) -> float:
         return 0.5 * self.gauge(theta) ** 2
 
-    def bound(self, gain: float, gauge: float, rounding: float) -> float:
+    def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
+        gauge = self.longest(theta, blur)
         return gain - 0.5 * gauge * gauge * (1.0 + rounding)
 
 
 def single(size: int, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
     """`pieces` of a penalty that is a sum over columns."""
-    return np.arange(size), Pieces(np.arange(size + 1), np.full(size, threshold), np.full(size, ridge))
+    each = (np.full(size, threshold), np.full(size, ridge), np.zeros(size))
+    return np.arange(size), Pieces(np.arange(size + 1), *each)
 
 
 def shrink(v: np.ndarray, by: float | np.ndarray) -> np.ndarray:

@@ -8,19 +8,23 @@ from typing import Any
 import numpy as np
 
 from streammargin.penalties.base import RATIO, Columns, Penalty, Pieces, Square, shrink, single
+from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import Shrunk, lp_norm
 from streammargin.penalties.norms import L1
 from streammargin.words import entry
 
 
-class ElasticNet(Square):
-    """r ||w||_1 + (1 - r)/2 ||w||^2, r the l1_ratio: weights become 0, and columns that go together share theirs."""
+class ElasticNet(Bounded, Square):
+    """r ||w||_1 + (1 - r)/2 ||w||^2, r the l1_ratio: weights become 0, and columns that go together share theirs.
+
+    The fields low and high keep each weight between two numbers, low <= w_j <= high, but not that of the constant.
+    """
 
     name = "elasticnet"
     l1_ratio: float = entry(0.5, RATIO, "r, the share of the l1 norm; 1 is the penalty l1")
 
     def of_columns(self, columns: Columns) -> Penalty:
-        return L1() if self.l1_ratio == 1.0 else self
+        return self.boxed(columns, self.l1_ratio) or (L1() if self.l1_ratio == 1.0 else self)
 
     def value(self, w: np.ndarray) -> float:
         size = lp_norm(w, 2.0)

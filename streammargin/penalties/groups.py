@@ -72,11 +72,10 @@ class Groups:
         """The columns (m,) sorted by group, and by decreasing `sizes` within a group."""
         return np.lexsort((-sizes, self.of))
 
-    def pieces(self, threshold: float, ridge: float) -> tuple[np.ndarray, Pieces]:
-        """`Penalty.pieces` with the thresholds threshold sqrt(d_g) and this ridge."""
-        return np.argsort(self.of, kind="stable"), Pieces(
-            self.starts, threshold * self.roots, np.full(self.count, ridge)
-        )
+    def pieces(self, threshold: float, ridge: float, cut: float = 0.0) -> tuple[np.ndarray, Pieces]:
+        """`Penalty.pieces` with the thresholds threshold sqrt(d_g), this ridge and this cut."""
+        each = (threshold * self.roots, np.full(self.count, ridge), np.full(self.count, cut))
+        return np.argsort(self.of, kind="stable"), Pieces(self.starts, *each)
 
 
 class Grouped(Penalty):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 
+from streammargin.errors import UsageError
 from streammargin.kinds import Exponent
 from streammargin.penalties.base import Columns, Penalty, Pieces, Square, single
+from streammargin.penalties.domains import HIGH, Ball, Bounded
 from streammargin.penalties.mirror_maps import lp_norm, make_norm, mirror, resolve_p
 from streammargin.words import entry
 
@@ -54,11 +57,27 @@ class LpSquare(Square):
         return single(size, 0.0, 1.0) if self.p == 2.0 else None
 
 
-class L2(LpSquare):
-    """1/2 ||w||^2: the penalty of support vector machines, ridge and most logistic regressions."""
+class L2(Bounded, LpSquare):
+    """1/2 ||w||^2: the penalty of support vector machines, ridge and most logistic regressions.
+
+    The fields low and high keep each weight between two numbers, low <= w_j <= high, but not that of the constant. The
+    field radius keeps the length of all others at most so large.
+    """
 
     name = "l2"
     p = 2.0
+    radius: float | None = entry(None, HIGH, "the most that ||w|| may be, with pdprox", kw_only=True)
+
+    def checked(self) -> L2:
+        found = super().checked()
+        if found.radius is not None and (found.low, found.high) != (None, None):
+            raise UsageError("l2 takes low and high, or a radius, not both")
+        return found
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        if self.radius is not None and self.radius < math.inf:
+            return Ball(self, self.radius, int(columns.constant))
+        return self.boxed(columns, 0.0) or self
 
 
 class Lp(LpSquare):

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from streammargin.penalties.base import Norm, Pieces, shrink, single
+from streammargin.penalties.base import Columns, Norm, Penalty, Pieces, shrink, single
+from streammargin.penalties.domains import Bounded
 from streammargin.penalties.mirror_maps import lp_norm
 
 
-class L1(Norm):
-    """sum |w_j|: many weights become 0."""
+class L1(Bounded, Norm):
+    """sum |w_j|: many weights become 0.
+
+    The fields low and high keep each weight between two numbers, low <= w_j <= high, but not that of the constant.
+    """
 
     name = "l1"
+
+    def of_columns(self, columns: Columns) -> Penalty:
+        return self.boxed(columns, 1.0) or self
 
     def value(self, w: np.ndarray) -> float:
         return float(np.abs(w).sum())

@@ -149,7 +149,7 @@ class Method(SolverWord):
             return
         lp = isinstance(penalty, LpSquare)
         if problem.hard and not (lp and not problem.free):
-            name = "bias=free" if lp else f"penalty={penalty.name}"
+            name = "bias=free" if lp else f"penalty={penalty}"
             raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; give a finite C with `{name}`")
         if self.serves(penalty, problem.free):
             return
@@ -159,9 +159,7 @@ class Method(SolverWord):
                 "`solver=pdprox` takes it as it is"
             )
         why = self.needs(penalty)
-        raise UsageError(
-            f"{self.called} does not serve `penalty={penalty.name}`; `solver=pdprox` does{why and f' ({why})'}"
-        )
+        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
 
     watch: ClassVar[type | None] = None  # the state of what decides over several stages
 

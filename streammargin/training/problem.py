@@ -96,4 +96,4 @@ def make_objective(source: Source, options: Options, free: bool) -> Penalty:
         of = column_groups(given, source)
         return of if free else np.append(of, of.max() + 1)  # the constant column is its own group
 
-    return make_penalty(options.penalty).of_columns(Columns(source.features, groups))
+    return make_penalty(options.penalty).of_columns(Columns(source.features, groups, not free))

@@ -57,14 +57,17 @@ def minimum(v, H, slope, start, pieces):
     for b, (low, high) in enumerate(zip(pieces.starts[:-1], pieces.starts[1:], strict=True)):
         length = 1.0 / np.linalg.norm(H[low:high, low:high], 2)
         away = v[low:high] - length * gradient[low:high]
+        away = np.sign(away) * np.maximum(np.abs(away) - length * pieces.cuts[b], 0.0)
         size = np.linalg.norm(away)
-        kept = max(0.0, 1.0 - length * pieces.thresholds[b] / size) / (1.0 + length * pieces.ridges[b])
+        kept = max(0.0, 1.0 - length * pieces.thresholds[b] / (size or 1.0)) / (1.0 + length * pieces.ridges[b])
         yield np.abs(kept * away - v[low:high]).max() / length
 
 
 @pytest.mark.parametrize("collinear", [False, True])
-@pytest.mark.parametrize("threshold, ridge", [(1.0, 0.0), (0.6, 0.4), (0.0, 1.0)])
-def test_the_quadratic_problem_is_solved_to_its_minimum(threshold, ridge, collinear):
+@pytest.mark.parametrize(
+    "threshold, ridge, cut", [(1.0, 0.0, 0.0), (0.6, 0.4, 0.0), (0.0, 1.0, 0.0), (0.6, 0.0, 0.4), (0.3, 0.2, 0.5)]
+)
+def test_the_quadratic_problem_is_solved_to_its_minimum(threshold, ridge, cut, collinear):
     random = np.random.default_rng(5)
     starts = np.array([0, 1, 2, 5, 9, 10])
     rows = random.standard_normal((40, 10)) * np.geomspace(1.0, 1e-2, 10)
@@ -73,8 +76,8 @@ def test_the_quadratic_problem_is_solved_to_its_minimum(threshold, ridge, collin
         rows[:, 8] = rows[:, 1] - rows[:, 2]
     H, start = 9.0 * rows.T @ rows, random.standard_normal(10) * (random.random(10) < 0.5)
     slope = 0.3 * rows.T @ random.standard_normal(40)
-    pieces = Pieces(starts, np.full(5, threshold), np.full(5, ridge))
-    pieces.thresholds[-1] = pieces.ridges[-1] = 0.0  # a constant that is free
+    pieces = Pieces(starts, np.full(5, threshold), np.full(5, ridge), np.full(5, cut))
+    pieces.thresholds[-1] = pieces.ridges[-1] = pieces.cuts[-1] = 0.0  # a constant that is free
     before, v = max(minimum(start, H, slope, start, pieces)), start.copy()
     rounds = quadratic.minimise_quadratic(H, slope.copy(), pieces, np.zeros(10, bool), v, 1e-8, 300, np.inf)
     assert rounds < 300
@@ -84,7 +87,8 @@ def test_the_quadratic_problem_is_solved_to_its_minimum(threshold, ridge, collin
 
 def test_a_large_problem_ends_where_its_work_does():
     rows = np.random.default_rng(6).standard_normal((12, 10)) * np.geomspace(1.0, 1e-2, 10)
-    H, slope, pieces = rows.T @ rows, rows.T @ np.ones(12), Pieces(np.arange(11), np.full(10, 1e-3), np.zeros(10))
+    H, slope, none = rows.T @ rows, rows.T @ np.ones(12), np.zeros(10)
+    pieces = Pieces(np.arange(11), np.full(10, 1e-3), none, none)
     ended = []
     for work in (1.0, np.inf):
         v = np.zeros(10)
@@ -95,7 +99,7 @@ def test_a_large_problem_ends_where_its_work_does():
 
 
 def test_columns_without_curvature_and_those_at_rest_stay():
-    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3))
+    pieces = Pieces(np.arange(4), np.ones(3), np.zeros(3), np.zeros(3))
     v, resting = np.array([3.0, 4.0, 0.0]), np.array([False, False, True])
     quadratic.minimise_quadratic(
         np.diag([0.0, 2.0, 1.0]), np.array([0.0, 9.0, 5.0]), pieces, resting, v, 1e-3, 50, np.inf

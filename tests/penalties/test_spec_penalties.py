@@ -16,6 +16,7 @@ WORDS = [
     *map(penalties.make_penalty, ("lp:2", "l2", "l1", "l2norm", "linf", "elasticnet:0.5", "elasticnet:0")),
     *map(penalties.make_penalty, ("elasticnet:0.9", "elasticnet:1", "lp:1.5")),
     penalties.Group(GROUPS), penalties.Group(GROUPS, 0.7), penalties.Exclusive(GROUPS),
+    *(penalties.SparseGroup(GROUPS, r) for r in (0.0, 0.2, 0.5, 0.9, 1.0)),
 ]  # fmt: skip
 EVERY = [(word.name, word) for word in WORDS]
 every_penalty = pytest.mark.parametrize("penalty", [of_columns(word, D) for word in WORDS], ids=map(str, WORDS))
@@ -34,6 +35,7 @@ def by_hand(name, given, w):
         "linf": lambda: np.linalg.norm(w, np.inf),
         "elasticnet": lambda: r * np.linalg.norm(w, 1) + (1 - r) / 2 * w @ w,
         "group": lambda: r * lengths + (1 - r) / 2 * w @ w,
+        "sparse_group": lambda: r * np.linalg.norm(w, 1) + (1 - r) * lengths,
         "exclusive": lambda: 0.5 * sum(np.linalg.norm(w[m], 1) ** 2 for m in members),
     }[name]()
 
@@ -115,10 +117,10 @@ def test_a_bound_is_the_dual_objective_of_a_part_of_the_duals(penalty):
         theta, gain = rng.standard_normal(D) * rng.uniform(0.1, 3), rng.random()
         parts = np.linspace(0, 1, 1001)
         values = [s * gain - penalty.conjugate(s * theta) for s in parts]
-        bound = penalty.bound(gain, penalty.gauge(theta), 0.0)
+        bound = penalty.bound(gain, theta, 0.0, 0.0)
         least = 0.998 * max(values) if penalty.conjugate(1e6 * theta) == np.inf else values[-1]
         assert least - 1e-12 <= bound <= max(values) + 2e-3 * gain + 1e-12
-        assert penalty.bound(gain, penalty.gauge(theta), 0.1) <= bound
+        assert penalty.bound(gain, theta, 0.0, 0.1) <= bound and penalty.bound(gain, theta, 0.1, 0.0) <= bound
 
 
 @every_penalty
@@ -158,4 +160,4 @@ def test_extremes():
                 far = np.full(D, size)
                 np.testing.assert_allclose(penalty.prox(far, np.full(D, 1e-20 * size)), far)
         assert penalty.value(np.zeros(D)) == 0.0 and penalty.conjugate(np.zeros(D)) == 0.0
-        assert penalty.bound(1.0, penalty.gauge(np.zeros(D)), 0.0) == 1.0
+        assert penalty.bound(1.0, np.zeros(D), 0.0, 0.0) == 1.0

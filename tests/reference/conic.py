@@ -125,11 +125,15 @@ def _penalty(program, name, w, r, groups):
 
     def lengths(cost):  # t >= ||w_g||
         for part in members:
-            t = program.variables(1, cost * (np.sqrt(len(part)) if name == "group" else 1.0))
+            t = program.variables(1, cost * (np.sqrt(len(part)) if "group" in name else 1.0))
             program.inside("second order", np.zeros(len(part) + 1), [
                 (t, np.eye(len(part) + 1)[:, :1]), (part, np.eye(len(part) + 1)[:, 1:])
             ])  # fmt: skip
 
+    if name == "sparse_group":
+        sizes(r)
+        lengths(1 - r)
+        return
     if name in ("l2norm", "group"):
         lengths(r)
     elif name == "linf":
@@ -147,11 +151,25 @@ def _penalty(program, name, w, r, groups):
         program.square[j] += 1 - r
 
 
-def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None):
+def _within(program, w, low=-np.inf, high=np.inf, radius=np.inf):
+    """low <= w_j <= high, and ||w|| <= radius."""
+    d, one = len(w), np.eye(len(w))
+    for sign, end in ((1, -low), (-1, high)):
+        if end < np.inf:
+            program.inside("nonnegative", np.full(d, end), [(w, sign * one)])
+    if radius < np.inf:
+        program.inside("second order", np.append(radius, np.zeros(d)), [(w, np.eye(d + 1)[:, 1:])])
+
+
+def solve(
+    X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.0, free=True, width=1.0, budget=None,
+    domain=None,
+):  # fmt: skip
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
     width: of the smoothed hinge, the slope of the generalised one; of numbers y epsilon, or the quantile.
     budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta, or residuals freed.
+    domain: low, high, radius of w without b.
     free: R is not of b; else b is a column like the others, in groups one by itself.
     """
     d = X.shape[1]
@@ -177,6 +195,7 @@ def solve(X, y, caps, penalty, loss="hinge", *, r=None, groups=None, constant=1.
     else:
         _losses(program, loss, caps, u, width)
     _penalty(program, penalty, w, r, groups)
+    _within(program, w[:d], **(domain or {}))
     value, x = program.solve()
     last = x[b[0]] if free and constant else (0.0 if free else x[d])
     return value, x[:d], constant * last

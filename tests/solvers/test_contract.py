@@ -45,6 +45,7 @@ WAYS += [
 ]
 WAYS += [
     ("pdprox", "noisy", {"penalty": "l1", "C": 0.3}),
+    ("pdprox", "noisy", {"penalty": "l2:low=-0.1,high=0.2", "C": 0.3}),
     ("pdprox:dual", "noisy", {"loss": "hinge:top=20.0"}),
     ("pdprox", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "scale": "std"}),
     *[(name, "noisy", {"C": 0.3, "penalty": "elasticnet", "bias": 1.0}) for name in ("sdca", "ascent")],

@@ -21,6 +21,7 @@ GROUPS = np.array([0, 0, 1, 2, 1, 2])
 PENALTIES = {
     "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
     "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
+    "sparse_group": {"groups": GROUPS, "l1_ratio": 0.4},
 }  # fmt: skip
 LOSSES = {
     "squared_error": {}, "absolute_error": {}, "epsilon_insensitive": {"epsilon": 0.6}, "quantile": {"quantile": 0.8},

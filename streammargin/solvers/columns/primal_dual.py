@@ -48,7 +48,7 @@ def proximal_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pu
     previous.w[k], previous.budget_multiplier[k] = last, multiplier[LAST, k]
     tau, count = pace.step[k] / pace.ratio[k] * pace.tempo, totals.passes[k] + 1
     last[:] = problem.objective.prox(last + tau * (2.0 * now.image - before.image), tau)
-    mean[:] = (totals.w[k] + last) / count
+    mean[:] = problem.objective.inside((totals.w[k] + last) / count)
     budget = float(budgets(problem)[k])
     if budget < math.inf:
         step = pace.step[k] / pace.ratio[k] * pace.budget_tempo

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from streammargin.penalties.base import shrink
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import norm_rounding
@@ -23,7 +24,8 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
     bend (d+1,): sum_i cap_i a_ij^2 times the largest second derivative of the loss, or more; inf without a bound.
 
     Bounded curvature makes the dual strongly concave. So A^T alpha in block b is within sqrt(2 gap bend_b) of its
-    optimal value, and a block whose norm stays below its threshold at that distance is 0.
+    optimal value. A block that stays below its threshold at that distance, counted beyond its cut, is 0. So is a column
+    that stays below its cut.
     """
     zeros, penalty = np.zeros(theta.size, bool), problem.objective.penalty
     ordered = problem.objective.pieces(theta.size)
@@ -32,8 +34,10 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
     blur = sums.blur * penalty.stretch(theta.size)
     part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
     order, pieces = ordered
-    bend = np.add.reduceat(bend[order], pieces.starts[:-1]) * (1.0 + BLURRED)
-    lengths = part * np.sqrt(np.add.reduceat(theta[order] ** 2, pieces.starts[:-1]))
-    still = lengths + np.sqrt(2.0 * max(gap, 0.0) * bend) + blur < pieces.thresholds
-    zeros[order] = np.repeat(still, np.diff(pieces.starts))
+    first, sizes = pieces.starts[:-1], np.diff(pieces.starts)
+    away, found, cuts = 2.0 * max(gap, 0.0) * bend[order], part * theta[order], np.repeat(pieces.cuts, sizes)
+    away *= 1.0 + BLURRED
+    lengths = np.sqrt(np.add.reduceat(shrink(found, cuts) ** 2, first))
+    still = lengths + np.sqrt(np.add.reduceat(away, first)) + blur < pieces.thresholds
+    zeros[order] = np.repeat(still, sizes) | (np.abs(found) + np.sqrt(away) + blur < cuts)
     return zeros

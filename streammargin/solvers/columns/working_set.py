@@ -111,7 +111,7 @@ def split(problem: Problem) -> Split | None:
     if problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
-    if found is None or not found[1].thresholds.all():
+    if found is None or not found[1].thresholds.all() or found[1].cuts.any():
         return None
     order, pieces = found
     of = np.empty(order.size, np.int64)

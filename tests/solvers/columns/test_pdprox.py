@@ -22,6 +22,7 @@ GROUPS = np.array([0, 0, 1, 2, 1, 2, 2, 0])
 PENALTIES = {
     "l2": {}, "l1": {}, "l2norm": {}, "linf": {}, "elasticnet": {"l1_ratio": 0.8}, "exclusive": {"groups": GROUPS},
     "group": {"groups": GROUPS}, "group and square": {"groups": GROUPS, "l1_ratio": 0.6},
+    "sparse_group": {"groups": GROUPS, "l1_ratio": 0.4},
 }  # fmt: skip
 LOSSES = ("hinge", "squared_hinge", "smooth_hinge", "logistic", "generalized_hinge")
 CONSTANTS = {"free": {"bias": "free"}, "penalised": {"bias": 2.0}, "none": {"bias": 0.0}}
@@ -428,7 +429,7 @@ X, Y = rows()
         ({"penalty": "l3"}, "unknown penalty 'l3'; .*the words are l2, elasticnet"),
         ({"penalty": "elasticnet:1.5"}, "l1_ratio of elasticnet must be a number from 0 to 1, not 1.5"),
         ({"penalty": "l1", "norm": 1.5}, 'there is no norm here; give penalty="lp:1.5"'),
-        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has no fields"),
+        ({"penalty": "l1:1.5"}, "l1 has no field '1.5'; l1 has low"),
         ({"l1_ratio": 0.5}, 'there is no l1_ratio here; give penalty="elasticnet:0.5"'),
         ({"penalty": "group"}, 'group needs groups; group has groups .*, as in penalty="group:FILE"'),
         ({"penalty": sm.penalties.Group([0, 1])},

@@ -105,15 +105,20 @@ def test_numbers_beyond_the_range_of_squares():
 @pytest.mark.parametrize("solver", ["prox-newton", "pdprox"])
 @pytest.mark.parametrize(
     "loss, penalty, C",
-    [("logistic", "l1", 0.15), ("squared_hinge", "group", 0.05), ("smooth_hinge", "elasticnet", 0.05)],
+    [
+        ("logistic", "l1", 0.15),
+        ("squared_hinge", "group", 0.05),
+        ("smooth_hinge", "elasticnet", 0.05),
+        ("logistic", "sparse_group", 0.1),
+    ],
 )
 def test_columns_that_are_named_as_0_are_0_in_the_interior_point_solution(loss, penalty, C, solver):
     conic = pytest.importorskip(
         "reference.conic", reason="the interior-point method is clarabel's", exc_type=ImportError
     )
     few, labels, groups, counts = X[:60], Y[:60], np.arange(8) // 2, []
-    given = {"groups": groups} if penalty == "group" else {}
-    ratio = 0.5 if penalty == "elasticnet" else None
+    given = {"groups": groups} if "group" in penalty else {}
+    ratio = 0.5 if penalty in ("elasticnet", "sparse_group") else None
     _, w, _ = conic.solve(few, labels, np.full(60, C), penalty, loss, r=ratio, constant=1.0, free=True, **given)
     options = {"loss": loss, "penalty": words.penalty(penalty, **given), "C": C}
     for tol in (1e-1, 1e-3, 1e-9):

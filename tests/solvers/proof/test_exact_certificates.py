@@ -151,25 +151,40 @@ def lengths(w, groups):
 
 
 # R(w), and the dual norm where R is a norm or half the square of one
-NORMS = {"l1": True, "l2norm": True, "linf": True, "group": True, "exclusive": False, "elasticnet": None}
+NORMS = {"l1": True, "l2norm": True, "linf": True, "group": True, "sparse_group": True, "exclusive": False}
+NORMS["elasticnet"] = None
 VALUE = {
     "l1": lambda w, g: sum(map(abs, w)),
     "l2norm": lambda w, g: sum(v * v for v in w).sqrt(),
     "linf": lambda w, g: max(map(abs, w)),
     "group": lambda w, g: sum(length * root for length, root, _ in lengths(w, g)),
+    "sparse_group": lambda w, g: (sum(map(abs, w)) + sum(length * root for length, root, _ in lengths(w, g))) / 2,
     "exclusive": lambda w, g: sum(sum(map(abs, part)) ** 2 for _, _, part in lengths(w, g)) / 2,
     "elasticnet": lambda w, g: (sum(map(abs, w)) + sum(v * v for v in w) / 2) / 2,
 }
+
+
+def scale(theta, root):
+    """Where ||(|theta| - s/2)_+|| = s root / 2."""
+    low, high = Decimal(0), 2 * max(map(abs, theta))
+    for _ in range(3 * DIGITS):
+        s = (low + high) / 2
+        beyond = sum(max(Decimal(0), abs(t) - s / 2) ** 2 for t in theta).sqrt()
+        low, high = (s, high) if beyond > s / 2 * root else (low, s)
+    return high
+
+
 DUAL = {
     "l1": VALUE["linf"],
     "l2norm": VALUE["l2norm"],
     "linf": VALUE["l1"],
     "group": lambda w, g: max(length / root for length, root, _ in lengths(w, g)),
+    "sparse_group": lambda w, g: max(scale(part, root) for _, root, part in lengths(w, g)),
     "exclusive": lambda w, g: sum(max(map(abs, part)) ** 2 for _, _, part in lengths(w, g)).sqrt(),
 }
 
 
-SERVING = dict.fromkeys(("l1", "group"), ("pdprox", "prox-newton"))
+SERVING = dict.fromkeys(("l1", "group", "sparse_group"), ("pdprox", "prox-newton"))
 SERVING["elasticnet"] = ("pdprox", "prox-newton", "sdca")
 
 
@@ -182,7 +197,7 @@ def test_the_certificates_of_other_penalties_hold(penalty, loss):
     for seed in range(6):
         line = Line(seed)
         groups = np.arange(len(line.along)) % 2
-        given = {"groups": groups} if penalty in ("group", "exclusive") else {}
+        given = {"groups": groups} if penalty in ("group", "sparse_group", "exclusive") else {}
         for solver in SERVING.get(penalty, ("pdprox",)):
             result = sm.train(
                 (line.X, line.y), loss=loss, penalty=words.penalty(penalty, **given), C=line.C, solver=solver,

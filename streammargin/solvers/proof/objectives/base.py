@@ -116,15 +116,19 @@ class Objective(ABC):
         moved = self.penalty.prox(self.penalised(v), self.penalised(steps))
         return np.append(moved, v[-1]) if self.free else moved
 
+    def inside(self, w: np.ndarray) -> np.ndarray:
+        """The nearest weights for which R is finite, of w (d+1,)."""
+        moved = self.penalty.inside(self.penalised(w))
+        return np.append(moved, w[-1]) if self.free else moved
+
     def pieces(self, width: int) -> tuple[np.ndarray, Pieces] | None:
         """(order, Pieces): R(w) for w (width,) over blocks of reordered columns; a free constant is the last."""
         found = self.penalty.pieces(width - self.free)
         if found is None or not self.free:
             return found
         order, pieces = found
-        return np.append(order, width - 1), Pieces(
-            np.append(pieces.starts, width), np.append(pieces.thresholds, 0.0), np.append(pieces.ridges, 0.0)
-        )
+        starts, *each = pieces
+        return np.append(order, width - 1), Pieces(np.append(starts, width), *(np.append(part, 0.0) for part in each))
 
     def balanced(self, sides: np.ndarray, sums: Sequence[Sums]) -> tuple[np.ndarray, Sums]:
         """(A^T alpha (d+1,), its sums), scaled to be feasible for a free constant.
@@ -192,8 +196,8 @@ class Objective(ABC):
         """
         if self.free and theta[-1] != 0.0:
             return -math.inf
-        gauge = self.penalty.gauge(self.penalised(theta)) + sums.blur * self.penalty.stretch(theta.size)
-        return self.penalty.bound(sums.duals - TERM * sums.summed, gauge, norm_rounding(theta.size))
+        gain = sums.duals - TERM * sums.summed
+        return self.penalty.bound(gain, self.penalised(theta), sums.blur, norm_rounding(theta.size))
 
     @abstractmethod
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:

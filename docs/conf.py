@@ -9,7 +9,7 @@ from pathlib import Path
 import streammargin
 
 sys.path.insert(0, str(Path(__file__).parent))
-from docstrings import process  # beside this file
+from docstrings import classes_of, process  # beside this file
 
 project = "streammargin"
 release = version = streammargin.__version__
@@ -18,11 +18,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 nitpicky = True
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["substitution"]  # {{ losses }} on a page: all classes of streammargin.losses
+myst_substitutions = {name: classes_of(name) for name in ("losses", "penalties", "solvers")}
 highlight_language = "none"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types stand in the docstrings, in words
-autodoc_class_signature = "separated"
+autodoc_inherit_docstrings = False  # what a class only overrides is described where it comes from
 
 html_theme = "pydata_sphinx_theme"
 html_title = "streammargin"

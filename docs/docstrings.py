@@ -5,7 +5,9 @@ No character of a docstring is markup but a pair of backticks, so that none can 
 
 from __future__ import annotations
 
+import inspect
 import re
+from importlib import import_module
 
 NAME = re.compile(r"^([\w*.]+(?:, [\w*.]+)*) : (.*)$")
 TYPE = re.compile(r"^(.*, default .*|must be given)$")  # of an option: what follows on other lines is its help
@@ -59,6 +61,17 @@ def set_as_rst(lines: list[str]) -> list[str]:
         else:
             out += [escaped(" ".join(line.strip() for line in block)), ""]
     return out
+
+
+def classes_of(name: str) -> str:
+    """Markdown that shows each public class of a folder: what others derive from with its methods, and first."""
+    module = import_module(f"streammargin.{name}")
+    classes = {found: getattr(module, found) for found in dir(module)}
+    listed = sorted((not inspect.isabstract(cls), found) for found, cls in classes.items() if inspect.isclass(cls))
+    lines = ["```{eval-rst}"]
+    for concrete, found in listed:
+        lines += [f".. autoclass:: streammargin.{name}.{found}()", *([] if concrete else ["   :members:"]), ""]
+    return "\n".join([*lines, "```"])
 
 
 def process(app: object, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:

@@ -50,10 +50,19 @@ def test_the_run_of_the_readme_runs(folder):
             assert line in printed, line
 
 
-def test_the_api_shows_every_loss_and_penalty():
-    text = (DOCS / "api.md").read_text()
-    named = set(re.findall(r"autoclass:: streammargin\.(?:losses|penalties)\.(\w+)", text))
-    assert named == {cls.__name__ for cls in [*LOSSES.values(), *PENALTIES.values()]}
+def test_the_api_shows_every_loss_and_penalty_and_what_solvers_derive_from(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    from docstrings import classes_of
+
+    page = (DOCS / "api.md").read_text()
+    expected = {
+        "losses": {"Loss", *(cls.__name__ for cls in LOSSES.values())},
+        "penalties": {"Penalty", *(cls.__name__ for cls in PENALTIES.values())},
+        "solvers": {"Method", "Solver", "StreamSolver", "State", "Problem"},
+    }
+    for name, classes in expected.items():
+        assert f"{{{{ {name} }}}}" in page
+        assert classes <= set(re.findall(rf"autoclass:: streammargin\.{name}\.(\w+)", classes_of(name)))
 
 
 def test_a_docstring_is_set_as_plain_text(monkeypatch):

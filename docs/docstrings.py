@@ -50,8 +50,8 @@ def set_as_rst(lines: list[str]) -> list[str]:
         while number < len(lines) and lines[number].strip():
             if not indented and NAME.match(lines[number]):
                 break
-            if named and not lines[number].startswith(" "):
-                break
+            if lines[number].startswith(" ") != (bool(named) or indented):
+                break  # a formula within a paragraph, or what follows it
             number += 1
         block = lines[start:number]
         if named:

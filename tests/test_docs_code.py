@@ -74,6 +74,8 @@ def test_a_docstring_is_set_as_plain_text(monkeypatch):
     assert lines[0] == r"A \*b\* \|c\| d\_ of ``x_i``\ s."
     assert lines[1:4] == [".. rubric:: Parameters", "``wide``", "    *float, default 1*"]
     assert lines[4:] == ["    how wide", "::", "        u = v_"]
+    lines = [line for line in set_as_rst(["For each row:", "    u <- y_i x_i.w", "so far."]) if line.strip()]
+    assert lines == ["For each row:", "::", "        u <- y_i x_i.w", "so far."]
 
 
 def test_pictures_are_there_and_each_is_shown():

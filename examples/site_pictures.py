@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="NAME,...", help="some of the pictures: " + ", ".join(PICTURE))
     parser.add_argument("--out", metavar="FOLDER", default=ROOT / "docs" / "pictures", help="(%(default)s)")
     options = parser.parse_args()
+    os.makedirs(options.out, exist_ok=True)
     os.chdir(options.out)
     plt.rcParams.update(STYLE)
     for name in options.only.split(",") if options.only else PICTURE:

@@ -56,5 +56,5 @@ def make_task(options: Options) -> Task:
             "the bias as a number"
         )
     if options.path is not None and costs == [math.inf]:
-        raise UsageError(f"{declared.name} knows C = inf alone, and a path goes over finite values; give `C` as inf")
+        raise UsageError(f"{declared.name} supports C = inf only, but a path has finite values; give `C` as inf")
     return Task(loss, costs)

@@ -124,7 +124,7 @@ def test_the_rate_of_theorem_5_1_is_not_proven_for_the_shipped_step():
     for seed in SEEDS:
         A = rows(seed) / np.linalg.norm(rows(seed), axis=1).max()
         X, y = unsigned(A)
-        solver, told = diagonal.Method(), hard_problem(X)
+        solver, told = diagonal.Diagonal(), hard_problem(X)
         state, before = started(solver, told, X, y), np.zeros(len(A))
         for t in range(1, 101):
             known = state.curvature[0]

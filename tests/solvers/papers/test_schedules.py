@@ -31,13 +31,15 @@ def test_the_five_decays(decay, t, expected):
 @pytest.mark.parametrize("decay", DECAYS)
 def test_words_of_the_penalty(cls, decay):
     word = f"{cls.name}:4,decay={decay}"
-    assert sm.solvers.FAMILY.of(word) == cls(4.0, decay=decay) and str(cls(4, decay=decay)) == word
+    known, canonical = cls(4.0, decay=decay), str(cls(4, decay=decay))
+    assert sm.solvers.FAMILY.of(word) == known == sm.solvers.FAMILY.of(canonical)
+    assert canonical.startswith(f"{word},gamma=adaptive")
 
 
 @pytest.mark.parametrize("fields", ["t", "4/x", "0", "-1", "nan", "inf", "4,decay=cubic", "decay=", "4,linear"])
 @pytest.mark.parametrize("solver", ["diagonal", "inertial-diagonal"])
 def test_anything_else_is_an_error_that_names_them(solver, fields):
-    with pytest.raises(sm.UsageError, match=f"{solver} has lambda0 .default none., decay .default exponential., as in"):
+    with pytest.raises(sm.UsageError, match=f"{solver} has lambda0 .default none., decay .default exponential., gamma"):
         sm.train(separable(), solver=f"{solver}:{fields}")
 
 

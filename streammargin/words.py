@@ -144,12 +144,12 @@ def _default(line: dataclasses.Field[Any]) -> str:
 class Family(Generic[S]):
     """The words of one option, and what they stand for.
 
-    room: the folder of their files. kind: of the classes. classes: ours, by word. others: words of other programs, and
-    ours for them. short: words that stand for one of ours with fields.
+    folder: where their files are. kind: the base class. classes: ours, by word.
+    others: words of other programs, with ours for each. short: words that stand for one of ours with fields.
     """
 
     option: str
-    room: str
+    folder: str
     kind: type[S]
     classes: Mapping[str, type[S]]
     others: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -167,7 +167,7 @@ class Family(Generic[S]):
         if not isinstance(value, self.kind):
             raise UsageError(
                 f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a class that derives "
-                f"from streammargin.{self.room}.{self.option.title()}, not {shown(value)}"
+                f"from streammargin.{self.folder}.{self.option.title()}, not {shown(value)}"
             )
         return self._with_mend(value.checked, type(value))
 
@@ -183,7 +183,7 @@ class Family(Generic[S]):
 
     def _of_packages(self, name: str) -> type[S] | None:
         """The class of an entry point; they are asked for other words than ours alone, as they cost 25 ms."""
-        group = f"streammargin.{self.room}"
+        group = f"streammargin.{self.folder}"
         for point in metadata.entry_points(group=group, name=name):
             cls = point.load()
             if not (isinstance(cls, type) and issubclass(cls, self.kind)):

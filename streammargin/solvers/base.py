@@ -229,14 +229,14 @@ class Solver(Method, Generic[S]):
     def stages(self) -> dict[str, Stage]:
         return {self.name: Stage(self)}
 
-    def wakes(self, problem: Problem, state: S) -> float:
+    def zero_factor(self, problem: Problem, state: S) -> float:
         """Called before the first pass, of a path over C: how many times as large C may be with w = 0 still optimal.
 
         As far as that is known; 0 where it is at no C.
         """
         raise AssertionError(f"{self.name} knows no path")
 
-    def dearer(self, problem: Problem, state: S, factor: float) -> None:
+    def raise_costs(self, problem: Problem, state: S, factor: float) -> None:
         """Called between two passes of a path: go on with C so many times as large."""
         raise AssertionError(f"{self.name} knows no path")
 
@@ -298,7 +298,7 @@ class Solver(Method, Generic[S]):
     def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
         """Called after the last block of a pass; in units, and then the report."""
 
-    def leave_out(self, problem: Problem, state: S) -> None:  # most have none
+    def skip_remaining(self, problem: Problem, state: S) -> None:  # most have none
         """Called where a pass is to end now: `end_pass` is to report at once, without the units that are left."""
 
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:

@@ -40,11 +40,11 @@ class Found(Mapping[str, type[SolverWord]]):
     def files(self) -> dict[str, tuple[str, str]]:
         """Word -> folder and module."""
         found = {}
-        for room in SHELVES:
-            for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), room)]):
+        for folder in SHELVES:
+            for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), folder)]):
                 word = one.name.replace("_", "-")
                 if f'name = "{word}"' in _source(one):
-                    found[word] = (room, f"{__package__}.{room}.{one.name}")
+                    found[word] = (folder, f"{__package__}.{folder}.{one.name}")
         return found
 
     def __getitem__(self, word: str) -> type[SolverWord]:

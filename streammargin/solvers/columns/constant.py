@@ -21,8 +21,8 @@ def bound_by_side(problem: Problem) -> bool:
     return problem.numeric and problem.top < math.inf
 
 
-def reach(problem: Problem) -> tuple[float, float]:
-    """What a dual counts for in the bound on their sum is a part of this: of those that pull up, and down."""
+def largest_duals(problem: Problem) -> tuple[float, float]:
+    """The largest |alpha| / cap of positive and of negative duals: each counts as a part of it in their sum's bound."""
     return problem.loss.reach() if bound_by_side(problem) else (1.0, 1.0)
 
 

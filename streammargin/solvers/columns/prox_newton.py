@@ -134,11 +134,11 @@ class ProximalNewton(Solver[ProxNewton]):
     def prologue_block(self, problem: Problem, state: ProxNewton, index: int, block: Block, first: int) -> Share:
         return self.run_block(problem, state, np.arange(problem.count), block, first)
 
-    def wakes(self, problem: Problem, state: ProxNewton) -> float:
+    def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         found = [self._proof(problem, state, k).theta for k in range(problem.count)]
-        return min(problem.objective.penalty.wakes(problem.objective.penalised(image)) for image in found)
+        return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
-    def dearer(self, problem: Problem, state: ProxNewton, factor: float) -> None:
+    def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
         state.centres *= factor
         state.step.scale *= factor
         state.step.count[:] = 0
@@ -179,7 +179,7 @@ class ProximalNewton(Solver[ProxNewton]):
             kernel.Found(read.weights[None], read.duals, read.dual_image, read.wrong[None]), read.H,
         )  # fmt: skip
 
-    def leave_out(self, problem: Problem, state: ProxNewton) -> None:
+    def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:

@@ -340,8 +340,8 @@ def _sweep_model(
     return first, worst, kernel.meet(loss, centred, matrix, w, answers) + kernel.penalty(terms, w), True, sweeps
 
 
-def first_sigma(problem: Problem, k: int, wakes: float) -> float:
-    """The first step size of the duals; wakes: factor of C up to which w = 0 is optimal."""
+def first_sigma(problem: Problem, k: int, zero_factor: float) -> float:
+    """The first step size of the duals; zero_factor: factor of C up to which w = 0 is optimal."""
     if math.isfinite(largest_bend(problem.loss)):
         return math.inf
-    return float(problem.costs[k]) * min(1.0, BEGIN * wakes)
+    return float(problem.costs[k]) * min(1.0, BEGIN * zero_factor)

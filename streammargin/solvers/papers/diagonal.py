@@ -67,11 +67,11 @@ class Diagonal(HingePass[DiagonalState]):
     """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
-        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t)
-        w <- sum_i beta_i y_i x_i
-    gamma follows the curvature that the last steps met, with a margin of safety.
+        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t);
+        w <- sum_i beta_i y_i x_i.
+    The step gamma follows the curvature that the last steps met, with a margin of safety.
     On rows that can be separated w comes to the maximum margin as lambda_t falls.
-    ||w|| / sum_i beta_i bounds the margin from above.
+    The margin is at most ||w|| / sum_i beta_i.
 
     Source: diagonal descent paper, Algorithm 1, eq. (4.1)-(4.3).
     """

@@ -512,7 +512,7 @@ def test_a_constant_that_is_not_penalised_holds_nothing_back(seed, share):
     random = np.random.default_rng(seed)
     X = random.standard_normal((random.integers(20, 200), 5))
     y = random.standard_normal(len(X))
-    wakes = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
+    zero_factor = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
     options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile:0.9"}
-    result = sm.train((X, y), C=share * wakes, tol=1e-6, passes=60, **options)
+    result = sm.train((X, y), C=share * zero_factor, tol=1e-6, passes=60, **options)
     assert result.converged

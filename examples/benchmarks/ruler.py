@@ -19,7 +19,7 @@ WARMING = 5  # calls at most
 
 
 class Limits(NamedTuple):
-    """longest: seconds of any one call; reference: of the one that finds the optimum; repeats: of every setting."""
+    """longest: seconds of one call; reference: seconds of the call that finds the optimum; repeats of each setting."""
 
     longest: float
     reference: float
@@ -27,9 +27,9 @@ class Limits(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """The smallest objective of all our weights, and how far at most it lies above the optimum, relatively.
+    """The smallest objective of all our weights, and a bound on its relative distance from the optimum.
 
-    A peer is judged by this objective, which favours it where the gap is not far below the one to reach.
+    A peer is compared with this objective. That favours the peer unless the gap is far below the one to reach.
     """
 
     objective: float

@@ -26,9 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="+", metavar="DATA|MODEL", help="several data files are shards of one data set")
     add_data_names(parser)
     parser.add_argument(
-        "--memory", default="1G", metavar="SIZE", help="for which to plan the reading, or for a model, default 1G"
+        "--memory", default="1G", metavar="SIZE", help="memory for reading the data or the model (default 1G)"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--top", type=argument(_many), metavar="N",
         help="the N largest weights of each class, by name; weights are for the columns as DATA has them",

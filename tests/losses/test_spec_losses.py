@@ -136,7 +136,7 @@ class Own(Loss):
 def test_an_object_of_a_class_of_the_users_is_a_loss():
     assert terms(Own(2)) == OwnTerms(2.0) and str(make_loss(Own(2))) == "own:2"
     for other in (3, (1.0,), OwnTerms(1.0), Own, None):
-        with pytest.raises(UsageError, match=r"loss must be a word, as .*, or an object of a class that derives from"):
+        with pytest.raises(UsageError, match=r"loss must be a word, as .*, or an object of a subclass of"):
             terms(other)
     with pytest.raises(UsageError, match="the field rate of own must be a number, not 'a'; own has rate"):
         terms(Own("a"))

@@ -450,7 +450,7 @@ X, Y = rows()
         ({"penalty": "lp:1.5", "bias": "free"}, "pdprox knows the norm p = 2 only"),
         ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
         ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
-        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca has no use for the field top of a loss"),
+        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the field top of a loss"),
         ({"bias": "perhaps"}, "bias must be a number >= 0 or the word free or the word midway"),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def mistakes(name, seeds, epochs, sparse):
 
 
 def standard_error(differences):
-    """Of their mean; nan for a single one."""
+    """The standard error of their mean; nan for a single difference."""
     return differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else np.nan
 
 

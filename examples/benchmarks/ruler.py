@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from examples.benchmarks.sides import OURS, find
 from examples.benchmarks.worker import CutOff, Failed, Worker
 
-TIMES = 20.0  # a peer is cut off at so many times our own time
+TIMES = 20.0  # a peer is stopped at this multiple of our own time
 LEAST = 0.1  # seconds: no call is cut off earlier
 WARMING = 5  # calls at most
 
@@ -50,7 +50,7 @@ class Points:
         for _ in range(WARMING):
             try:
                 _, _, facts = self.worker.solve(loss, C, setting, limit)
-            except (CutOff, Failed):  # the calls that count will say so
+            except (CutOff, Failed):  # the timed calls report it
                 return
             self.compile_seconds += facts["compile_seconds"]
             if not facts["compile_seconds"]:

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _call(module: str, *arguments: str, silent: bool = False) -> tuple[int, int]:
-    """Run a command of ours in a process of its own; (exit code, peak resident bytes)."""
+    """Run one of our commands in a new process; returns (exit code, peak resident bytes)."""
     if not silent:
         name = "streammargin-data" if module == "data_tools" else module
         print(f"$ {shlex.join([name, *arguments])}", flush=True)

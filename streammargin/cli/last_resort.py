@@ -77,7 +77,7 @@ def _watch(pipe: int, numbers: Collection[int], again: float, end: Callable[[int
 
 
 def _place(thread: int) -> tuple[Any, float]:
-    """Where a thread is, None where it is no more, and how long it may stay there."""
+    """The position of a thread, None if it has ended, and how long it may stay there."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return None, PATIENCE

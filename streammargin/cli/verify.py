@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print each figure as it was certified and as it is; 65 where one of them differs."""
+    """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.json_values import to_plain
     from streammargin.sizes import parse_size
     from streammargin.verification import verify

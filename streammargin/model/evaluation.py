@@ -24,7 +24,7 @@ class Tally(Protocol):
         """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
 
     def figures(self, rows: int) -> dict[str, Any]:
-        """What `Model.evaluate` returns, of so many rows."""
+        """What `Model.evaluate` returns, of this many rows."""
 
 
 def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:

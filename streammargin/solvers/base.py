@@ -177,7 +177,7 @@ class Method(SolverWord):
 
     @abstractmethod
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
+        """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
 
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
@@ -265,7 +265,7 @@ class Solver(Method, Generic[S]):
         return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
+        """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
         return 0
 
     def start(self, problem: Problem, labels: RowLabels) -> S:

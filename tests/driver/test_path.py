@@ -1,4 +1,4 @@
-"""A path over C: each value is solved as if it stood alone, and a path that is stopped goes on where it was."""
+"""A path over C: each value is solved as if it were the only one, and a stopped path resumes."""
 
 import json
 

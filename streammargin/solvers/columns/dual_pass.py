@@ -50,7 +50,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so tha
 
 
 def budgets(problem: Problem) -> np.ndarray:
-    """What the duals of each problem may sum up to (K,), each in units of `reach`."""
+    """Bounds on the sums of the duals (K,), each dual divided by its entry of `largest_duals`."""
     return np.full(problem.count, problem.top) * problem.costs
 
 
@@ -139,7 +139,7 @@ class Pulled(NamedTuple):
 
 
 def pulled(problem: Problem, image: np.ndarray, duals: np.ndarray, passes: int = 1) -> Pulled:
-    """Of duals by their pull (S, d+1) and sums (S, DUAL_SUMS), those of so many passes."""
+    """The mean over this many passes, from the sums of the duals' images (S, d+1) and of the duals (S, DUAL_SUMS)."""
     counted = zip(duals[:, kernel.ALPHA].tolist(), largest_duals(problem), strict=False)
     return Pulled(image.sum(axis=0) / passes, sum(mass / most for mass, most in counted) / passes)
 
@@ -299,7 +299,7 @@ def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
 
 
 def judge(problem: Problem, state: Pair, active: np.ndarray, average: bool | None) -> None:
-    """What the pass proves; all problems are to advance then. average: of which weights, as `DualPass` has it."""
+    """Set the bounds that the pass proves; then all problems must advance. average: as in `DualPass`."""
     count, read, totals = problem.count, state.read, state.totals
     totals.passes[active] += 1
     totals.w[active] += state.w[LAST][active]

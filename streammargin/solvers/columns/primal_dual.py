@@ -31,7 +31,7 @@ def _dot(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def pulled_now(problem: Problem, state: Pair, k: int) -> Pulled:
-    """Of the duals of this read."""
+    """The sums over the duals of this read."""
     return pulled(problem, state.read.dual_image[k], state.read.duals[k])
 
 

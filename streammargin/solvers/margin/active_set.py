@@ -277,7 +277,7 @@ class ActiveSet(Succession):
 
 
 def leave(problem: Problem, state: ActiveSetState, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """The ascent, where a small problem had no room for the rows that matter, or was solved in vain."""
+    """The next stage: the ascent, where a small problem could not hold its rows, or its solution was no progress."""
     return "" if state.progress else "ascent"
 
 

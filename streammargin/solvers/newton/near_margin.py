@@ -1,7 +1,7 @@
 """Out of core: cache the rows near the margin and a sample of the others, and solve their problem between two reads.
 
-The sample represents only the change of the other rows' gradient, as in variance-reduced stochastic gradients (Johnson
-and Zhang 2013): at the weights and duals of the read the gradient is exact.
+The sample represents only the change of the other rows' gradient. At the weights and duals of the read the gradient is
+exact, as in variance-reduced stochastic gradients (Johnson and Zhang 2013).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class HomotopicState(Hinge):
 
 @state
 class BestIterate(HomotopicState):
-    """With what is known of the best iterate."""
+    """With the sums of the best iterate."""
 
     kept_pull: Shared[f8] = of(K, W)
     kept_inside: Shared[f8] = of(K)
@@ -74,7 +74,7 @@ class BestIterate(HomotopicState):
 
 @state
 class Stochastic(HomotopicState):
-    """With what is known of an outer iteration that ended within a pass."""
+    """With the end point of an outer iteration that ended within a pass."""
 
     landed: Shared[f8] = of(K, LANDED)
     shown: Shared[f8] = of(K)
@@ -107,7 +107,7 @@ class Homotopic(HingePass[HomotopicState]):
         return HomotopicState if self.average else BestIterate
 
     def unit(self, state: HomotopicState) -> float:
-        """What the rows are divided by."""
+        """The divisor of the rows."""
         return self.largest_norm(state) / self.radius
 
     def start(self, problem: Problem, labels: RowLabels) -> HomotopicState:

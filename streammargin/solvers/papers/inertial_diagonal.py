@@ -8,7 +8,7 @@ from streammargin.solvers.roles import K, N, Rows, f8, of, state
 
 @state
 class InertialState(DiagonalState):
-    """With the duals before."""
+    """With the previous duals."""
 
     previous: Rows[f8] = of(K, N)
 

@@ -39,7 +39,7 @@ def bounds(
 ) -> Bounds:  # fmt: skip
     """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
 
-    present: rows. passes: the duals are the mean of so many, whose sums were added up; the dual objective is concave.
+    present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
     budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
     budget_multiplier: the multiplier of that bound in these margins, or in the loss of numbers.
     """

@@ -61,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
         check_apart({"the export": options.liblinear}, options.path)
         facts = _model(options)
     elif options.liblinear:
-        raise UsageError(f"--liblinear exports a model, and {options.path[0]} is none; train one first")
+        raise UsageError(f"--liblinear exports a model, and {options.path[0]} is not one; train one first")
     elif options.top is not None:
-        raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is none; train one first")
+        raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is not one; train one first")
     else:
         facts = _data(options, budget)
     if options.json:

@@ -124,7 +124,7 @@ class Options:
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
     tol: float = option(1e-3, Number("a number >= 0", _finite, metavar="EPS"), "stop", ROWS,
         "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
-        "error exceeds epsilon by more than tol max|y|, and the norm of w its lower bound by no more than that share)",
+        "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
         short=("-e",), common=True)
     passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),

@@ -170,7 +170,8 @@ def test_the_front_door_is_small(capsys):
 @pytest.mark.parametrize("verb, name, told", [
     ("losses", "quantile", ["quantile : default 0.5", "--loss quantile:0.5", "served by ascent, newton"]),
     ("losses", None, ["smooth_hinge:width,top", "interpolate:epsilon"]),
-    ("penalties", "group", ["groups : must be given", "group:FILE", "by ascent, newton, pdprox, sdca, prox-newton"]),
+    ("penalties", "group",
+     ["groups : must be given", "group:FILE", "served by ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
     ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "serves a finite C", "the field top"]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, serves any C; the losses "]),

@@ -156,7 +156,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sources.open import files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
-    problem = Options.of(asked)  # errors in options come before any file is touched
+    problem = Options.of(asked)  # what cannot be is refused before anything is touched
     output = options.output or default_output(options.data[0])
     outputs = Outputs(options.checkpoint)
     written = outputs.wrote(output)

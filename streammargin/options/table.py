@@ -59,8 +59,8 @@ class Where(Flag):
 ANYWHERE = ~Where(0)
 ROWS = ANYWHERE & ~Where.STREAM
 CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
-LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where the loss can be chosen
-CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # estimators get these by `fit` or as random_state
+LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
+CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
 RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
@@ -126,7 +126,7 @@ class Options:
         "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
         "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
         short=("-e",), common=True)
-    passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
+    passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after so many passes over the rows", common=True)
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "stop in time to finish the last check", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")

@@ -321,7 +321,7 @@ class Solver(Method, Generic[S]):
         return state.best.w.astype(np.float64, copy=False)
 
     def point(self, problem: Problem, state: S, column: float, proven: bool) -> Point:
-        """The weights of the last exact figures (proven), or the current ones; column: value of the constant column."""
+        """What the last exact figures belong to, or what it has now; column: the value of the constant column."""
         return LinearPoint(self.certified(problem, state) if proven else self.weights(problem, state), column)
 
     def zeros(self, problem: Problem, state: S) -> np.ndarray:

@@ -198,7 +198,7 @@ class Job:
         return Certificate(**certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error))
 
     def _trials(self, certificates: list[Certificate]) -> list[dict[str, object]]:
-        """The figures that compare several values of C."""
+        """What several values of C are compared by."""
         names = ("gap", "margin_gap", "train_error", "valid_error")
         return [
             {"C": C, **{name: certificate[name] for name in names}}

@@ -6,19 +6,18 @@ proven for such steps. The linear one (Proposition 5.1, Theorem 5.1) needs that 
 A A^T = diag(100, 1) and d = (0.1, 1) the inequality allows gamma = 0.505, which makes d 4.95 times as long. The rate
 with inertia (Proposition 5.2) needs a gamma that does not grow.
 
-Every pass yields the quotient at no cost. A larger one raises 1/gamma to `safety` times the quotient.
+The quotient is known after every pass for nothing. A larger one raises 1/gamma to `safety` times the quotient.
 Otherwise 1/gamma falls by the share `fall`: the curvature among the few rows that matter in the end is far below
 ||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall slower by `hindsight`, so that by
-pass T there are no more than O(log T) of them. After each, the method continues from finite duals, a start that the
-paper allows.
+pass T there are no more than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
 
-Penalty. lambda0 is for the rows as given: the duals' box [0, 1/lambda_t] is that of C = 1/lambda_t. Without it
-lambda_0 = R^2. On every data set tried, no other decay of the paper is faster than the default, 2^t. It is as safe as
-the others, as the box is not what keeps the iteration stable.
+Penalty. lambda0 is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of C = 1/lambda_t.
+Without it lambda_0 = R^2. The default decay, 2^t, is the soonest of the paper's or equal to it on every data set tried
+(and as safe: the box is not what keeps the iteration stable).
 
 On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <= sqrt(2 sum beta):
-the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`). There is inertia where the state holds
-the previous duals.
+the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`). There is inertia where the state has
+room for the duals before.
 """
 
 from __future__ import annotations
@@ -68,11 +67,11 @@ class Diagonal(HingePass[DiagonalState]):
     """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
-        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t);
-        w <- sum_i beta_i y_i x_i.
-    The step gamma follows the curvature that the last steps met, with a margin of safety.
+        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t)
+        w <- sum_i beta_i y_i x_i
+    gamma follows the curvature that the last steps met, with a margin of safety.
     On rows that can be separated w comes to the maximum margin as lambda_t falls.
-    The margin is at most ||w|| / sum_i beta_i.
+    ||w|| / sum_i beta_i bounds the margin from above.
 
     Source: diagonal descent paper, Algorithm 1, eq. (4.1)-(4.3).
     """

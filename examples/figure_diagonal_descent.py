@@ -4,8 +4,8 @@
 
 The toy set has 80 points and the solution w* = (1/2, 1/2). The figure plots the distance to w* of the iterates and the
 normalised iterates, and their margin and angle gaps. Curves: Algorithm 1, and Algorithm 2 with alpha = 10, 30, 50, with
-lambda_t = 4/t and the paper's step 1/||A A^T||. The last two curves are the shipped solvers (adaptive step size,
-restarted inertia).
+lambda_t = 4/t and the paper's step, gamma=fixed. The last two curves are the words without these fields (a step that
+adapts, inertia that starts again).
 """
 
 import numpy as np
@@ -18,20 +18,6 @@ from streammargin.solvers import Diagonal, InertialDiagonal
 
 SOLUTION = np.array([0.5, 0.5])
 FALLS = {"lambda0": 4.0, "decay": "linear"}
-
-
-def paper(base, length, inertia=3.0):
-    """A solver of the class `base` with the paper's constant step 1/||A A^T||, length = ||A||, and no restarts."""
-
-    class Constant(base):
-        alpha = inertia
-        restarts = False
-
-        def begin_pass(self, problem, state, number):
-            super().begin_pass(problem, state, number)
-            state.curvature[:] = (length / self.largest_norm(state)) ** 2  # 1/gamma
-
-    return Constant(**FALLS)
 
 
 def iterates(solver, X, y, passes):
@@ -86,10 +72,10 @@ def main():
     args = arguments("figure_diagonal_descent", __doc__, 1000)
     X, y = toy(80)
     A = y[:, None] * X
-    length = np.linalg.norm(A, 2)
-    solvers = {"plain": paper(Diagonal, length)}
+    solvers = {"plain": Diagonal(**FALLS, gamma="fixed")}
     for inertia in (10.0, 30.0, 50.0):
-        solvers[f"inertial, alpha {inertia:.0f}"] = paper(InertialDiagonal, length, inertia)
+        solver = InertialDiagonal(**FALLS, gamma="fixed", alpha=inertia, restarts=False)
+        solvers[f"inertial, alpha {inertia:.0f}"] = solver
     own = {"diagonal": Diagonal(**FALLS), "inertial-diagonal": InertialDiagonal(**FALLS)}
     found = {name: iterates(solver, X, y, args.passes) for name, solver in {**solvers, **own}.items()}
 

@@ -45,6 +45,7 @@ def train(
     multiclass: str = "ovr",
     tol: float = 1e-3,
     passes: int = 1000,
+    early_stop: int | None = None,
     max_seconds: float | None = None,
     max_rows: int | None = None,
     memory: str | int = "1G",
@@ -91,7 +92,8 @@ def train(
     options = Options(
         y=y, x=x, sample_weight=sample_weight, solver=solver, loss=loss, penalty=penalty, C=C, bias=bias, scale=scale,
         class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
-        passes=passes, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed, checkpoint=checkpoint,
+        passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed,
+        checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds, valid=valid,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):

@@ -50,7 +50,7 @@ class TrainResult:
     certificate : Certificate of the weights in `model`
     history : list of event dicts
 
-    reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin
+    reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin | early_stop
 
     resumable : whether the run was stopped early and its state saved. The same call then resumes it.
     better : whether `auto` would have chosen another solver than the named one.
@@ -80,7 +80,8 @@ def remarks(result: TrainResult) -> Iterator[tuple[str, str]]:
     """(code, text) of each warning at the end of a training; options in backquotes (see wording.py)."""
     if result.reason == "signal":
         return
-    if not result.converged:
+    # with early stopping the best pass need not be the one that reached the tolerance
+    if not result.converged and result.reason not in ("tolerance", "early_stop"):
         yield "not_converged", advice(result)
     missing = result.run_end.get("never_predicted")
     if missing:

@@ -19,7 +19,7 @@ from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import shell_text
-from streammargin.errors import OutputError, StreamMarginError
+from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart, check_input, check_output, replacing
 from streammargin.options.table import Options, Where, options_for, read_by
 
@@ -157,6 +157,8 @@ def run(options: argparse.Namespace) -> int:
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     problem = Options.of(asked)  # what cannot be is refused before anything is touched
+    if options.require_convergence and options.early_stop is not None:
+        raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
     output = options.output or default_output(options.data[0])
     outputs = Outputs(options.checkpoint)
     written = outputs.wrote(output)

@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.clock import Clock
+from streammargin.driver.early_stop import EarlyStop
 from streammargin.driver.events import History
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import BIAS, DONE, HELD_OUT, PASS, PREDICTIONS, PROLOGUE, SCALING, Progress
+from streammargin.driver.progress import (
+    BIAS,
+    DONE,
+    HELD_OUT,
+    LAST_READ,
+    PASS,
+    PREDICTIONS,
+    PROLOGUE,
+    SCALING,
+    Progress,
+)
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.stopping import Stopping
@@ -23,6 +34,7 @@ from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method, Solver
 from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof import kept
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import new
 from streammargin.sources.watched import WatchedSource
@@ -51,7 +63,7 @@ class Shared:
 
 
 class Course:
-    """Only `state`, `watch`, `progress` and the sums of `scaling`, `validator` and `bias` decide what comes next.
+    """What comes next depends on `state`, `watch`, `progress`, `early`, and the sums of `scaling`, `validator`, `bias`.
 
     So these are what a checkpoint saves. The clock decides nothing but `max_seconds`. costs: the problem's values of C.
     Without state and progress the run is at its beginning.
@@ -66,6 +78,7 @@ class Course:
         self.reader, self.column, self.limits, self.clock = shared.reader, shared.column, shared.limits, shared.clock
         self.history, self.validator, self.scaling = shared.history, shared.validator, shared.scaling
         self.bias, self.predictions, self.watched = shared.midway, shared.predictions, shared.watched
+        self.early = None if self.limits.early_stop is None else EarlyStop(problem, self.limits.early_stop)
         self.doubted: list[int] = []  # indices into `watched`: to be read and compared before the training goes on
         self.progress = self.blank() if progress is None else progress
         self.watch = new(method.watch, problem) if watch is None and method.watch is not None else watch
@@ -94,7 +107,16 @@ class Course:
     # certificates
 
     def judge(self, figures: list[Figures], wrong: np.ndarray | None, swept: bool) -> None:
-        """Take exact figures, mark problems as done, choose the next phase; swept: the figures took an extra read."""
+        """Take exact figures and choose the next phase; swept: the figures took an extra read."""
+        self.note(figures, wrong)
+        if self.validator is not None and self.early is None and self._worth_validating(swept):
+            self.progress.go(HELD_OUT)
+        else:
+            self.tell_certificates()
+            self.go_on()
+
+    def note(self, figures: list[Figures], wrong: np.ndarray | None) -> None:
+        """Take exact figures, and mark the problems that they end as done."""
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
@@ -102,11 +124,6 @@ class Course:
             if not p.done[k] and hopeless(self.solver, self.problem, self.state, figures[k]):
                 p.impossible[k] = p.done[k] = True
         self.active = p.active
-        if self.validator is not None and self._worth_validating(swept):
-            p.go(HELD_OUT)
-        else:
-            self.tell_certificates()
-            self.go_on()
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
@@ -122,13 +139,32 @@ class Course:
         for trial in range(self.problem.trials):
             known = p.valid_errors is not None and p.validated == p.number
             error = float(p.valid_errors[trial]) if known and p.valid_errors is not None else None
-            event = certificate_event(self.problem, trial, p.figures, p.wrong, error)
-            work = {"multiplications": round(self.state.multiplications)}
-            self.history.publish({"event": "certificate", "pass": p.number, "C": self.costs[trial], **event, **work})
+            self._tell_certificate(p.number, trial, p.figures, p.wrong, error)
+
+    def tell_kept(self) -> None:
+        """Publish the certificates of the best passes."""
+        assert self.early is not None
+        best, (figures, wrong) = self.early.kept, self._figures_kept()
+        for trial in range(self.problem.trials):
+            self._tell_certificate(int(best.passes[trial]), trial, figures, wrong, float(best.errors[trial]))
+
+    def _tell_certificate(
+        self, number: int, trial: int, figures: list[Figures], wrong: np.ndarray | None, error: float | None
+    ) -> None:
+        event = certificate_event(self.problem, trial, figures, wrong, error)
+        work = {"multiplications": round(self.state.multiplications)}
+        self.history.publish({"event": "certificate", "pass": number, "C": self.costs[trial], **event, **work})
 
     def over(self, k: int, figures: Figures) -> bool:
         """Whether problem k needs no more passes."""
-        return self.solver.reached(self.problem, figures) or self._satisfied(k, figures)
+        reached = self.solver.reached(self.problem, figures) or self._satisfied(k, figures)
+        return reached or (self.early is not None and self.early.over(k))
+
+    def stop_early(self) -> None:
+        """After a pass was scored: mark the problems of each C as done whose error has not fallen for long enough."""
+        assert self.early is not None
+        self.progress.done |= np.repeat(self.early.stopped, self.problem.per_trial)
+        self.active = self.progress.active
 
     def _satisfied(self, k: int, figures: Figures) -> bool:
         return self.solver.satisfied(self.problem, self.state, k, figures)
@@ -147,6 +183,8 @@ class Course:
             impossible = [p.figures[k] for k in np.flatnonzero(p.impossible)]
             proven = any(no_margin(self.solver, self.problem, self.state, one) for one in impossible)
             return "not_separable" if proven else "small_margin"
+        if self.early is not None and self.early.stopped.any():
+            return "early_stop"
         return "separated" if self._unproven().any() else "tolerance"
 
     # what comes next
@@ -162,14 +200,18 @@ class Course:
             p.go(PASS)
 
     def finish(self, reason: str) -> None:
-        """End the passes. The answer is the weights certified last, or the latest ones where a signal came."""
+        """End the passes. The answer is the best pass, else the weights certified last, after a signal the latest."""
         p = self.progress
         p.proven = p.figures is not None and reason != "signal"
         if reason != "signal" and not self.active.size:
             reason = self.verdict()
-        if not self.point(p.proven).finite():
+        if not self.found().finite():
             raise out_of_range()
-        if p.proven and self.validator is not None and p.validated < p.judged:
+        if self.early is not None and self.early.keeps:
+            if p.proven and not self.early.kept.certified:
+                p.go(LAST_READ)
+                return
+        elif p.proven and self.validator is not None and p.validated < p.judged:
             p.go(HELD_OUT)
             return
         p.reason = reason
@@ -198,20 +240,37 @@ class Course:
         """The weights certified last (proven), or the latest ones."""
         return self.solver.point(self.problem, self.state, self.column, proven)
 
+    def found(self) -> Point:
+        """The answer: the weights of the best pass, where one is kept."""
+        if self.early is not None and self.early.keeps:
+            return self.solver.point(self.problem, self.state, self.column, True, self.early.kept)
+        return self.point(self.progress.proven)
+
+    def _figures_kept(self) -> tuple[list[Figures], np.ndarray | None]:
+        """Exact figures of the best passes, and how many rows have their largest score for a wrong class."""
+        assert self.early is not None
+        best = self.early.kept
+        return kept.figures(self.problem, best, self.state.best), best.wrong.copy()
+
     def outcome(self) -> Outcome:
         """How the run ended."""
         p = self.progress
         assert p.reason is not None, "the training is not done"
         if self.doubted:  # rows that may have changed: earlier figures do not count
-            return Outcome(p.reason, np.zeros_like(p.done), p.number, self.point(p.proven), None, None, None)
+            return Outcome(p.reason, np.zeros_like(p.done), p.number, self.found(), None, None, None)
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
-        errors = p.valid_errors if p.proven or p.midway is not None else None
+        errors, passes = p.valid_errors if p.proven or p.midway is not None else None, None
+        if self.early is not None and self.early.keeps:
+            figures, wrong = self._figures_kept() if p.proven else (None, None)
+            if figures is not None:
+                converged = ~p.impossible & [self.solver.reached(self.problem, one) for one in figures]
+            errors, passes = self.early.kept.errors.copy(), self.early.kept.passes.copy()
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
         zeros = self.solver.zeros(self.problem, self.state)
         return Outcome(
-            p.reason, converged, p.number, self.point(p.proven), figures, wrong, errors, p.midway, asked, zeros,
-            predicted=p.predicted, ranges=p.ranges,
+            p.reason, converged, p.number, self.found(), figures, wrong, errors, p.midway, asked, zeros,
+            predicted=p.predicted, ranges=p.ranges, kept=passes,
         )  # fmt: skip

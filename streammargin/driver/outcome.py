@@ -20,12 +20,14 @@ class Limits:
     """When to stop: relative tolerance, passes over the rows, seconds of wall clock (None: no limit).
 
     sweeps: most reads of all rows that may follow the last pass; max_seconds includes them.
+    early_stop: passes in a row without a smaller held-out error after which it ends (None: no such end).
     """
 
     tol: float
     passes: int
     max_seconds: float | None
     sweeps: int = 1
+    early_stop: int | None = None
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Outcome:
     C, path: for a path over C, the best value, and what was proven at each.
     predicted (classes,): the classes predicted for at least one row; None: unknown.
     ranges: the warning about columns of very different ranges, if any.
+    kept (trials,): with early stopping, the pass whose weights `point` has, for each value of C.
     """
 
     reason: str
@@ -55,10 +58,11 @@ class Outcome:
     path: list[dict[str, Any]] | None = None
     predicted: np.ndarray | None = None
     ranges: str | None = None
+    kept: np.ndarray | None = None
 
     def best(self, problem: Problem) -> int:
         """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""
-        if self.figures is None or self.valid_errors is None or problem.trials == 1:
+        if self.valid_errors is None or problem.trials == 1:
             return 0
         cost = problem.caps[:: problem.per_trial].max(axis=1)
         return int(np.lexsort((cost, self.valid_errors))[0])

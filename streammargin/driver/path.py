@@ -15,7 +15,7 @@ from streammargin.solvers.roles import is_count, is_number
 
 DEFAULT_RATIO = 1e3  # of the largest C to the smallest, where the largest is not given
 FARTHEST = 1e100  # largest C that a path may begin at
-SAVED = ("first", "number", "table", "best")  # plain values
+SAVED = ("first", "number", "table", "best", "early")  # plain values
 
 
 class Path:
@@ -24,7 +24,7 @@ class Path:
     low, high: the first and the last value. By default the first is the largest C at which w = 0 is optimal, and the
     last is DEFAULT_RATIO times the first; problem: the problem at C = unit; table: what was proven at each earlier
     value, as in the event run_end; best, kept: index and outcome of the value with the smallest held-out error; of
-    equal errors, the smallest C.
+    equal errors, the smallest C; early: whether early stopping ended the training at one of them.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Path:
         self.table: list[dict[str, Any]] = []
         self.best = -1  # index into the table
         self.kept: Outcome | None = None
+        self.early = False
 
     @property
     def C(self) -> float:
@@ -91,11 +92,12 @@ class Path:
 
     def goes_on(self, outcome: Outcome) -> bool:
         """Whether to go on to the next value after this outcome."""
-        return self.more and outcome.reason == "tolerance"
+        return self.more and outcome.reason in ("tolerance", "early_stop")
 
     def go_on(self, outcome: Outcome) -> None:
         """Go on to the next value. The best outcome is copied, as the training reuses its arrays."""
         self.table.append(self._row(outcome))
+        self.early = self.early or outcome.reason == "early_stop"
         if self._is_best(outcome):
             self.best, self.kept = self.number, replace(outcome, point=outcome.point.copy())
         self.number += 1
@@ -106,7 +108,8 @@ class Path:
         event = certificate_event(self.problem, 0, outcome.figures, outcome.wrong, error)
         names = ("primal", "gap", "margin_gap", "train_error", "valid_error")
         figures = {name: event[name] for name in names}
-        return {"C": self.C, "nonzeros": outcome.point.nonzeros(), "passes": outcome.passes, **figures}
+        kept = None if outcome.kept is None else int(outcome.kept[0])
+        return {"C": self.C, "nonzeros": outcome.point.nonzeros(), "passes": outcome.passes, "pass": kept, **figures}
 
     def _is_best(self, outcome: Outcome) -> bool:
         assert outcome.valid_errors is not None
@@ -120,7 +123,8 @@ class Path:
         return replace(
             outcome, point=best.point, figures=best.figures, wrong=best.wrong, valid_errors=best.valid_errors,
             C=self.C if best is outcome else self.table[self.best]["C"], path=table or None,
-            converged=outcome.converged & (not self.more),
+            converged=outcome.converged & best.converged & (not self.more), kept=best.kept,
+            reason="early_stop" if self.early and outcome.reason == "tolerance" else outcome.reason,
         )  # fmt: skip
 
     def save(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -139,7 +143,9 @@ class Path:
         begun = is_number(first) and (0.0 < first < np.inf if number else 0.0 <= first < np.inf)
         if not known or not begun or (number > 0) != (best >= 0):
             raise ValueError("its path over C is a different one")
-        self.first, self.number, self.table, self.best = first, number, table, best
+        if not isinstance(plain["early"], bool):
+            raise ValueError(f"its path says {plain['early']!r} of early stopping")
+        self.first, self.number, self.table, self.best, self.early = first, number, table, best, plain["early"]
         self.kept = None if best < 0 else self._restored(plain, arrays)
 
     def _restored(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> Outcome:
@@ -151,4 +157,6 @@ class Path:
         if not is_number(row["valid_error"]) or (wrong is not None and wrong.shape != (problem.trials,)):
             raise ValueError("the errors of its path have another shape")
         errors = np.array([row["valid_error"]], np.float64)
-        return Outcome("tolerance", np.ones(problem.count, bool), row["passes"], point, figures, wrong, errors)
+        converged = np.array([problem.objective.reached(one, problem.tol) for one in figures])
+        kept = None if row["pass"] is None else np.array([row["pass"]], np.int64)
+        return Outcome("tolerance", converged, row["passes"], point, figures, wrong, errors, kept=kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,14 @@ from streammargin.solvers.roles import is_count, is_number
 
 SCALING, PROLOGUE, PASS, CERTIFICATE = "scaling", "prologue", "pass", "certificate"
 HELD_OUT, BIAS, PREDICTIONS, DONE = "held-out errors", "bias", "predictions", "done"
+SCORES, LAST_READ = "held-out errors of the pass", "figures of the best pass"  # with early_stop
 ENDING = (BIAS, PREDICTIONS, DONE)  # the weights are fixed
 IDENTITY = "identity"  # the rows are compared with those at the start of the training; never saved
+
+
+def after_the_last(phases: Collection[str]) -> set[str]:
+    """The phases, of those a training can be in, that may follow its last pass."""
+    return {SCORES, LAST_READ, HELD_OUT, *ENDING} | ({CERTIFICATE} if LAST_READ in phases else set())
 
 
 @dataclass
@@ -37,7 +44,8 @@ class Progress:
     midway : (K,) the midway bias of the answer;
     predicted : (classes,) bool, classes predicted for at least one row so far;
     stage, due : the current stage of the solver, and that of the next pass, "" where it is the same;
-    ranges : the warning about columns of very different ranges, if any
+    ranges : the warning about columns of very different ranges, if any;
+    pass_end, certify : the event of a pass whose held-out error is not known yet, and whether a certificate follows
     """
 
     done: np.ndarray
@@ -65,6 +73,8 @@ class Progress:
     ranges: str | None = None
     stage: str = ""
     due: str = ""
+    pass_end: dict[str, Any] | None = None
+    certify: bool = False
 
     @property
     def active(self) -> np.ndarray:
@@ -102,7 +112,10 @@ class Progress:
             raise ValueError(f"it ends by {self.ending!r}, proven: {self.proven!r}")
         if not (self.ranges is None or isinstance(self.ranges, str)):
             raise ValueError(f"its warning about columns is {self.ranges!r}")
-        if self.done.all() and self.phase not in (HELD_OUT, *ENDING):
+        waits = isinstance(self.pass_end, dict) and self.pass_end.get("event") == "pass_end"
+        if (self.phase == SCORES) != waits or not isinstance(self.certify, bool):
+            raise ValueError("the event of its last pass is a different one")
+        if self.done.all() and self.phase not in after_the_last(phases):
             raise ValueError(f"it is in the phase {self.phase!r} with nothing left to do")
         ended = isinstance(self.reason, str)
         if self.phase not in phases or (self.phase != HELD_OUT and (self.phase in ENDING) != ended):

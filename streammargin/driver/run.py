@@ -14,20 +14,24 @@ from streammargin.driver.phases.bias import FindBias
 from streammargin.driver.phases.certificate import Certificate
 from streammargin.driver.phases.held_out import HeldOut
 from streammargin.driver.phases.identity import Identity
+from streammargin.driver.phases.last_read import LastRead
 from streammargin.driver.phases.passes import Pass
 from streammargin.driver.phases.predictions import Look
 from streammargin.driver.phases.prologue import Prologue
 from streammargin.driver.phases.scaling import FindScale
+from streammargin.driver.phases.scores import Scores
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import (
     BIAS,
     CERTIFICATE,
     HELD_OUT,
     IDENTITY,
+    LAST_READ,
     PASS,
     PREDICTIONS,
     PROLOGUE,
     SCALING,
+    SCORES,
     Progress,
 )
 from streammargin.driver.telling import progress_event
@@ -61,7 +65,11 @@ class Run(Course):
         if self.scaling is not None:
             self.phases[SCALING] = FindScale(self, self.scaling.reader)
         if self.validator is not None:
-            self.phases[HELD_OUT] = HeldOut(self, self.validator.reader.pieces(rows), self.validator)
+            held_out = self.validator.reader.pieces(rows)
+            self.phases[HELD_OUT] = HeldOut(self, held_out, self.validator)
+            if self.early is not None:
+                self.phases[SCORES] = Scores(self, held_out, self.validator, self.early)
+                self.phases[LAST_READ] = LastRead(self, self._pieces, self.early)
         if self.bias is not None:
             self.phases[BIAS] = FindBias(self, self._pieces, self.bias)
         if self.predictions is not None:
@@ -91,7 +99,7 @@ class Run(Course):
             return "passes"
         longest, afterwards = self.clock.longest, None
         if p.phase in (SCALING, PROLOGUE, PASS):
-            sweep = max([seconds for phase, seconds in longest.items() if phase != HELD_OUT], default=0.0)
+            sweep = max([seconds for phase, seconds in longest.items() if phase not in (HELD_OUT, SCORES)], default=0.0)
             afterwards = self.limits.sweeps * sweep + longest.get(HELD_OUT, 0.0) if p.number else 0.0
         if self.clock.up(afterwards):
             return "seconds"

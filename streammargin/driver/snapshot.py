@@ -15,18 +15,21 @@ from streammargin.driver.progress import (
     BIAS,
     CERTIFICATE,
     DONE,
-    ENDING,
     HELD_OUT,
+    LAST_READ,
     PASS,
     PREDICTIONS,
     PROLOGUE,
     SCALING,
+    SCORES,
     Progress,
+    after_the_last,
 )
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.run import Run
 from streammargin.driver.saved_state import read_kept, restore_state, save_state, under
 from streammargin.driver.stopping import Stopping
+from streammargin.solvers import roles
 from streammargin.solvers.roles import is_number
 
 Arrays = dict[str, np.ndarray]
@@ -59,6 +62,10 @@ def save(run: Run) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"held out/{name}": array for name, array in run.validator.sums.items()}
     if run.bias is not None:
         arrays |= {f"bias/{name}": array for name, array in vars(run.bias).items()}
+    if run.early is not None:
+        best = roles.save(run.early.kept)
+        plain["early"] = best.numbers
+        arrays |= {f"early/{name}": array for name, array in best.arrays.items()}
     return plain, arrays
 
 
@@ -105,6 +112,10 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     run.progress = _progress(run, plain["progress"], arrays)
     if run.progress.number != run.state.number:
         raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
+    if run.early is not None:
+        best = roles.Saved(plain["early"], under("early/", arrays), {})
+        roles.load(run.early.kept, problem, float, best)
+        run.early.check(run.progress.number)
     run.history.restore(plain["history"])
     read_kept(run, arrays)
     if not run.solver.fits(problem, run.state):
@@ -127,6 +138,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     phases = {PASS, CERTIFICATE, DONE, *([SCALING] if run.scaling else []), *([BIAS] if run.bias else [])}
     phases |= {PROLOGUE} if p.round < rounds else set()
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
+    phases |= {SCORES, LAST_READ} if run.early is not None else set()
     phases |= {PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
     p.check(run.problem.count, run.problem.trials, phases, len(bounds) - 1)
     if run.predictions is not None and p.predicted is not None:
@@ -138,13 +150,15 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
             p.done = done
     p.stopping.tol = run.limits.tol
     run.active = p.active
-    if p.reason in ("tolerance", "separated", "passes"):
+    if p.reason in ("tolerance", "separated", "early_stop", "passes"):
         if not run.active.size:
             p.reason = run.verdict()
         elif p.reason != "passes" or p.number < run.limits.passes:
             p.reason, p.ending, p.proven, p.midway, p.predicted = None, None, False, None, None
+            if run.early is not None:
+                run.early.kept.certified = False
             p.go(PASS)
-    elif not (run.active.size or p.order.size or p.phase in (HELD_OUT, *ENDING)):
+    elif not (run.active.size or p.order.size or p.phase in after_the_last(phases)):
         run.finish("tolerance")
     run.clock.set_off(run.current_reader.counts)
 

@@ -34,5 +34,5 @@ def pass_event(
         "compute_seconds": seconds - waited, "wait_seconds": waited, "bytes_read": size,
         "mistakes": report.mistakes if problem.counts else None, "rss_bytes": resident_bytes(),
         "estimate": p.estimate, "kept_rows": report.kept_rows, "reads": reads,
-        "multiplications": round(made),
+        "multiplications": round(made), "valid_error": None,
     }  # fmt: skip

@@ -144,7 +144,7 @@ class Predictions:
         mistakes = shown.mistakes(self.problem)
         if mistakes is not None and mistakes < self.present[self.present > 0].min():
             return np.ones(len(self.present), bool)
-        judged = shown.valid_errors is not None and shown.figures is outcome.figures
+        judged = shown.valid_errors is not None and shown.figures is outcome.figures and shown.kept is None
         if self.held_out and self.validator is not None and judged:  # they describe these weights
             return self.validator.sums["seen"][shown.best(self.problem)].copy()
         return None

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from streammargin.driver.events import History
 from streammargin.errors import DataError, UsageError
+from streammargin.estimators.held_out import held_out
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.model.linear import LinearModel
 from streammargin.options.costs import Path
@@ -65,6 +66,7 @@ def _in_range() -> Iterator[None]:
 
 # parameters in place of bias=0, seed and listeners
 INSTEAD = {"fit_intercept": (True, "bool"), "random_state": (0, "Any"), "verbose": (False, "bool")}
+HELD_OUT: dict[str, tuple[object, str]] = {"validation_fraction": (0.1, "float")}  # goes with the option `early_stop`
 
 
 def constructor(place: Where, own: dict[str, tuple[object, str]]) -> Callable[..., None]:
@@ -102,12 +104,13 @@ def _thing(name: str, value: Any) -> Thing:
 
 
 class Estimator(BaseEstimator):
-    """Parameters are options of `streammargin.train`, and fit_intercept, random_state and verbose."""
+    """Parameters are options of `streammargin.train`, those of INSTEAD and those of `own`."""
 
     place: ClassVar[Where]  # selects the options that are its parameters
     of_numbers: ClassVar[bool] = False  # whether it is a regressor
     own: ClassVar[dict[str, tuple[object, str]]] = {}  # further parameters: (default, type)
     coef_: Any
+    validation_fraction: float
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -195,7 +198,10 @@ class Estimator(BaseEstimator):
         seed = self.random_state
         if not isinstance(seed, (int, np.integer)):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        options = Options(y=y, sample_weight=sample_weight, seed=int(seed), **self._options())
+        valid = None
+        if self._options().get("early_stop") is not None:
+            data, sample_weight, valid = self._split(data, sample_weight, int(seed))
+        options = Options(y=y, sample_weight=sample_weight, valid=valid, seed=int(seed), **self._options())
         task = make_task(options)
         if options.bias is None and math.inf in task.costs:  # fit_intercept=True needs one
             options = replace(options, bias=1.0)
@@ -208,6 +214,17 @@ class Estimator(BaseEstimator):
         self.certificate_ = result.certificate
         self._header = result.model.header
         return result
+
+    def _split(self, data: Any, sample_weight: Any, seed: int) -> tuple[Any, Any, Any]:
+        """Copies: (rows and labels to train on, their weights, rows and labels held out)."""
+        if from_files(data):
+            raise UsageError(
+                "`early_stop` of an estimator holds out rows of arrays; of files, split them with streammargin-data "
+                "split and call streammargin.train with `valid=DATA`"
+            )
+        X, y = data
+        out = held_out(np.asarray(y), sample_weight, self.validation_fraction, seed, not self.of_numbers)
+        return (X[~out], y[~out]), None if sample_weight is None else sample_weight[~out], (X[out], y[out])
 
     def _warn(self, result: TrainResult) -> None:
         for code, text in remarks(result):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
-from streammargin.estimators.base import Estimator, from_files
+from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
 from streammargin.model.linear import LinearModel
@@ -63,6 +63,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         add a constant column, as `bias` says (default 1, at C = inf too)
     random_state : int, RandomState or None, default 0
         seed of all random draws
+    validation_fraction : float, default 0.1
+        with `early_stop`, the share of each class that is held out, drawn by random_state; the rest is copied
     verbose : bool, default False
         show the progress on stderr
 
@@ -78,6 +80,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
     """
 
     place = Where.CLASSIFIER
+    own: ClassVar = HELD_OUT
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Fit on rows X (n, d), an array or a SciPy matrix, or on files that contain the labels too.
@@ -121,8 +124,8 @@ class MarginClassifier(ClassifierMixin, Estimator):
         check_classification_targets(y)
         sample_weight = self._weights(sample_weight, X)
         if learner is None:
-            # tol and passes do not apply to batches
-            given = {**self._options(), "tol": Options.tol, "passes": Options.passes}
+            # tol, passes and early_stop do not apply to batches
+            given = {**self._options(), "tol": Options.tol, "passes": Options.passes, "early_stop": None}
             C = make_solver(self.solver).default_C if self.C is None else self.C
             if given["bias"] is None and math.inf == C:  # fit_intercept=True needs one
                 given["bias"] = 1.0

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from streammargin.estimators.base import Estimator, from_files
+from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses.residuals import Interpolate
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
@@ -72,6 +72,8 @@ class MarginRegressor(Regressor):
         Otherwise its distance from the best constant prediction is penalised.
     random_state : int, RandomState or None, default 0
         seed of all random draws
+    validation_fraction : float, default 0.1
+        with `early_stop`, the share of the rows that is held out, drawn by random_state; the rest is copied
     verbose : bool, default False
         show the progress on stderr
 
@@ -87,6 +89,7 @@ class MarginRegressor(Regressor):
     """
 
     place = Where.REGRESSOR
+    own: ClassVar = HELD_OUT
 
     def _options(self) -> dict[str, Any]:
         options = super()._options()

@@ -47,6 +47,8 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "nu": "`C`",
     "max_iter": "`passes`",
     "n_iter": "`passes`",
+    "early_stopping": "`early_stop=5` with held-out data, `valid`",
+    "n_iter_no_change": "`early_stop=5` with held-out data, `valid`",
     "random_state": "`seed`",
     "n_jobs": "nothing: one thread learns, and another reads",
     "dual": "`solver`",

@@ -61,6 +61,7 @@ ROWS = ANYWHERE & ~Where.STREAM
 CLASSES = ANYWHERE & ~(Where.NUMBERS | Where.INTERPOLATION | Where.REGRESSOR | Where.INTERPOLATOR)
 LOSS = ANYWHERE & ~Where.INTERPOLATOR  # where there is one to choose
 CALLS = Where.SHELL | Where.NUMBERS | Where.INTERPOLATION  # what estimators are told by `fit` or by random_state
+SCORED = ROWS & ~(Where.INTERPOLATION | Where.INTERPOLATOR)  # an interpolator takes no held-out data
 RUNS = ROWS & ~(Where.CLASSIFIER | Where.REGRESSOR | Where.INTERPOLATOR)
 
 
@@ -127,6 +128,8 @@ class Options:
         "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
         short=("-e",), common=True)
     passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after so many passes over the rows", common=True)
+    early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
+        "smaller error on the held-out rows (`valid`), and keep the best pass; regressions compare the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "stop in time to finish the last check", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")

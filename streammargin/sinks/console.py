@@ -205,6 +205,9 @@ class Console:
 
     def _on_pass_end(self, event: dict[str, Any]) -> None:
         self._passes = [*self._passes[-4:], (time.monotonic(), event["estimate"])]
+        if event.get("valid_error") is not None:  # with early stopping, where certificates have none
+            self._judge(event)
+            self._valid = f"valid {self._judged} {event['valid_error']:.4f}"
         if self.verbosity < 1 and (self.bar or not self._due()):
             return
         speed = f"{event['rows'] / max(event['seconds'], 1e-9):,.0f} rows/s"
@@ -216,10 +219,14 @@ class Console:
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"
-        self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
+        if event["valid_error"] is not None or self._params.get("early_stop") is None:
+            self._valid = "" if event["valid_error"] is None else f"valid {self._judged} {event['valid_error']:.4f}"
+
+    def _judge(self, event: dict[str, Any]) -> None:
+        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # a regression has no mistakes
 
     def _on_certificate(self, event: dict[str, Any]) -> None:
-        self._judged = "loss" if event.get("mistakes", 0) is None else "error"  # a regression has no mistakes
+        self._judge(event)
         self._figures(event)
         if self.verbosity >= 1:
             mistakes = "" if event["mistakes"] is None else f"{event['mistakes']} mistakes"
@@ -253,6 +260,8 @@ class Console:
         if not self._gap and "gap" in event:  # certified before a resume; a stream has no gap
             self._figures(event)
         parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
+        if event.get("pass") is not None:
+            parts.append(f"pass {event['pass']} kept")
         if event.get("C") is not None:  # of several values: show the figures of the best
             self._figures(event)
             parts.append(f"best C {event['C']:g}")

@@ -26,6 +26,7 @@ from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new, state_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.word import SolverWord
@@ -320,8 +321,13 @@ class Solver(Method, Generic[S]):
         """The weights (K, d+1) float64 that the last exact figures belong to."""
         return state.best.w.astype(np.float64, copy=False)
 
-    def point(self, problem: Problem, state: S, column: float, proven: bool) -> Point:
-        """What the last exact figures belong to, or what it has now; column: the value of the constant column."""
+    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Point:
+        """What the last exact figures belong to, or what it has now; column: the value of the constant column.
+
+        kept: an earlier pass, whose weights are taken instead.
+        """
+        if kept is not None:
+            return LinearPoint(kept.w, column)
         return LinearPoint(self.certified(problem, state) if proven else self.weights(problem, state), column)
 
     def zeros(self, problem: Problem, state: S) -> np.ndarray:

@@ -53,7 +53,7 @@ def _read_text(name: str, source: Source) -> np.ndarray:
 
 
 def _missing(name: str) -> InputMissingError:
-    return InputMissingError(f"there is no file {name} of groups; name one, as in `penalty=group:FILE`")
+    return InputMissingError(f"the file {name} of groups does not exist; name one, as in `penalty=group:FILE`")
 
 
 def _read(groups: Any, source: Source) -> np.ndarray:

@@ -101,7 +101,9 @@ class Job:
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
         """The runs of this training, before the first block."""
         options, plan = self.options, self.plan
-        limits = Limits(options.tol, options.passes, options.max_seconds, 1 + options.midway)
+        early = options.early_stop
+        sweeps = 1 + options.midway + (early is not None)
+        limits = Limits(options.tol, options.passes, options.max_seconds, sweeps, early)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
         readers = [(0, reader)]
         if self.scaling is not None:
@@ -157,10 +159,11 @@ class Job:
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
             "C": C if len(costs) > 1 or outcome.path else None,
-            "trials": outcome.path or (self._trials(certificates) if len(costs) > 1 and outcome.figures else None),
+            "trials": outcome.path or self._trials(outcome, certificates),
             **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
             "smallest_margin": outcome.smallest_margin, "never_predicted": self.unpredicted(outcome),
+            "pass": None if outcome.kept is None else int(outcome.kept[trial]),
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
@@ -192,15 +195,18 @@ class Job:
 
     def _certificate(self, outcome: Outcome, trial: int) -> Certificate:
         """The exact figures of one value of C."""
-        if outcome.figures is None:
-            return Certificate()
         error = None if outcome.valid_errors is None else float(outcome.valid_errors[trial])
+        if outcome.figures is None:  # the error of the best pass is known all the same
+            return Certificate(valid_error=None if outcome.kept is None else error)
         return Certificate(**certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error))
 
-    def _trials(self, certificates: list[Certificate]) -> list[dict[str, object]]:
-        """What several values of C are compared by."""
+    def _trials(self, outcome: Outcome, certificates: list[Certificate]) -> list[dict[str, object]] | None:
+        """What several values of C are compared by; None for one value, or where nothing was proven."""
+        if len(self.costs) == 1 or not outcome.figures:
+            return None
         names = ("gap", "margin_gap", "train_error", "valid_error")
+        kept = [None] * len(self.costs) if outcome.kept is None else outcome.kept.tolist()
         return [
-            {"C": C, **{name: certificate[name] for name in names}}
-            for C, certificate in zip(self.costs, certificates, strict=True)
+            {"C": C, "pass": number, **{name: certificate[name] for name in names}}
+            for C, number, certificate in zip(self.costs, kept, certificates, strict=True)
         ]

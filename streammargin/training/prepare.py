@@ -52,7 +52,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
 
     # copies of the weights: latest, certified, shown, best of a path; and four vectors of one output
     own = labels.nbytes
-    own += LinearPoint.nbytes((3 + (options.path is not None)) * asked.count + 4, source.features)
+    copies = 3 + (options.path is not None) + 2 * (options.early_stop is not None)  # the best pass, and the current one
+    own += LinearPoint.nbytes(copies * asked.count + 4, source.features)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     held_out = None

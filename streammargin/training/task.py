@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from streammargin.errors import UsageError
 from streammargin.losses import is_numeric, make_loss
-from streammargin.losses.base import Loss
+from streammargin.losses.base import Loss, called, has
 from streammargin.options.table import Options, Where
 from streammargin.solvers.base import Method
+from streammargin.solvers.proof.kept import NEEDED
 from streammargin.solvers.registry import make_solver
 
 
@@ -55,6 +56,27 @@ def make_task(options: Options) -> Task:
             "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
             "the bias as a number"
         )
+    if options.early_stop is not None:
+        check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:
-        raise UsageError(f"{declared.name} knows C = inf alone, and a path goes over finite values; give `C` as inf")
+        raise UsageError(f"{declared.name} supports C = inf only, but a path has finite values; give `C` as inf")
     return Task(loss, costs)
+
+
+def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:
+    """UsageError where a pass cannot be scored, or its weights cannot be certified; hard: at C = inf."""
+    if options.valid is None:
+        raise UsageError("`early_stop` scores every pass on held-out data; give `valid=DATA`")
+    if options.midway:
+        raise UsageError(
+            "`early_stop` scores every pass, and a bias midway is found after the last one; give `bias` as a number"
+        )
+    if getattr(loss, "top", None) is not None:
+        raise UsageError(
+            "`early_stop` certifies the sum of all losses, but with top the largest count alone; leave one of them out"
+        )
+    lacking = [] if hard else [one for one in NEEDED if not has(loss.terms(), one)]
+    if lacking:
+        raise UsageError(
+            f"`early_stop` needs the method {lacking[0]}, which the loss {called(loss.terms())} lacks; leave it out"
+        )

@@ -88,6 +88,7 @@ def kind(monkeypatch):
 
 @pytest.mark.parametrize("solver, options", [
     ("sdca", {"valid": VALID, "C": [0.1, 1.0], "scale": "std"}),
+    ("sdca", {"valid": VALID, "early_stop": 2, "scale": "std"}),
     ("sdca", {"C": np.inf, "bias": "midway", "passes": 40}), ("sdca", {"y": np.arange(90) % 3, "C": 0.1}),
     ("pdprox", {"valid": VALID, "C": "path:4", "penalty": "l1", "loss": "logistic"}),
 ])  # fmt: skip

@@ -54,6 +54,8 @@ WAYS += [
 ]
 WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic:average=no")]
 WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "adaptive:step=proven", "pdprox:average")]
+PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no")  # of the papers
+WAYS += [(word, kind, {}) for word in PRINTED for kind in ("separable", "classes")]
 WAYS += [("active-set", "separable", {"C": math.inf, "bias": "midway", "scale": "maxabs"})]
 WAYS += [("pdprox", "in memory", {"penalty": "l1", "C": 2.0, "loss": loss}) for loss in ("hinge", "logistic")]
 WAYS += [("active-set", "large", {"C": math.inf}), ("sdca", "float32", {"C": 1.0})]

@@ -134,15 +134,15 @@ def test_no_bounds_at_all_are_the_penalty_itself():
 @pytest.mark.parametrize("word", ["l2:low=-0.1,high=0.3", "l1:low=-0.1,high=0.7", "l2:radius=0.1", "elasticnet:low=0"])
 @pytest.mark.parametrize("options", [
     {"C": [0.01, 1.0, 100.0], "valid": (X, CLASSES)}, {"loss": "hinge:top=20"}, {"loss": "logistic", "bias": 1.0},
-    {"loss": "squared_hinge", "class_weight": "balanced", "schedule": "primal"},
+    {"loss": "squared_hinge", "class_weight": "balanced", "solver": "pdprox:primal"},
 ])  # fmt: skip
 def test_weights_never_leave_the_domain_however_early_a_training_ends(word, options):
     """The mean of weights at 0.3 is another number at times: it lies within, too."""
     fields = word.partition(":")[2].split(",")
     domain = {name: float(end) for name, _, end in (field.partition("=") for field in fields)}
     for passes in (1, 2, 3, 7, 20, 60):
-        options = {"C": 1.0, **options}
-        result = sm.train((X, CLASSES), penalty=word, solver="pdprox", passes=passes, tol=1e-12, **options)
+        options = {"C": 1.0, "solver": "pdprox", **options}
+        result = sm.train((X, CLASSES), penalty=word, passes=passes, tol=1e-12, **options)
         assert not any(outside(line, **domain) for line in result.model.coef_)
         assert math.isfinite(result.certificate.primal) and result.certificate.dual <= result.certificate.primal
 

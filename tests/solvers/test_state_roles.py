@@ -24,7 +24,7 @@ OF_ALL = {entry.name for entry in entries(State)}
 # with fields that ask for another state
 FIELDS = (
     "mirror:average", "perceptron:average", "pegasos:average", "batch-perceptron:average=no", "homotopic:average=no",
-    "homotopic:stochastic",
+    "homotopic:stochastic", "diagonal:gamma=fixed", "inertial-diagonal:gamma=fixed",
 )  # fmt: skip
 LINES = {"rows": "rows", "shared": "shared", "sum": "sums", "scratch": "scratch", "kept": "rows kept", "part": "parts"}
 
@@ -143,8 +143,8 @@ def test_a_field_is_listed_with_what_it_is():
     """Of what the page is compared with, an example by hand."""
     assert declared(InertialState) == [
         "- rows: `beta` (K, n), `previous` (K, n)",
-        "- shared: `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K)",
-        "- sums: `row_norms` (4)",
+        "- shared: `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K), `direction` (0)",
+        "- sums: `row_norms` (4), `product` (0)",
         "- parts: `best` (Best), `sums` (HingeSums)",
     ]
 

@@ -1,27 +1,36 @@
-"""What the diagonal descent paper proves of its Algorithms 1 and 2, of their twin in NumPy.
+"""What the diagonal descent paper proves of its Algorithms 1 and 2, of the words with gamma=fixed and restarts=no.
 
-The shipped steps differ: gamma adapts and the inertia restarts. The twin has gamma = 1/||A A^T|| and duals beta = -u,
-which begin with 0; lambda_t falls from 1/||u*|| on. ||w*||^2 is sum |u*|, so that the paper's constants get short.
+lambda_t falls from 1/||u*|| on. Duals are beta = -u, which begin with 0. ||w*||^2 is sum |u*|, so that the paper's
+constants get short.
 """
 
 from itertools import combinations
 
 import numpy as np
-from reference.diagonal import descend, unsigned
+from reference.diagonal import unsigned
 from reference.drive import hard_problem, one_pass, started
 from reference.optimum import solve
 from reference.theorems import EXACT, SEEDS, problem, rows
 from reference.training import binary
 
-from streammargin.solvers.papers import diagonal
+from streammargin.solvers.papers.diagonal import Diagonal
+from streammargin.solvers.registry import make_solver
 
 INERTIA = 3.0
+INERTIAL = "inertial-diagonal:restarts=no,"  # alpha = 3
 
 
-def iterates(A, exact, passes, inertia=None):
+def iterates(A, exact, passes, word="diagonal:"):
     """gamma, and w_1, w_2, ... (passes, d) with lambda_t = 1 / (||u*|| t)."""
-    gamma, start = 1 / np.linalg.norm(A, 2) ** 2, 1 / np.linalg.norm(exact.alpha)
-    return gamma, np.array([A.T @ beta for beta in descend(A, gamma, lambda t: t / start, passes, inertia)])
+    X, y = unsigned(A)
+    solver = make_solver(f"{word}lambda0={1 / float(np.linalg.norm(exact.alpha))!r},decay=linear,gamma=fixed")
+    told = hard_problem(X)
+    state, w = started(solver, told, X, y), np.empty((passes, A.shape[1]))
+    R = solver.largest_norm(state)
+    for t in range(passes):
+        one_pass(solver, told, state, X, t + 1)
+        w[t] = state.theta[0, :-1] / R
+    return 1 / (state.curvature[0] * R**2), w
 
 
 def gaps(A, best, w):
@@ -40,7 +49,7 @@ def test_eq_5_8_and_5_9_of_the_inertial_form():
     of = np.zeros(2)
     for seed in SEEDS:
         A, (_, exact) = rows(seed), problem(seed)
-        gamma, w = iterates(A, exact, 1000, INERTIA)
+        gamma, w = iterates(A, exact, 1000, INERTIAL)
         size = np.linalg.norm(exact.w)
         C = (INERTIA - 1) * np.sqrt(size**2 + np.sum(exact.alpha**2) / gamma)
         t = np.arange(1, len(w) + 1)
@@ -124,7 +133,7 @@ def test_the_rate_of_theorem_5_1_is_not_proven_for_the_shipped_step():
     for seed in SEEDS:
         A = rows(seed) / np.linalg.norm(rows(seed), axis=1).max()
         X, y = unsigned(A)
-        solver, told = diagonal.Method(), hard_problem(X)
+        solver, told = Diagonal(), hard_problem(X)
         state, before = started(solver, told, X, y), np.zeros(len(A))
         for t in range(1, 101):
             known = state.curvature[0]

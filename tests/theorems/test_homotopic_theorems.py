@@ -15,7 +15,7 @@ from streammargin.compiled import homotopic as kernel
 from streammargin.solvers.papers import homotopic
 
 
-class Paper(homotopic.Method):
+class Paper(homotopic.Homotopic):
     """With the rows as they are."""
 
     s0 = 3.0
@@ -27,7 +27,7 @@ class Paper(homotopic.Method):
 def outer_iterations(A, count):
     """Yields (lambda, steps, where they start, their mean) of the first outer iterations."""
     X, y = unsigned(A)
-    solver, told = Paper(), hard_problem(X, average=True)
+    solver, told = Paper(average=True, stochastic=False), hard_problem(X)
     state, start, number = started(solver, told, X, y), np.zeros(A.shape[1]), 0
     for s in range(count):
         while state.carried[0, kernel.OUTER] == s:

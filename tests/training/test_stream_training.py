@@ -302,7 +302,7 @@ def test_errors_of_the_iterator_pass_unchanged():
     ({"bias": -1.0}, "bias"),
     ({"penalty": "lp:3"}, "the field p of lp"),
     ({"solver": "perceptron:decay=linear"}, "perceptron has no field 'decay=linear'"),
-    ({"positive": 1, "classes": [-1, 1]}, "leave classes out"),
+    ({"positive": 1, "classes": [-1, 1]}, "leave out classes"),
 ], ids=str)  # fmt: skip
 def test_what_a_stream_refuses(options, message):
     with pytest.raises(UsageError, match=message):

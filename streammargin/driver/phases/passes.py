@@ -9,7 +9,7 @@ from streammargin.driver.course import Course
 from streammargin.driver.gain import Gain
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import CERTIFICATE
+from streammargin.driver.progress import CERTIFICATE, SCORES
 from streammargin.driver.telling import pass_event
 from streammargin.solvers.base import Blocks, PassReport, Share, multiplications
 from streammargin.wording import Message
@@ -61,24 +61,40 @@ class Pass(Phase):
             return report
         p.due = c.stages[p.stage].leave(c.problem, c.state, c.watch, report, c.active)
         p.estimate = max([0.0, *report.estimate[c.active].tolist()])
-        self._tell(report)
-        if report.certificate is not None:
-            if p.position == len(p.order):  # it covers all rows
-                c.judge(report.certificate, report.wrong, swept=False)
-                return None
-        elif p.ending is not None or report.still or p.stopping.due(report.estimate, c.active):
-            if report.still and p.ending is None:
-                p.ending = "passes"  # more passes would change nothing
+        scored = c.early is not None and p.ending is None
+        self._tell(report, scored)
+        whole = p.position == len(p.order)  # it covers all rows
+        p.certify = report.certificate is None and self._due(report)
+        if c.early is not None and scored:
+            c.early.count_for(c.active)
+            if report.certificate is not None and whole:
+                c.note(report.certificate, report.wrong)
+            p.go(SCORES)
+        elif report.certificate is not None and whole:
+            c.judge(report.certificate, report.wrong, swept=False)
+        elif p.certify:
             p.go(CERTIFICATE)
-            return None
-        c.go_on()
+        else:
+            c.go_on()
         return None
 
-    def _tell(self, report: PassReport) -> None:
+    def _due(self, report: PassReport) -> bool:
+        """Whether a certificate is due."""
+        c, p = self.course, self.course.progress
+        if report.still and p.ending is None:
+            p.ending = "passes"  # more of them would change nothing
+        return p.ending is not None or p.stopping.due(report.estimate, c.active)
+
+    def _tell(self, report: PassReport, scored: bool) -> None:
+        """Publish the event of the pass; scored: later, once its held-out error is known."""
         c, p = self.course, self.course.progress
         spent = c.clock.spent(p.spent, self.reader.counts)
         reads = self.reader.counts.bytes_read / max(1, c.problem.size)
-        c.history.publish(pass_event(p, c.problem, report, spent, reads, c.state.multiplications))
+        event = pass_event(p, c.problem, report, spent, reads, c.state.multiplications)
+        if scored:
+            p.pass_end = event
+        else:
+            c.history.publish(event)
         if c.ranges is not None:
             p.ranges, c.ranges = c.ranges.remark(), None
             if p.ranges is not None:

@@ -11,13 +11,16 @@ Otherwise 1/gamma falls by the share `fall`: the curvature among the few rows th
 ||A A^T|| (measured: 3 to 5 times fewer passes). Every such failure makes the fall slower by `hindsight`, so that by
 pass T there are no more than O(log T) of them. After each, all goes on from finite duals, a start the paper allows.
 
+With gamma=fixed it is the paper's step: 1/gamma is 1.1 times the ||A A^T|| that a power iteration of 8 reads finds, or
+the number of rows where that is less. Such an iteration comes from below: a step that proves 1/gamma too small raises
+it to its quotient. It never falls.
+
 Penalty. lambda0 is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of C = 1/lambda_t.
 Without it lambda_0 = R^2. The default decay, 2^t, is the soonest of the paper's or equal to it on every data set tried
 (and as safe: the box is not what keeps the iteration stable).
 
 On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <= sqrt(2 sum beta):
-the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`). There is inertia where the state has
-room for the duals before.
+the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
 """
 
 from __future__ import annotations
@@ -35,11 +38,12 @@ from streammargin.losses.base import POSITIVE
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
+from streammargin.solvers.papers import power
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
 from streammargin.solvers.papers.schedules import DECAYS
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import chunk_rows
-from streammargin.solvers.roles import K, Rows, Shared, f8, of, state
+from streammargin.solvers.roles import K, Rows, Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
@@ -52,7 +56,7 @@ class DiagonalState(Hinge):
     """beta: duals in units of R^-2; previous: the ones before them, with inertia. theta: A^T beta / R.
 
     curvature: 1/gamma; 0 until a step was taken. fall: its share that goes with a pass. steps: t, since the last
-    restart.
+    restart. direction, product: of the power iteration for gamma=fixed.
     """
 
     beta: Rows[f8]
@@ -61,6 +65,16 @@ class DiagonalState(Hinge):
     curvature: Shared[f8] = of(K)
     fall: Shared[f8] = of(K)
     steps: Shared[f8] = of(K, fill=1.0)
+    direction: Shared[f8] = of(0)
+    product: Sum[f8] = of(0)
+
+
+@state
+class FixedState(DiagonalState):
+    """With a power iteration."""
+
+    direction: Shared[f8] = of(W)
+    product: Sum[f8] = of(W)
 
 
 class Diagonal(HingePass[DiagonalState]):
@@ -69,7 +83,8 @@ class Diagonal(HingePass[DiagonalState]):
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
         beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t)
         w <- sum_i beta_i y_i x_i
-    gamma follows the curvature that the last steps met, with a margin of safety.
+    gamma follows the curvature that the last steps met, with a margin of safety. gamma=fixed is the paper's step, below
+    1 / ||A A^T||, by a power iteration of 8 reads before the first pass.
     On rows that can be separated w comes to the maximum margin as lambda_t falls.
     ||w|| / sum_i beta_i bounds the margin from above.
 
@@ -84,17 +99,43 @@ class Diagonal(HingePass[DiagonalState]):
         "exponential", Word(tuple(DECAYS)), "the penalty of iteration t is lambda0 over log t, sqrt t, t, t^2 or 2^t",
         kw_only=True,
     )  # fmt: skip
+    gamma: str = entry(
+        "adaptive", Word(("adaptive", "fixed")), "adaptive: the step follows the curvature; fixed: that of the paper",
+        kw_only=True,
+    )  # fmt: skip
     state_class: ClassVar[type[DiagonalState]] = DiagonalState
-    alpha: ClassVar[float] = 3.0  # inertia t/(t + alpha)
-    restarts: ClassVar[bool] = True  # t starts again when the inertia leads uphill
+    fixed_class: ClassVar[type[DiagonalState]] = FixedState
     safety: ClassVar[float] = 1.2
     fall: ClassVar[float] = 0.1
     hindsight: ClassVar[float] = 0.8
 
+    @property
+    def fixed(self) -> bool:
+        """Whether gamma is that of the paper."""
+        return self.gamma == "fixed"
+
+    def kind_of_state(self) -> type[DiagonalState]:
+        return self.fixed_class if self.fixed else self.state_class
+
     def start(self, problem: Problem, labels: RowLabels) -> DiagonalState:
         state = super().start(problem, labels)
-        state.fall[:] = self.fall
+        state.fall[:] = 0.0 if self.fixed else self.fall
         return state
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return self.prologue + (power.PRODUCTS if self.fixed else 0)
+
+    def prologue_block(self, problem: Problem, state: DiagonalState, index: int, block: Block, first: int) -> None:
+        if index == 0:
+            super().prologue_block(problem, state, index, block, first)
+            return
+        R, labels = self.largest_norm(state), labels_of(problem, state)
+        power.multiply(state.direction, state.product, index - 1, block, first, labels, R, problem.seed)
+
+    def after_prologue(self, problem: Problem, state: DiagonalState) -> None:
+        if self.fixed:
+            norm = power.square_norm(state.product, self.largest_norm(state))
+            state.curvature[:] = min(norm, self._safe(state)) or 1.0
 
     def box(self, problem: Problem, state: DiagonalState) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""
@@ -103,9 +144,12 @@ class Diagonal(HingePass[DiagonalState]):
         return grown if self.lambda0 is None else R * (R * (grown / self.lambda0))
 
     def momentum(self, state: DiagonalState) -> np.ndarray:
-        """The inertia (K,) of this pass."""
-        t = state.steps
-        return np.where(t > 1.0, t / (t + self.alpha), 0.0) if state.previous.size else np.zeros(len(t))
+        """The inertia (K,) of this pass; none here."""
+        return np.zeros(len(state.steps))
+
+    def starts_again(self, turn: float) -> bool:
+        """Whether t goes back to 1; turn: above 0 where the inertia leads uphill."""
+        return False
 
     def run_block(self, problem: Problem, state: DiagonalState, active: np.ndarray, block: Block, first: int) -> None:
         self.saw(problem, state, active, block)
@@ -132,8 +176,7 @@ class Diagonal(HingePass[DiagonalState]):
             change = lp_norm(w, 2.0, mix(R, w, -1.0, pull))
             if figures[kernel.STEP] > 0.0 and (change > NOISE * length or length == 0.0):
                 self._adapt(state, k, change**2 / figures[kernel.STEP])
-            uphill = self.restarts and figures[kernel.TURN] > 0.0
-            state.steps[k] = 1.0 if uphill else state.steps[k] + 1.0
+            state.steps[k] = 1.0 if self.starts_again(figures[kernel.TURN]) else state.steps[k] + 1.0
             momentum = float(self.momentum(state)[k])
             mix(-momentum / R, theta, (1.0 + momentum) / R, pull)
             w[:], theta[:] = theta, pull
@@ -141,11 +184,11 @@ class Diagonal(HingePass[DiagonalState]):
 
     def _adapt(self, state: DiagonalState, k: int, quotient: float) -> None:
         """1/gamma after a step with this Rayleigh quotient ||A^T d||^2 / ||d||^2."""
-        known = state.curvature[k]
+        known, safety = state.curvature[k], 1.0 if self.fixed else self.safety
         if quotient > known:
             if known > 0.0:
                 state.fall[k] *= self.hindsight
-            state.curvature[k] = self.safety * quotient
+            state.curvature[k] = safety * quotient
         else:
             slower = known * (1.0 - state.fall[k])
-            state.curvature[k] = max(slower, self.safety * quotient, SHORTEST * self._safe(state))
+            state.curvature[k] = max(slower, safety * quotient, SHORTEST * self._safe(state))

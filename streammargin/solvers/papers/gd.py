@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from streammargin.compiled.spectral import gram_product
-from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import numbered_from
+from streammargin.solvers.papers import power
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Sum, W, f8, of, state
 from streammargin.solvers.state import labels_of
-
-PRODUCTS = 8  # iterations of the power method, one read each
-SAFETY = 1.1  # the power method underestimates L; steps below 2 / L still descend
 
 
 def _bounded(problem: Problem) -> bool:
@@ -50,19 +43,14 @@ class Gd(SoftmaxPass[Descent]):
     requires = (*SoftmaxPass.requires, "curvature_bound", "curvature_at_start")
 
     def prologue_passes(self, problem: Problem) -> int:
-        return self.prologue + (PRODUCTS if _bounded(problem) else 0)
+        return self.prologue + (power.PRODUCTS if _bounded(problem) else 0)
 
     def prologue_block(self, problem: Problem, state: Descent, index: int, block: Block, first: int) -> None:
         if index == 0:
             super().prologue_block(problem, state, index, block, first)
             return
-        if first == 0:
-            drawn = np.random.default_rng(problem.seed).standard_normal(problem.features + 1)
-            v = drawn if index == 1 else state.product
-            # of norm 1 / R, so that products with rows do not overflow
-            state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
-            state.product[:] = 0.0
-        gram_product(block, numbered_from(first), labels_of(problem, state), state.direction, state.product)
+        R, labels = self.largest_norm(state), labels_of(problem, state)
+        power.multiply(state.direction, state.product, index - 1, block, first, labels, R, problem.seed)
 
     def step(
         self, problem: Problem, state: Descent, rows: float, total: float, value: float, level: float
@@ -75,5 +63,5 @@ class Gd(SoftmaxPass[Descent]):
         """||A||^2 / n for rows of norm at most 1; 1, its upper bound, where it is not computed."""
         if not _bounded(problem):
             return 1.0
-        square = lp_norm(state.product, 2.0) / self.largest_norm(state) * problem.objective.spread
-        return min(1.0, SAFETY * square / rows) or 1.0
+        square = power.square_norm(state.product, self.largest_norm(state)) * problem.objective.spread
+        return min(1.0, square / rows) or 1.0  # steps below 2 / L descend

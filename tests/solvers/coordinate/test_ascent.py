@@ -74,5 +74,5 @@ def test_it_serves_a_strongly_convex_penalty_and_stays_without_momentum(penalty)
     assert ascent.converged and ascent.passes > 64
     assert np.array_equal(ascent.model.coef_, sdca.model.coef_)
     assert ascent.certificate["primal"] == pytest.approx(other.certificate["primal"], rel=2e-6)
-    with pytest.raises(sm.UsageError, match=r"asdca .*=\"(elasticnet|group)\".* \(momentum is for l2 and lp alone"):
+    with pytest.raises(sm.UsageError, match=r"asdca .*=\"(elasticnet|group).* \(momentum is for l2 and lp alone"):
         sm.train((X, y), solver="asdca", **options)

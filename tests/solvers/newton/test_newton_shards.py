@@ -31,7 +31,7 @@ class InThree(Steps):
     """The driver's state has no rows; they are there while three holders work on theirs."""
 
     def __init__(self):
-        self.rows, self.called = {}, []
+        self.rows, self.used = {}, []
 
     def start(self, problem, labels):
         return self.take_rows(super().start(problem, labels))
@@ -59,7 +59,7 @@ class InThree(Steps):
 
     def map(self, name, work):
         def over_holders(problem, state, *given):
-            self.called.append(name)
+            self.used.append(name)
             with self.holders(state) as holders:
                 for _, _, part in holders:
                     work(problem, part, *given)
@@ -103,7 +103,7 @@ def test_three_holders_of_rows_make_the_same_steps(loss, form, classes, monkeypa
     assert [f"{gap:.3g}" for gap in gaps(result)] == [f"{gap:.3g}" for gap in gaps(alone)]
     w = alone.model.coef_
     np.testing.assert_allclose(result.model.coef_, w, rtol=0, atol=1e-12 * np.abs(w).max())
-    assert loss != "hinge" or set(in_three.called) == set(MAPS)
+    assert loss != "hinge" or set(in_three.used) == set(MAPS)
 
 
 def gaps(result):

@@ -10,53 +10,69 @@ from reference.training import binary
 
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.papers.diagonal import Diagonal
-from streammargin.solvers.papers.inertial_diagonal import InertialState
+from streammargin.solvers.registry import make_solver
 
 SLACK = 1.0 + 1e-9
 
 
-class Printed(Diagonal):
-    """With the fixed step size and the inertia of the paper."""
-
-    fall, safety, restarts = 0.0, 1.0, False
-
-
-class PrintedInertial(Printed):
-    state_class, alpha = InertialState, 5.0
-
-
-def run(solver, A, passes):
-    """Yields (beta_t, w_t) in the units of the rows, and 1/gamma first."""
+def run(word, A, passes):
+    """Yields (beta_t, w_t) in the units of the rows, and 1/gamma first: at least ||A A^T||, the same for all t."""
     X, y = unsigned(A)
-    problem = hard_problem(X)
+    problem, solver = hard_problem(X), make_solver(word)
     state = started(solver, problem, X, y)
     R = np.linalg.norm(A, axis=1).max()
     assert solver.largest_norm(state) == pytest.approx(R, rel=1e-15)
-    norm = 1.01 * np.linalg.norm(A / R, 2) ** 2
-    state.curvature[:] = norm
-    yield norm * R**2
     for t in range(1, passes + 1):
         one_pass(solver, problem, state, X, t)
-        assert state.curvature[0] == norm
+        if t == 1:
+            fixed = state.curvature[0]
+            assert 1.0 <= fixed / np.linalg.norm(A / R, 2) ** 2 <= 1.1 * (1 + 1e-12)
+            yield fixed * R**2
+        assert state.curvature[0] == fixed
         yield state.beta[0] / R**2, state.theta[0, :-1] / R
 
 
-@pytest.mark.parametrize("cls", [Printed, PrintedInertial], ids=["plain", "inertial"])
+@pytest.mark.parametrize(("word", "alpha"), [
+    ("diagonal", None), ("inertial-diagonal:restarts=no,alpha=5", 5.0), ("inertial-diagonal:restarts=no", 3.0),
+    ("inertial-diagonal:restarts=no,alpha=10", 10.0),
+])  # fmt: skip
 @pytest.mark.parametrize(
     ("lambda0", "decay", "inverse"), [(400, "linear", lambda t: t / 400), (99, "sqrt", lambda t: t**0.5 / 99)]
 )
-def test_iterates_are_those_of_the_paper(cls, lambda0, decay, inverse):
-    solver = cls(lambda0, decay=decay)
+def test_iterates_are_those_of_the_paper(word, alpha, lambda0, decay, inverse):
+    fields = f"{',' if ':' in word else ':'}lambda0={lambda0},decay={decay},gamma=fixed"
     X, y = separable(40, 6)
     A = X * y[:, None]
-    passes = run(solver, A, 60)
-    twin = descend(A, 1 / next(passes), inverse, 60, solver.alpha if isinstance(solver, PrintedInertial) else None)
+    passes = run(word + fields, A, 60)
+    twin = descend(A, 1 / next(passes), inverse, 60, alpha)
     walls = 0
     for t, ((beta, w), expected) in enumerate(zip(passes, twin, strict=True), 1):
         np.testing.assert_allclose(beta, expected, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(w, A.T @ expected, rtol=1e-9, atol=1e-12)
         walls += bool(np.any(expected == inverse(t)))
     assert walls > 0, "the box must have mattered"
+
+
+def test_a_step_that_is_proven_too_long_shortens_the_ones_after_it():
+    """As where the power iteration has not found the largest eigenvalue."""
+    X, y = separable(40, 6)
+    problem, solver = hard_problem(X), Diagonal(gamma="fixed")
+    state = started(solver, problem, X, y)
+    state.product[:] /= 100.0
+    found = []
+    for t in range(1, 41):
+        one_pass(solver, problem, state, X, t)
+        found.append(state.curvature[0])
+    assert np.all(np.diff(found) >= 0.0) and found[-1] > found[0]
+    assert found[-1] <= np.linalg.norm(X / solver.largest_norm(state), 2) ** 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("X", [np.zeros((4, 3)), np.ones((1, 1))], ids=["rows of zeros", "one row"])
+def test_the_fixed_step_of_degenerate_rows(X):
+    problem, solver = hard_problem(X), Diagonal(gamma="fixed")
+    state = started(solver, problem, X, np.ones(len(X)))
+    one_pass(solver, problem, state, X, 1)
+    assert state.curvature[0] == 1.0
 
 
 def optimum(A):
@@ -71,23 +87,24 @@ def test_theorem_5_2_and_proposition_5_2(decay, rows):
     """lambda_1 <= 1/||u*||; u_0 = u_1 = 0."""
     A = toy(40) if rows == "toy" else (lambda X, y: X * y[:, None])(*separable(30, 5, margin=0.5))
     w_star, u_star = optimum(A)
-    solver = PrintedInertial(0.999 / np.linalg.norm(u_star), decay=decay)
-    passes = run(solver, A, 200)
+    alpha = 5.0
+    fields = f"lambda0={0.999 / float(np.linalg.norm(u_star))!r},decay={decay},gamma=fixed,alpha=5,restarts=no"
+    passes = run(f"inertial-diagonal:{fields}", A, 200)
     inverse_gamma = next(passes)
     D = lambda beta: 0.5 * np.sum((A.T @ beta) ** 2) - np.sum(beta)  # noqa: E731
     start = inverse_gamma * np.sum(u_star**2)
-    C = (solver.alpha - 1) * np.sqrt(2 * np.sum(u_star) - np.sum(w_star**2) + start)
-    C_dual = (solver.alpha - 1) * np.sqrt(-D(u_star) + start / 2)
+    C = (alpha - 1) * np.sqrt(2 * np.sum(u_star) - np.sum(w_star**2) + start)
+    C_dual = (alpha - 1) * np.sqrt(-D(u_star) + start / 2)
     for t, (beta, w) in enumerate(passes, 1):
-        assert np.linalg.norm(w - w_star) <= C / (t + solver.alpha - 1) * SLACK + 1e-6
-        assert D(beta) - D(u_star) <= C_dual**2 / (t + solver.alpha - 1) ** 2 * SLACK + 1e-8
+        assert np.linalg.norm(w - w_star) <= C / (t + alpha - 1) * SLACK + 1e-6
+        assert D(beta) - D(u_star) <= C_dual**2 / (t + alpha - 1) ** 2 * SLACK + 1e-8
 
 
 def test_lemma_5_3_the_plain_form_comes_nearer_with_every_step():
     """Eq. (5.15) at u = u*, and D_t falls."""
     A = toy(40)
     _, u_star = optimum(A)
-    passes = run(Printed(1 / np.linalg.norm(u_star), decay="linear"), A, 200)
+    passes = run(f"diagonal:{1 / float(np.linalg.norm(u_star))!r},decay=linear,gamma=fixed", A, 200)
     next(passes)
     distance, value = np.linalg.norm(u_star), 0.0
     for beta, w in passes:

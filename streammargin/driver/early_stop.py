@@ -1,0 +1,56 @@
+"""Early stopping: keeps the pass with the smallest held-out error, and counts the passes since."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.kept import Kept, keep
+from streammargin.solvers.roles import new
+
+
+class EarlyStop:
+    """All classes of one value of C have one error. Each value of C has its own best pass, its own count and end.
+
+    patience: the passes in a row without a smaller error that end the training.
+    """
+
+    def __init__(self, problem: Problem, patience: int) -> None:
+        self.problem, self.patience = problem, patience
+        self.kept = new(Kept, problem)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether a pass has an error yet, so that there is a best one."""
+        return bool(self.kept.passes.all())
+
+    @property
+    def stopped(self) -> np.ndarray:
+        """The values of C whose error has not fallen for `patience` passes, (trials,) bool."""
+        return self.kept.in_vain >= self.patience
+
+    def over(self, k: int) -> bool:
+        """Whether problem k belongs to such a value of C."""
+        return bool(self.stopped[k // self.problem.per_trial])
+
+    def count_for(self, active: np.ndarray) -> None:
+        """Count the current pass for the values of C of the problems in `active`: it changed no others."""
+        self.kept.counted[:] = False
+        self.kept.counted[active // self.problem.per_trial] = True
+
+    def score(self, number: int, errors: np.ndarray, w: np.ndarray) -> None:
+        """Take the errors (trials,) of pass `number` and its weights w (K, d+1); an error of nan counts as inf."""
+        kept, errors = self.kept, np.where(np.isnan(errors), np.inf, errors)
+        for trial in np.flatnonzero(kept.counted).tolist():
+            if errors[trial] < kept.errors[trial] or not kept.passes[trial]:
+                keep(self.problem, kept, trial, w)
+                kept.errors[trial], kept.passes[trial], kept.in_vain[trial] = errors[trial], number, 0
+            else:
+                kept.in_vain[trial] += 1
+
+    def check(self, number: int) -> None:
+        """ValueError where the counts do not belong to a training of `number` passes."""
+        kept = self.kept
+        counts = np.concatenate([kept.passes, kept.in_vain])
+        if np.any((counts < 0) | (counts > number)) or np.any((kept.passes > 0) != kept.passes.all()):
+            raise ValueError("its best pass is one that was never made")

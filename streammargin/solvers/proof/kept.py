@@ -1,0 +1,98 @@
+"""The weights of the pass with the smallest held-out error, and their exact figures from one more read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streammargin.compiled import certificate
+from streammargin.compiled import row_norms as norms
+from streammargin.compiled.margins import margins_block
+from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.rows.blocks import Block
+from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import Best
+from streammargin.solvers.proof.figures import Figures
+from streammargin.solvers.proof.objectives.base import Candidate, Sums
+from streammargin.solvers.proof.rounding import blur, norm_rounding, score_rounding
+from streammargin.solvers.roles import ALL, TRIALS, K, Shared, Sum, b1, clear, f8, i8, of, state
+
+NEEDED = ("slack", "primal", "feasible", "dual", "step")  # methods of a loss that the sums need
+
+
+@state
+class Kept:
+    """For each value of C: the weights w with the smallest held-out error so far, that error, and their pass, 0 for
+    none yet.
+
+    in_vain: passes in a row without a smaller error. counted: the values of C that the current pass changes.
+    certified: whether the sums of these weights are complete. They are those of compiled/certificate.py, or for a hard
+    margin those of compiled/margins.py and compiled/row_norms.py.
+    """
+
+    w: Shared[f8]
+    errors: Shared[f8] = of(TRIALS, fill=math.inf)
+    passes: Shared[i8] = of(TRIALS)
+    in_vain: Shared[i8] = of(TRIALS)
+    counted: Shared[b1] = of(TRIALS)
+    certified: bool = False
+    sums: Sum[f8] = of(
+        K, certificate.SUMS, smallest=(certificate.MIN_MARGIN, certificate.SURELY), largest=(certificate.LONGEST,)
+    )
+    wrong: Sum[i8] = of(TRIALS)
+    smallest: Sum[f8] = of(K, smallest=ALL)
+    mistakes: Sum[i8] = of(K)
+    row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
+
+
+def keep(problem: Problem, kept: Kept, trial: int, w: np.ndarray) -> None:
+    """Copy the weights of one value of C from w (K, d+1), the weights of all."""
+    lines = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
+    kept.w[lines] = w[lines]
+
+
+def begin(kept: Kept) -> None:
+    """Set all sums to their start, before the first block of the read."""
+    clear(kept)
+    kept.certified = False
+
+
+def add(problem: Problem, kept: Kept, labels: Labels, block: Block, first: int) -> None:
+    """Add one block, in any order; `first` is the number of its first row."""
+    numbers, lines = numbered_from(first), 2 * problem.count
+    if problem.hard:
+        no_heaps = np.zeros((lines, 0)), np.zeros((lines, 0), np.int64), np.zeros(lines, np.int64)
+        margins_block(
+            block, numbers, labels, problem.joint, kept.w, kept.smallest, kept.mistakes, kept.wrong, *no_heaps
+        )
+        norms.row_norms(block, numbers, labels, 2.0, kept.row_norms)
+        return
+    no_duals = np.zeros((problem.count, 0)), np.zeros((problem.count, 0), np.uint8), np.zeros((problem.count, 0))
+    certificate.certify_block(
+        block, numbers, labels, problem.loss, problem.trials, kept.w, blur(kept.w), *no_duals, kept.sums, kept.wrong
+    )
+
+
+def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
+    """Exact figures of all K problems, once all blocks are added, with the best bounds of the training."""
+    found = _margins(problem, kept) if problem.hard else _objectives(problem, kept)
+    bounds = zip(found, best.dual.tolist(), best.upper.tolist(), strict=True)
+    return [problem.objective.figures(*each) for each in bounds]
+
+
+def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
+    sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
+    return [problem.objective.candidate(w, each) for w, each in zip(kept.w, sums, strict=True)]
+
+
+def _margins(problem: Problem, kept: Kept) -> list[Candidate]:
+    objective = problem.objective
+    sizes = objective.lengths(np.array([lp_norm(w, problem.p) for w in kept.w]))
+    lower = np.full(problem.count, -math.inf)
+    np.divide(objective.margins(kept.smallest), sizes, out=lower, where=sizes > 0.0)
+    largest = float(kept.row_norms[norms.LARGEST]) * objective.unit
+    lower -= score_rounding(2 * problem.features, largest) + norm_rounding(kept.w.size) * np.abs(lower)
+    mistakes = objective.mistakes(kept.mistakes).tolist()
+    return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]

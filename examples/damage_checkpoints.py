@@ -48,7 +48,7 @@ def damaged(content, moments):
 
 
 def damage_slots(times, moments, rng):
-    """How many of so many damaged slots were taken for whole ones."""
+    """The number of damaged slots, of this many, that were accepted as intact."""
     X = rng.standard_normal((300, 8))
     taken = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +85,7 @@ def write(path, rng, sparse):
 
 
 def alter(path, share):
-    """Add 1 to the value that stands so far on in the rows, and put the times of the file back."""
+    """Add 1 to the value at this position of the rows, and restore the times of the file."""
     before = os.stat(path)
     with h5py.File(path, "r") as file:
         values = file["X/data"] if isinstance(file["X"], h5py.Group) else file["X"]
@@ -99,7 +99,7 @@ def alter(path, share):
 
 
 class Steps:
-    """Stops after so many looks at the clock, and does something after so many."""
+    """A clock that stops the run at one call, and acts at another."""
 
     def __init__(self, stop, moment=-1, act=None):
         self.looks, self.stop, self.moment, self.act = 0, stop, moment, act
@@ -112,7 +112,7 @@ class Steps:
 
 
 def damage_data(times, moments, rng):
-    """How many of so many files with an altered value were trained on as if they had not been altered."""
+    """The number of files with an altered value, of this many, on which a training resumed."""
     noticed = unread = 0
     with tempfile.TemporaryDirectory() as folder:
         for number in range(times):

@@ -124,7 +124,7 @@ def listed(values, form=".2e"):
 
 
 def reached(runs, gap, accuracy):
-    """Of every curve the steps after which the gap stays within the accuracy; inf if it does not."""
+    """The steps after which the gap of each curve stays within the accuracy; inf if it does not."""
     needed = {}
     for name, (steps, values) in runs.items():
         far = np.flatnonzero(values[gap] > accuracy)

@@ -7,18 +7,22 @@ The bottom panels use p = 1 + 1/ln d (`sparse`) and 2.5 times as many epochs, as
 the seeds; bands span the minimum and the maximum.
 
 Not as in the paper, and why (measured):
-- (b) is not confirmed for p = 2. Between data sets test mistakes differ twofold (from 45 to 100 of 1000 in the
-  end), between methods on the same data by a few rows, and from epoch 20 on asdca is not the one with the fewest. The
-  paper shows one data set.
-- (c) is not confirmed for p = 2. A straight line through the logarithm of the training mistakes on one data set has an
-  R^2 of 0.89 for asdca and 0.78 for sdca, medians of five; with `sparse` 0.97 and 0.94. The mean over the data sets is
-  no measure: its R^2, 0.96 and 0.90 for p = 2, hides how each of them falls.
-- With p = 2 the perceptron is ahead of sdca in the last epochs, since it rests once it makes no mistake, while sdca
-  still moves towards margins of 1. The order of the visits is not the reason: with rows drawn with replacement, as in
-  the paper, instead of a permutation an epoch, all methods make 13 to 26 % more training mistakes, in a mean over the
-  epochs, in the same order.
-- With `sparse` the perceptron, which the paper's Figure 2 leaves out, makes the fewest training mistakes of all from
-  the first epoch on, but in the end more than asdca on the test rows.
+
+(b) is not confirmed for p = 2. Test mistakes differ twofold between data sets (45 to 100 of 1000 in the end), but by a
+few rows between methods on the same data. From epoch 20 on asdca does not make the fewest. The paper shows one data
+set.
+
+(c) is not confirmed for p = 2. A straight line through the logarithm of the training mistakes on one data set has an
+R^2 of 0.89 for asdca and 0.78 for sdca, medians of five; with `sparse` 0.97 and 0.94. The R^2 of the mean over the data
+sets, 0.96 and 0.90 for p = 2, is no measure: it hides how each of them falls.
+
+With p = 2 the perceptron makes fewer mistakes than sdca in the last epochs. It stops once it makes no mistake, while
+sdca still moves towards margins of 1. The order of the visits is not the reason. The paper draws rows with
+replacement; here an epoch is a permutation. Drawn with replacement, all methods make 13 to 26 % more training mistakes
+in a mean over the epochs, in the same order.
+
+The paper's Figure 2 leaves out the perceptron. With `sparse` it makes the fewest training mistakes of all from the
+first epoch on, but in the end more than asdca on the test rows.
 """
 
 import numpy as np
@@ -45,7 +49,7 @@ def mistakes(name, seeds, epochs, sparse):
 
 
 def standard_error(differences):
-    """Of their mean; nan for a single one."""
+    """The standard error of their mean; nan for a single difference."""
     return differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else np.nan
 
 

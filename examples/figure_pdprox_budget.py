@@ -1,10 +1,10 @@
-"""Figure 6 of the Pdprox paper: the smaller the budget m of the duals (eq. (19)), the sooner Algorithm 1 is there.
+"""Figure 6 of the Pdprox paper: Algorithm 1 converges sooner with a smaller bound m on the duals (eq. (19)).
 
     python -m examples.figure_pdprox_budget DATA_DIR [--out FIGURE.png] [--passes 500]
 
-DATA_DIR holds a9a/, rcv1sub/ and covtype20k/ as distributed. The squared l2 norm, lambda = 1/n, m = 100, 200 and 400,
-and the step of Theorem 6. Shown are the objective and the gap of the averaged iterates; at 1e-3, absolute, the paper
-stops. --quick takes 500 rows of the first set.
+DATA_DIR holds a9a/, rcv1sub/ and covtype20k/ as distributed. The penalty is the squared l2 norm with lambda = 1/n;
+m = 100, 200 and 400; the step is that of Theorem 6. The figure shows the objective and the gap of the averaged
+iterates. The paper stops at an absolute gap of 1e-3. --quick takes 500 rows of the first set.
 """
 
 from itertools import pairwise

@@ -26,7 +26,7 @@ ROWS, LEAST_TURNS, SECONDS = 1000, 10, 5.0
 
 
 def problem(name, data, rows=None):
-    """The hinge with lambda = 1/n on all rows of a set, or on so many drawn at random."""
+    """The hinge with lambda = 1/n on all rows of a set, or on a random sample of this size."""
     X, y, _, _ = load(name, make(name, data, WORK))
     chosen = np.random.default_rng(0).permutation(len(y))[:rows]
     return on(sp.csr_matrix(sp.diags(y[chosen].astype(float)) @ X[chosen].astype(np.float64)))
@@ -43,7 +43,7 @@ def used(p):
 
 
 def seconds(p, forms, spent):
-    """{form: the least seconds of one of its iterations}, the forms in turns for so many seconds."""
+    """{form: seconds of its fastest iteration}; the forms take turns for this many seconds."""
     iterates = {name: form(p, p.gamma, p.gamma) for name, form in forms.items()}
     least = dict.fromkeys(forms, np.inf)
     turns, end = 0, time.perf_counter() + spent

@@ -73,7 +73,7 @@ def curve(p, iterates, most):
 
 
 def value_at(curve, products):
-    """The objective of a curve after so many products; inf before its first."""
+    """The objective of a curve after this many products; inf before the first one."""
     at = np.searchsorted(curve[0], products, "right") - 1
     return curve[1][at] if at >= 0 else np.inf
 

@@ -1,4 +1,4 @@
-"""What the figure scripts beside this one share: their options, their tables, and their verdicts."""
+"""Shared parts of the figure scripts: options, tables and verdicts."""
 
 import argparse
 

@@ -16,7 +16,7 @@ import numpy as np
 from streammargin.penalties.base import Penalty
 
 TINY = 1e-9  # a step so short that all but weights of 0 are beyond it
-MOST = 1e12  # of the curvature that agd tries: at a kink there is none
+MOST = 1e12  # largest curvature that agd tries; at a kink no curvature suffices
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Problem:
         return self.transposed @ alpha / self.n
 
     def spectral_square(self, products: int = 60) -> float:
-        """||A / n||^2 by so many products, which are not counted, and 5% on top."""
+        """||A / n||^2, increased by 5%, from this many products, which are not counted."""
         v, size = np.random.default_rng(0).standard_normal(self.d), 0.0
         for _ in range(products // 2):
             v = self.transposed @ (self.A @ (v / np.linalg.norm(v)))
@@ -84,7 +84,7 @@ class Problem:
         return float(losses.sum())
 
     def objective(self, w: np.ndarray) -> float:
-        """What is minimised. This product is not counted."""
+        """The objective at w. Its product is not counted."""
         return self.loss((1.0 - self.A @ w) / self.n) + self.lam * self.penalty.value(w)
 
     def dual(self, alpha: np.ndarray) -> float:
@@ -222,7 +222,7 @@ def rda(p: Problem, eta: float) -> Iterator[np.ndarray]:
 def agd(p: Problem, eta: float) -> Iterator[np.ndarray]:
     """Accelerated proximal gradients with a step that shrinks from eta on (Chen et al. 2009).
 
-    It is made for smooth losses. Subgradients stand in for gradients, and where no step descends enough the last stays.
+    It is made for smooth losses. Here subgradients replace gradients. If no step descends enough, w stays.
     """
     w = z = np.zeros(p.d)
     curvature, theta = 1.0 / eta, 1.0

@@ -133,7 +133,7 @@ def start(arguments, phase=None):
 
 
 def striking_in(phase):
-    """What writes a slot, and kills the process where that is one of this phase."""
+    """A function that writes a slot, and kills the process if the slot is of this phase."""
 
     def write(path, plain, arrays):
         write_slot(path, plain, arrays)
@@ -159,7 +159,7 @@ def finished(process, seconds):
 
 
 def where(slots):
-    """What the training did when its newest slot was written, as the kill is hardly later."""
+    """The phase in which the newest slot was written; the process was killed shortly after."""
     if not slots:
         return "before the first checkpoint"
     plain = max(map(read_plain, slots), key=lambda plain: plain["serial"])
@@ -191,7 +191,7 @@ def run():
     parser.add_argument("--solver", choices=sorted(set(names()) - {"auto"}), help="this one alone")
     options = parser.parse_args()
     moments = random.Random(options.seed)
-    checkpoint.SHARE = 0.5  # of the processes to come too
+    checkpoint.SHARE = 0.5  # also for the processes that are started later
     warmup()
     counts: Counter = Counter()
     with tempfile.TemporaryDirectory() as name:

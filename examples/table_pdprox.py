@@ -54,7 +54,7 @@ def accuracy(X: Any, y: np.ndarray, w: np.ndarray) -> float:
 
 
 def budget_of(name: str, rows: int) -> int:
-    """The budget of the paper; of covtype that for so many rows."""
+    """The bound m of the paper; for covtype the one for this number of rows."""
     return max(1, round(SETS[name][0] * (rows / COVTYPE_ROWS if name == "covtype20k" else 1.0)))
 
 

@@ -16,7 +16,7 @@ from streammargin.solvers.registry import make_solver
 
 
 def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0):
-    """The problem of the rows X (n, d) of two classes, as the solvers are told of it."""
+    """The Problem for solvers, of rows X (n, d) of two classes."""
     p = resolve_p(norm, X.shape[1])
     return Problem(
         rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(p), p=p,
@@ -25,7 +25,7 @@ def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0):
 
 
 def labels_of(y):
-    """What a solver is told of the labels y (n,) of -1 and 1."""
+    """The RowLabels for a solver, of labels y (n,) of -1 and 1."""
     return RowLabels((y > 0).astype(np.int16), np.empty(0), np.empty(0))
 
 

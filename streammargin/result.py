@@ -52,8 +52,8 @@ class TrainResult:
 
     reason : tolerance | separated | passes | seconds | signal | not_separable | small_margin | early_stop
 
-    resumable : whether the run was stopped early and its state saved, so that the same call resumes it
-    better : whether `auto` would have chosen another solver than the named one
+    resumable : whether the run was stopped early and its state saved. The same call then resumes it.
+    better : whether `auto` would have chosen another solver than the named one.
     ranges : the warning about columns of very different ranges, or None
     """
 

@@ -1,4 +1,4 @@
-"""Words: what has a name and typed fields, NAME:FIELD,FIELD in the shell, the same or an object in Python.
+"""Words: names with typed fields. The shell writes NAME:FIELD,FIELD; Python writes the same, or an object.
 
 A FIELD is VALUE (the first field, in the first place), KEY=VALUE, or KEY alone for a field that is yes or no.
 """
@@ -24,7 +24,7 @@ S = TypeVar("S", bound="Thing")
 
 
 def entry(default: T, kind: Kind, help: str, *, kw_only: bool = False) -> T:
-    """A field of a thing. kw_only: it is always written with its name; None as the default stands for none."""
+    """A field of a thing. kw_only: always written with its name; the default None means none."""
     notes = {"kind": kind, "help": help}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=notes)
 
@@ -37,14 +37,14 @@ def needed(kind: Kind, help: str) -> Any:
 @dataclass_transform(eq_default=False, field_specifiers=(entry, needed))
 @dataclasses.dataclass(eq=False)
 class Thing:
-    """A class of which each subclass is a word, and its fields are what stands behind it.
+    """The base class of words: each subclass is one, with its fields behind the colon.
 
-    An object keeps the values that it is given; `checked` makes one with values that serve. Objects are equal where
-    their classes and fields are.
+    An object keeps the values that it is given; `checked` returns one with valid values. Objects are equal if their
+    classes and fields are.
     """
 
-    name: ClassVar[str]  # the word; the name of the class in small letters and underscores, unless it is given
-    _has_init: ClassVar[bool] = False  # an __init__ that was written by hand, which classes derived from it keep
+    name: ClassVar[str]  # the word; default: the name of the class in small letters and underscores
+    _has_init: ClassVar[bool] = False  # the class or a base has its own __init__, which is kept
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -63,11 +63,11 @@ class Thing:
         return sorted(lines, key=lambda line: bool(line.kw_only))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The fields by name, as scikit-learn asks for them."""
+        """The fields by name; scikit-learn calls this."""
         return {line.name: getattr(self, line.name) for line in self.entries()}
 
     def checked(self: S) -> S:
-        """The same with values of the right types. Raises UsageError for one that does not serve."""
+        """A copy with values of the right types. Raises UsageError for an invalid value."""
         values = {}
         for line in self.entries():
             value = getattr(self, line.name)
@@ -77,7 +77,7 @@ class Thing:
         return self.replace(**values)
 
     def replace(self: S, **fields: Any) -> S:
-        """A copy with other values of these fields; what else the object holds is the same."""
+        """A copy with other values of these fields; its other attributes are the same."""
         made = copy.copy(self)
         for name, value in fields.items():
             setattr(made, name, value)
@@ -89,7 +89,7 @@ class Thing:
         return all(_same(getattr(self, line.name), getattr(other, line.name)) for line in self.entries())
 
     def __str__(self) -> str:
-        """The word with all fields that are set."""
+        """The word with all fields that have a value."""
         parts = []
         for number, line in enumerate(self.entries()):
             value = getattr(self, line.name)
@@ -114,7 +114,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A value in a word; of an array what it is, as no word holds one."""
+    """A value as a word spells it; [...] for an array, which no word can hold."""
     if isinstance(value, float):
         short = f"{value:g}"
         return short if float(short) == value else repr(value)
@@ -142,14 +142,14 @@ def _default(line: dataclasses.Field[Any]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Family(Generic[S]):
-    """The words of one option, and what they stand for.
+    """The words of one option, and their classes.
 
-    room: the folder of their files. kind: of the classes. classes: ours, by word. others: words of other programs, and
-    ours for them. short: words that stand for one of ours with fields.
+    folder: where their files are. kind: the base class. classes: ours, by word.
+    others: words of other programs, with ours for each. short: words that stand for one of ours with fields.
     """
 
     option: str
-    room: str
+    folder: str
     kind: type[S]
     classes: Mapping[str, type[S]]
     others: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -157,22 +157,22 @@ class Family(Generic[S]):
 
     @property
     def words(self) -> list[str]:
-        """All words of ours, without their fields."""
+        """All our words, without fields."""
         return [*self.classes, *self.short]
 
     def of(self, value: object) -> S:
-        """The thing that a word stands for, or the object that was given, checked. Raises UsageError."""
+        """The checked object of a word, or a checked copy of a given object. Raises UsageError."""
         if isinstance(value, str):
             return self._parse(value)
         if not isinstance(value, self.kind):
             raise UsageError(
-                f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a class that derives "
-                f"from streammargin.{self.room}.{self.option.title()}, not {shown(value)}"
+                f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a subclass of "
+                f"streammargin.{self.folder}.{self.option.title()}, not {shown(value)}"
             )
         return self._with_mend(value.checked, type(value))
 
     def find(self, name: str) -> type[S]:
-        """The class of a word without fields: ours, or that of an entry point. Raises UsageError."""
+        """The class of a word without fields: ours, or one of an entry point. Raises UsageError."""
         long = self.short.get(name, name).partition(":")[0]
         known = self.classes.get(long) or self._of_packages(name)
         if known is not None:
@@ -182,8 +182,8 @@ class Family(Generic[S]):
         raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(self.words)}")
 
     def _of_packages(self, name: str) -> type[S] | None:
-        """The class of an entry point; they are asked for other words than ours alone, as they cost 25 ms."""
-        group = f"streammargin.{self.room}"
+        """The class of an entry point. Only words that are not ours look there, as it takes 25 ms."""
+        group = f"streammargin.{self.folder}"
         for point in metadata.entry_points(group=group, name=name):
             cls = point.load()
             if not (isinstance(cls, type) and issubclass(cls, self.kind)):
@@ -210,7 +210,7 @@ class Family(Generic[S]):
             raise UsageError(f"{cls.name} needs {' and '.join(missing)}; {self.spelling(cls)}") from None
 
     def spelling(self, cls: type[S]) -> str:
-        """What fields a word has, with their defaults and an example."""
+        """The fields of a word, with their defaults and an example."""
         lines = cls.entries()
         if not lines:
             return f"{cls.name} has no fields: `{self.option}={cls.name}`"
@@ -231,7 +231,7 @@ def _example(line: dataclasses.Field[Any]) -> str:
 
 
 def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
-    """The fields of a word, name and value, of the text behind its colon."""
+    """Names and values of the fields in the text behind the colon of a word."""
     lines = {line.name: line for line in cls.entries()}
     seen: set[str] = set()
     for number, part in enumerate(_parts(lines, rest)):
@@ -252,12 +252,12 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
 
 
 def _may_be(kind: Kind, text: str) -> bool:
-    """Whether a text may be meant as a value of a first field; whatever is no yes or no is the name of a field."""
+    """Whether a text can be the value of the first field. If that is yes or no, other texts are names of fields."""
     return not isinstance(kind, YesNo) or text in kind.choices
 
 
 def _parts(lines: Mapping[str, dataclasses.Field[Any]], rest: str) -> list[str]:
-    """The text, cut at the commas that a field follows: names of files may have others."""
+    """The text, split at commas before a field only: names of files may contain commas."""
     parts: list[str] = []
     for piece in rest.split(","):
         key, equals, _ = piece.partition("=")
@@ -281,10 +281,10 @@ class Worded(Kind, Generic[S]):
         return self.family.of(value)
 
     def read_by(self, value: object) -> list[tuple[Read, str]]:
-        """What the fields of the word, or of the object, name that is read, with the kind of each."""
+        """(kind, name) of each file or column that the fields of this word or object name."""
         try:
             thing = self.family.of(value)
-        except UsageError:  # it is refused where it is used
+        except UsageError:  # reported where it is used
             return []
         found = [(line.metadata["kind"], getattr(thing, line.name)) for line in thing.entries()]
         return [(k, os.fspath(v)) for k, v in found if isinstance(k, Read) and isinstance(v, (str, os.PathLike))]

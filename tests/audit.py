@@ -1,11 +1,12 @@
 """Random trainings, each handed to `verify`: python tests/audit.py SEED N [--jobs J] [--only NUMBER].
 
-Problem NUMBER of a SEED is drawn from these two alone: solver x loss x penalty x C x scale x weights x constant x form
-and type of the rows x in memory or in blocks x classes. Its model is saved, and its certificate recomputed by
-streammargin/verification.py from that file and the rows as they are stored. Beyond that no certified gap is negative,
-and `predict` and `evaluate` say what NumPy says. Prints what became of the problems of each solver, and each one that
-disagrees with the command that draws it again; ends with 1 where there is one. What the product refuses as a usage
-error counts as refused. The tests run a hundred problems (tests/test_audit.py).
+SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, C, scale, weights and constant. So are the form
+and type of the rows, whether they stay in memory or are read in blocks, and the classes.
+
+The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also, no
+certified gap may be negative, and `predict` and `evaluate` must agree with NumPy. A usage error counts as refused. The
+output has the number of outcomes for each solver, and for each disagreement the command that repeats it. The exit code
+is 1 if there is one. The tests run a hundred problems (tests/test_audit.py).
 """
 
 from __future__ import annotations

@@ -78,30 +78,32 @@ def test_arrows_point_one_way(part):
     for path in (ROOT / part).rglob("*.py") if (ROOT / part).is_dir() else [ROOT / f"{part}.py"]:
         for name in imports(path):
             if name.split(".")[0] == "streammargin":
-                room = (name.split(".") + [""])[1]
-                room = room if (ROOT / room).is_dir() or (ROOT / f"{room}.py").exists() else ""
-                assert room in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
+                folder = (name.split(".") + [""])[1]
+                folder = folder if (ROOT / folder).is_dir() or (ROOT / f"{folder}.py").exists() else ""
+                assert folder in ALLOWED[part], f"{path.relative_to(ROOT)} imports {name}"
 
 
-@pytest.mark.parametrize("room", sorted(SOLVERS))
-def test_arrows_inside_of_solvers_point_one_way(room):
+@pytest.mark.parametrize("folder", sorted(SOLVERS))
+def test_arrows_inside_of_solvers_point_one_way(folder):
     solvers = ROOT / "solvers"
-    files = (solvers / room).rglob("*.py") if room else (path for path in solvers.glob("*.py") if path.name not in TOP)
+    files = (
+        (solvers / folder).rglob("*.py") if folder else (path for path in solvers.glob("*.py") if path.name not in TOP)
+    )
     for path in files:
         for name in imports(path):
             if name.startswith("streammargin.solvers."):
                 used = name.split(".")[2]
                 assert f"{used}.py" not in TOP, f"{path.relative_to(ROOT)} imports {name}"
                 used = used if (solvers / used).is_dir() else ""
-                assert used in SOLVERS[room], f"{path.relative_to(ROOT)} imports {name}"
+                assert used in SOLVERS[folder], f"{path.relative_to(ROOT)} imports {name}"
 
 
-def test_every_room_of_solvers_has_a_rule():
-    rooms = {path.name for path in (ROOT / "solvers").iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms | {""} == set(SOLVERS)
+def test_every_folder_of_solvers_has_a_rule():
+    folders = {path.name for path in (ROOT / "solvers").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders | {""} == set(SOLVERS)
     # proof says what a problem asks for, and needs to know what a solver is: their files have no circle
-    assert not circular({room: needed - BELOW for room, needed in SOLVERS.items()})
-    assert not any(needed - BELOW for room, needed in SOLVERS.items() if room in BELOW)
+    assert not circular({folder: needed - BELOW for folder, needed in SOLVERS.items()})
+    assert not any(needed - BELOW for folder, needed in SOLVERS.items() if folder in BELOW)
 
 
 def test_every_part_has_a_rule():

@@ -153,7 +153,7 @@ def test_separated_goes_on_from_a_checkpoint_as_it_ended(tmp_path):
 
 @pytest.mark.parametrize("solver", ["auto", "sdca", "dual-momentum", "newton"])
 def test_joint_with_a_finite_C_says_that_it_knows_inf_alone(solver):
-    with pytest.raises(sm.UsageError, match=r"joint.* knows C=math.inf alone.*for a finite C leave it out"):
+    with pytest.raises(sm.UsageError, match=r"joint.* needs C=math.inf.*for a finite C leave it out"):
         sm.train(*noisy(3), solver=solver, C=1.0, multiclass="joint")
 
 

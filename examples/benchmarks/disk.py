@@ -1,4 +1,4 @@
-"""What a benchmark asks of the disk: a file that is not in the page cache, bytes that were read, a plain read."""
+"""Disk access of benchmarks: a file that is not in the page cache, bytes that were read, a plain read."""
 
 from __future__ import annotations
 

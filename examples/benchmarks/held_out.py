@@ -125,7 +125,7 @@ def _matrices(source: Source) -> Iterator[tuple[int, int, Any]]:
 
 
 def wabbit(task: Task, folder: str, rate: float, power: float, seconds: float) -> Iterator[dict[str, Any]]:
-    """The weights of Vowpal Wabbit after so many passes over its cache, each count a run of its own."""
+    """The weights of Vowpal Wabbit after each number of passes over its cache, one run each."""
     from vowpalwabbit import Workspace
 
     base, d = os.path.join(folder, "rows"), task.X.shape[1]
@@ -208,7 +208,7 @@ def measure(name: str, path: str, C: float, options: argparse.Namespace, store: 
 
 
 def line(row: dict[str, Any]) -> str:
-    """What is printed when a row was measured."""
+    """The text that is printed when a row was measured."""
     found = row["there"]
     there = f"never within 0.1 points, least {row['least_error']:.4f}"
     if found is not None:

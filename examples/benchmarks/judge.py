@@ -1,4 +1,4 @@
-"""What judges the weights of all sides, in float64, whatever they were computed in."""
+"""Compares the weights of all sides, in float64 even if they were computed in float32."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Penalised(NamedTuple):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What `train` is told."""
+        """The arguments of `train`."""
         from streammargin.penalties import Group
 
         return {"loss": self.loss, "penalty": self.penalty if self.groups is None else Group(self.groups)}

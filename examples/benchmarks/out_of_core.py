@@ -185,7 +185,7 @@ def product(path: str) -> float:
 
 
 def line(row: dict[str, Any]) -> str:
-    """What is printed when a row was measured."""
+    """The text that is printed when a row was measured."""
     parts = [f"{gap}: {statistics.median(found['reads']):.2f} reads {statistics.median(found['seconds']):.2f} s"
              for gap, found in row["reached"].items()]  # fmt: skip
     what = f"{row['set']:<16} {row['loss']:<13} C={row['C']:<5g} {row['memory']:>5} {row['state']:<6}"

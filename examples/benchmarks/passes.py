@@ -2,10 +2,12 @@
 
     python -m examples.benchmarks.passes [--dir DIR] [--size 4G] [--pairs 5] [--kinds dense,csr]
 
-Measures a dense and a CSR file, cold (dropped from the page cache first) and from the page cache:
-- pass: the first pass of sdca out of core, with a budget of 256M.
-- read: a preadv loop over the same bytes in the same order.
-- kernel: the kernel over the same blocks in memory.
+Measures a dense and a CSR file, cold (dropped from the page cache first) and from the page cache. The
+measured times are:
+
+pass      the first pass of sdca out of core, with a budget of 256M;
+read      a preadv loop over the same bytes in the same order;
+kernel    the kernel over the same blocks in memory.
 
 The speed of a shared machine changes within minutes. So each repetition runs kernel, read and pass (read and pass
 alternate in order), then the kernel again, and takes the mean of the two kernel times.
@@ -158,18 +160,18 @@ def first_pass(data):
 
 
 def both_at_once(path, loaded, raw):
-    """Seconds until a kernel on data in memory and a process that reads the file cold are done, begun together."""
+    """Seconds until both a kernel on data in memory and a process that reads the file cold end, started together."""
     context = multiprocessing.get_context("fork")
     begin, (ours, theirs) = context.Event(), context.Pipe(duplex=False)
 
     def work():
         begin.wait()
         raw()
-        theirs.send(time.perf_counter())  # a clock that all processes have in common
+        theirs.send(time.perf_counter())  # all processes share this clock
 
     process = context.Process(target=work, daemon=True)
     process.start()
-    theirs.close()  # so that a process that fails is not waited for
+    theirs.close()  # so that recv() ends if the process fails
     loaded.before = lambda: (drop(path), begin.set())  # once all is set up
     try:
         first_pass(loaded)
@@ -181,10 +183,9 @@ def both_at_once(path, loaded, raw):
 
 
 def paired(path, loaded, raw, cold, pairs):
-    """(kernel, raw read, pass, both at once or 0) seconds of so many pairs, and all speeds of the raw reads.
+    """(kernel, raw read, pass, both at once or 0) seconds of each pair, and all speeds of the raw reads.
 
-    The kernel's seconds are the mean of two. Read and pass take turns to come first: a disk may be slower after 4 GB
-    than before.
+    The kernel's seconds are the mean of two. Read and pass alternate in order, as a disk may be slower after 4 GB.
     """
     runs = {"raw": raw, "pass": lambda: (first_pass(path)["seconds"],)}
     found, speeds = [], []

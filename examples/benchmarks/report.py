@@ -26,7 +26,7 @@ def figure(row: Row, gap: str) -> str:
 
 
 def line(row: Row) -> str:
-    """What is printed when a row was measured."""
+    """The text that is printed when a row was measured."""
     times = "  ".join(f"{gap}: {figure(row, gap)}" for gap in row["limits"])
     note = "" if row["stopped"] is None else f"  ({row['stopped']})"
     compiled = f"  compile time, not counted: {row['compile_seconds']:.1f} s" if row["compile_seconds"] else ""

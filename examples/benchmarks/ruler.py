@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from examples.benchmarks.sides import OURS, find
 from examples.benchmarks.worker import CutOff, Failed, Worker
 
-TIMES = 20.0  # a peer is cut off at so many times our own time
+TIMES = 20.0  # a peer is stopped at this multiple of our own time
 LEAST = 0.1  # seconds: no call is cut off earlier
 WARMING = 5  # calls at most
 
 
 class Limits(NamedTuple):
-    """longest: seconds of any one call; reference: of the one that finds the optimum; repeats: of every setting."""
+    """longest: seconds of one call; reference: seconds of the call that finds the optimum; repeats of each setting."""
 
     longest: float
     reference: float
@@ -27,9 +27,9 @@ class Limits(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """The smallest objective of all our weights, and how far at most it lies above the optimum, relatively.
+    """The smallest objective of all our weights, and a bound on its relative distance from the optimum.
 
-    A peer is judged by this objective, which favours it where the gap is not far below the one to reach.
+    A peer is compared with this objective. That favours the peer unless the gap is far below the one to reach.
     """
 
     objective: float
@@ -50,7 +50,7 @@ class Points:
         for _ in range(WARMING):
             try:
                 _, _, facts = self.worker.solve(loss, C, setting, limit)
-            except (CutOff, Failed):  # the calls that count will say so
+            except (CutOff, Failed):  # the timed calls report it
                 return
             self.compile_seconds += facts["compile_seconds"]
             if not facts["compile_seconds"]:

@@ -1,4 +1,4 @@
-"""Rows of a benchmark, one JSON object a line, appended as they are measured: a stopped run goes on where it was."""
+"""Rows of a benchmark, one JSON object per line, appended when measured; a stopped run resumes after the last one."""
 
 from __future__ import annotations
 

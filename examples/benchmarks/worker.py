@@ -1,4 +1,4 @@
-"""A process of its own for each side: its threads are held, and it can be stopped in the middle of a call."""
+"""A separate process for each side: its threads are limited, and it can be stopped in the middle of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CutOff(Exception):
 
 
 class Failed(Exception):
-    """The side cannot do this: not installed, or an error of its own."""
+    """The side cannot do this: it is not installed, or raises an error."""
 
 
 def hold_threads(threads: int) -> None:
@@ -92,7 +92,7 @@ def _serve(connection: Any, side: str, name: str, path: str, rows: int | None, t
     while True:
         try:
             loss, C, setting, limit = connection.recv()
-        except EOFError:  # whoever asked has gone
+        except EOFError:  # the parent process has ended
             return
         started = time.perf_counter()
         try:

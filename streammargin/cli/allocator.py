@@ -1,7 +1,7 @@
-"""Freed arrays go back to the system, so that a process takes what its budget counts.
+"""Return freed arrays to the system, so that a process takes no more memory than its budget counts.
 
-The C library of GNU keeps freed arrays for later ones, and larger and larger ones, up to 32 MiB, the more of them are
-freed: with rows that come and go it held up to a fifth of a budget of 256 MiB that nobody used.
+The GNU C library keeps freed arrays for later ones. The more are freed, the larger the arrays that it keeps, up to
+32 MiB. With blocks of rows it held up to a fifth of a budget of 256 MiB unused.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-MMAP_THRESHOLD = -3  # mallopt's name of it
-# bytes from which on an array has pages of its own (below, what freed rows leave between others stays); setting it
-# stops it from growing
-APART = 1 << 17
+MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD of mallopt
+# larger arrays get pages of their own, which go back when they are freed; once set, the threshold no longer grows
+OWN_PAGES = 1 << 17
 
 
 def return_freed_arrays() -> None:
-    """From here on, for this whole process; nothing happens where the C library is another one."""
+    """Set this for the whole process; without effect for another C library."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, APART)
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, OWN_PAGES)

@@ -1,4 +1,4 @@
-"""streammargin demo: the main job on a file larger than the memory budget, by the commands a user would type."""
+"""streammargin demo: train on a file larger than the memory budget, by the commands that a user would type."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FEATURES = 1 << 15
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of the demo."""
-    parser.add_argument("--size", default="1100M", metavar="SIZE", help="of the data file, default 1100M")
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="budget of the training, default 256M")
+    parser.add_argument("--size", default="1100M", metavar="SIZE", help="size of the data file (default 1100M)")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory budget of the training (default 256M)")
     parser.add_argument("--dir", metavar="DIR", help="where to put the files (default: the temporary directory)")
     parser.add_argument("--keep", action="store_true", help="keep the data file and the model")
     add_common(parser)
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _call(module: str, *arguments: str, silent: bool = False) -> tuple[int, int]:
-    """Run a command of ours in a process of its own; (exit code, peak resident bytes)."""
+    """Run one of our commands in a new process; returns (exit code, peak resident bytes)."""
     if not silent:
         name = "streammargin-data" if module == "data_tools" else module
         print(f"$ {shlex.join([name, *arguments])}", flush=True)

@@ -24,9 +24,9 @@ class Stopped(KeyboardInterrupt):
     """A signal came. No plain KeyboardInterrupt: once that passes a piece of compiled text, Python exits by SIGINT."""
 
 
-caught: int | None = None  # the first signal; whatever error follows is its consequence
+caught: int | None = None  # the first signal; errors that follow are its consequence
 _when = 0.0
-_told = False  # of the end by a signal
+_told = False  # whether the end by a signal was reported
 
 
 def guarded(program: str, load: Callable[[], Callable[[], int]]) -> int:
@@ -71,7 +71,7 @@ def leave(code: int) -> NoReturn:
 
 
 def watch(program: str) -> None:
-    """See to it that a signal ends the process even where Python does not get to its handlers (last_resort.py)."""
+    """Make a signal end the process even where Python does not run its handlers (last_resort.py)."""
 
     def end(number: int) -> None:
         global caught
@@ -82,7 +82,7 @@ def watch(program: str) -> None:
 
 
 def catch_signals() -> None:
-    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; one that is ignored (nohup) stays so."""
+    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; an ignored one (nohup) stays ignored."""
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _raise)
@@ -91,7 +91,7 @@ def catch_signals() -> None:
 
 @contextlib.contextmanager
 def signals_caught() -> Iterator[None]:
-    """`catch_signals` for a while; only the main thread may."""
+    """`catch_signals` within this context; without effect outside of the main thread."""
     global caught
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -108,7 +108,7 @@ def signals_caught() -> Iterator[None]:
 
 
 def _dropped(what: Any) -> None:
-    """Python drops what is raised in a callback of the compiler or of a collected object: send the signal again."""
+    """Send the signal again. Python drops exceptions in callbacks of the compiler and in destructors."""
     global caught
     if caught is None or not isinstance(what.exc_value, Stopped):
         sys.__unraisablehook__(what)
@@ -142,7 +142,7 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _unwinds() -> bool:
-    """Whether the exception of an earlier signal is on its way: some frame cleans up after it."""
+    """Whether some frame is handling the exception of an earlier signal."""
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, Stopped):
         error = error.__context__
@@ -150,13 +150,13 @@ def _unwinds() -> bool:
 
 
 def _still_there(number: int) -> None:
-    """A library in C may clear what is raised between two of its calls, and tell nobody: send the signal again."""
+    """Send the signal again. A C library may silently clear an exception between two of its calls."""
     if caught is not None and not _told:
         os.kill(os.getpid(), number)
 
 
 class _Messages(io.FileIO):
-    """Standard error: what it cannot take is lost, and nothing else is."""
+    """Standard error: text that cannot be written is lost, without an error."""
 
     def write(self, data: Any) -> int:
         try:
@@ -166,7 +166,7 @@ class _Messages(io.FileIO):
 
 
 class _Results(io.FileIO):
-    """Standard output: results that are lost are an error, raised once."""
+    """Standard output: a failed write is an error, raised once."""
 
     def write(self, data: Any) -> int:
         try:
@@ -183,7 +183,7 @@ class _Results(io.FileIO):
 
 def repair_streams() -> None:
     """Make the standard streams safe: closed ones exist, and text that their encoding lacks is escaped."""
-    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):  # results fail, messages vanish
+    for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):  # writing results fails, messages are lost
         try:
             os.fstat(number)
         except OSError:

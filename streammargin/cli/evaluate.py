@@ -16,9 +16,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_data_names(parser)
     add_missing_columns(parser)
     parser.add_argument(
-        "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
+        "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
 
 

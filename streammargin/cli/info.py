@@ -26,9 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", nargs="+", metavar="DATA|MODEL", help="several data files are shards of one data set")
     add_data_names(parser)
     parser.add_argument(
-        "--memory", default="1G", metavar="SIZE", help="for which to plan the reading, or for a model, default 1G"
+        "--memory", default="1G", metavar="SIZE", help="memory for reading the data or the model (default 1G)"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--top", type=argument(_many), metavar="N",
         help="the N largest weights of each class, by name; weights are for the columns as DATA has them",
@@ -61,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
         check_apart({"the export": options.liblinear}, options.path)
         facts = _model(options)
     elif options.liblinear:
-        raise UsageError(f"--liblinear exports a model, and {options.path[0]} is none; train one first")
+        raise UsageError(f"--liblinear exports a model, and {options.path[0]} is not one; train one first")
     elif options.top is not None:
-        raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is none; train one first")
+        raise UsageError(f"--top shows the weights of a model, and {options.path[0]} is not one; train one first")
     else:
         facts = _data(options, budget)
     if options.json:

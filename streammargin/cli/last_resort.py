@@ -1,11 +1,12 @@
-"""The last resort of a signal: a library that does not come back to Python is ended with the process.
+"""The last resort of a signal: it ends the process where a library does not return to Python.
 
-Python runs a handler between two instructions of the main thread, which never come where a library hangs there. But
-at once, whatever Python does, a signal writes its number to a pipe (signal.set_wakeup_fd). A thread reads that pipe,
-and looks at what becomes of the main thread: that serves while the library has let go of the interpreter's lock. Where
-it has not (HDF5 when it reads an attribute), no line of Python runs, and the kernel has to do it: the pipe raises
-another signal when it is written to, whose handler is the C library's own alarm(), and so SIGALRM ends the process
-after as many seconds as that signal's number is, unless the thread takes it back.
+Python runs a handler between two instructions of the main thread, which never comes where a library hangs there. But
+a signal always writes its number to a pipe at once (signal.set_wakeup_fd). A thread reads that pipe and watches the
+main thread. This works while the library has released the interpreter's lock.
+
+Where it has not (HDF5 when it reads an attribute), no line of Python runs, and the kernel has to act. A write to the
+pipe raises another signal, CARRIER, whose handler is the C library's own alarm(). Its argument is the number of the
+signal. So SIGALRM ends the process after as many seconds, unless the thread cancels the alarm.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _watch(pipe: int, numbers: Collection[int], again: float, end: Callable[[int
 
 
 def _place(thread: int) -> tuple[Any, float]:
-    """Where a thread is, None where it is no more, and how long it may stay there."""
+    """The position of a thread, None if it has ended, and how long it may stay there."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return None, PATIENCE

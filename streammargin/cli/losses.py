@@ -34,7 +34,7 @@ def served(cls: type[Loss]) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line on each loss, or all on one."""
+    """Print one line for each loss, or all about one."""
     from streammargin.losses import FAMILY
 
     return words.show(FAMILY, options.name, lambda cls: [f"served by {', '.join(served(cls))}"])

@@ -14,21 +14,21 @@ from streammargin.files import short_reason
 from streammargin.version import __version__
 
 VERBS = {
-    "train": "train a model; the main job",
-    "predict": "labels or scores of the rows of a file",
+    "train": "train a model",
+    "predict": "predict labels or scores of the rows of a file",
     "evaluate": "accuracy, mistakes, loss and margin of a model on labelled data",
-    "verify": "recompute what was certified of a model on its data, by NumPy alone",
-    "info": "what is in a data file or a model",
-    "solvers": "the solvers, on three shelves, or all on one",
-    "losses": "the losses, or all on one: fields, formula, what serves it",
-    "penalties": "the penalties, or all on one",
+    "verify": "recompute the certificate of a model on its data, by NumPy alone",
+    "info": "show what a data file or a model contains",
+    "solvers": "list the solvers, or show one: fields, algorithm, what it serves",
+    "losses": "list the losses, or show one: fields, formula, what serves it",
+    "penalties": "list the penalties, or show one: fields, formula, what serves it",
     "demo": "make a data file larger than its memory budget, train on it, show the result",
     "warmup": "compile and cache every kernel, for images and clusters",
 }
 
 
 def build_parser(verb: str | None = None) -> Parser:
-    """The parser; only the named verb gets its options, so that nothing else need be imported."""
+    """The parser. Only the named verb gets its options, so that no other module is imported."""
     parser = Parser(
         prog="streammargin",
         description="Linear large-margin classifiers on data larger than memory, "
@@ -73,7 +73,7 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
     if entry.caught is not None:  # whatever this is, the signal caused it
         return entry.interrupted(program)
     if isinstance(error, BrokenPipeError):
-        # the reader of our output has gone; keep the interpreter from complaining at exit
+        # the reader of our output has closed it; without this the interpreter would report it once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, StreamMarginError):

@@ -1,4 +1,4 @@
-"""Options that verbs share, and values that argparse has no type for."""
+"""Options that several verbs share, and types of values for argparse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse without abbreviations, with one-sentence errors, and with a help of one screen where there is more."""
+    """A parser without abbreviations, with one-sentence errors, and with a help of one screen for long lists."""
 
     _everything = False
     _common: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
     def shorten(self, common: Iterable[str]) -> None:
-        """`--help` shows these options alone, a line each, `--help all` the others too, and all that is to say."""
+        """Make `--help` show these options only, one line each; `--help all` shows all options in full."""
         self._common = frozenset(common)
         self.usage = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"
 
@@ -65,14 +65,14 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def _of_the_verb(self, parsed: argparse.Namespace) -> Parser:
-        """The parser that knows the options of the verb that was given."""
+        """The parser of the given verb."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 return action.choices[getattr(parsed, action.dest)]
         return self
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """End because of arguments that nobody knows, with the option that may have been meant."""
+        """Exit because of unknown arguments, with the option that may have been meant."""
         known = list(self._option_string_actions)
         meant = []
         for argument in unknown:
@@ -93,7 +93,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def argument(read: Callable[[str], T]) -> Callable[[str], T]:
-    """A type for argparse: what `read` refuses is its error."""
+    """A type for argparse; a UsageError of `read` becomes an error of the argument."""
 
     def parse(text: str) -> T:
         try:
@@ -109,7 +109,7 @@ name = argument(Name("NAME").read)
 
 
 def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGroup]:
-    """The options of a training, under their headings, which are returned by name."""
+    """Add the options of a training under headings; returns the groups by heading."""
     groups: dict[str, argparse._ArgumentGroup] = {}
     for line in options_for(Where.SHELL):
         heading = line.theme
@@ -120,14 +120,14 @@ def add_table(parser: argparse.ArgumentParser) -> dict[str, argparse._ArgumentGr
 
 
 def add_data_names(parser: argparse.ArgumentParser) -> None:
-    """--x and --y."""
+    """Add --x and --y."""
     for line in options_for(Where.SHELL):
         if line.name in ("x", "y"):
             _add_line(parser, line)
 
 
 def flags(line: Line) -> list[str]:
-    """How the shell spells an option."""
+    """The spellings of an option in the shell."""
     return [*line.short, f"--{line.name.replace('_', '-')}"]
 
 
@@ -145,13 +145,13 @@ def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
 
 
 def add_missing_columns(parser: argparse.ArgumentParser) -> None:
-    """--missing-columns."""
+    """Add --missing-columns."""
     parser.add_argument(
         "--missing-columns", choices=("error", "zero"), default="error", metavar="error|zero",
-        help="what columns of the model are, matched by name, that DATA lacks (default error)",
+        help="columns of the model, by name, that DATA lacks: an error, or zeros (default error)",
     )  # fmt: skip
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """--debug."""
+    """Add --debug."""
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")

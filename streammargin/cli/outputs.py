@@ -1,4 +1,4 @@
-"""What a directory of checkpoints remembers of the files that were written beside it."""
+"""The list, in a directory of checkpoints, of the files that its trainings wrote."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ NAME = "outputs.json"
 
 
 class Outputs:
-    """Names and digests of the models and logs that trainings with one directory wrote: they may replace them.
+    """Names and digests of the models and logs that trainings with one directory wrote. They may replace these.
 
-    folder: None for a training without one, which may replace nothing. Raises OutputError for a list that is none.
+    folder: None for a training without one, which may replace nothing. Raises OutputError if the list cannot be read.
     """
 
     def __init__(self, folder: str | None) -> None:
@@ -28,7 +28,7 @@ class Outputs:
                     self.known = {path: _entry(*entry) for path, entry in json.load(file).items()}
             except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
                 raise OutputError(
-                    f"{self.path} is no list of outputs of a training; move it, or name another directory"
+                    f"{self.path} is not a list of outputs of a training; move it, or name another directory"
                 ) from error
 
     def wrote(self, path: str) -> bool:
@@ -42,18 +42,18 @@ class Outputs:
             return False
 
     def record(self, path: str, written: str, size: int | None = None) -> None:
-        """Remember that the file `path` has, or will have in a moment, the first `size` bytes of the file `written`."""
+        """Record that the file `path` has, or will soon have, the first `size` bytes of the file `written`."""
         self._remember(path, _digest(written, size), size)
 
     def record_start(self, path: str, start: bytes) -> None:
-        """Remember that the file `path` begins with these bytes."""
+        """Record that the file `path` begins with these bytes."""
         self._remember(path, hashlib.blake2b(start, digest_size=16).hexdigest(), len(start))
 
     def _remember(self, path: str, digest: str, size: int | None) -> None:
         if self.path is None:
             return
         self.known[os.path.realpath(path)] = [digest, size]
-        with contextlib.suppress(OSError):  # the model and the log are worth more than what is remembered of them
+        with contextlib.suppress(OSError):  # a failure here must not cost the model or the log
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with replacing(self.path, force=True) as name, open(name, "w", encoding="utf-8") as file:
                 json.dump(self.known, file)
@@ -66,7 +66,7 @@ def _entry(digest: str, size: int | None) -> list:
 
 
 def _digest(path: str, size: int | None) -> str:
-    """Of the first `size` bytes of a file, None: of all of them."""
+    """The digest of the first `size` bytes of a file; None: of all bytes."""
     digest = hashlib.blake2b(digest_size=16)
     left = os.path.getsize(path) if size is None else size
     with open(path, "rb") as file:

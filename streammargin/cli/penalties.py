@@ -33,7 +33,7 @@ def served(cls: type[PenaltyWord]) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line on each penalty, or all on one."""
+    """Print one line for each penalty, or all about one."""
     from streammargin.penalties import FAMILY
 
     return words.show(FAMILY, options.name, lambda cls: [f"served by {', '.join(served(cls))}"])

@@ -26,14 +26,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=name, metavar="OUT", help="text, or binary if it ends in .h5 or .npy; default stdout"
     )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--decision", action="store_true", help="scores instead of labels, after a line of classes")
     shown.add_argument(
-        "--probability", action="store_true", help="probabilities of the classes, of a model with the logistic loss"
+        "--decision", action="store_true", help="write scores instead of labels, after a line of classes"
     )
+    shown.add_argument("--probability", action="store_true", help="write probabilities of classes (logistic loss)")
     parser.add_argument("--x", type=name, metavar="NAME", help="dataset or group of the rows (default X)")
     add_missing_columns(parser)
     parser.add_argument(
-        "--memory", default="256M", metavar="SIZE", help="for the model and blocks of rows, default 256M"
+        "--memory", default="256M", metavar="SIZE", help="memory for the model and blocks of rows (default 256M)"
     )
     parser.add_argument("--force", action="store_true", help="replace an existing OUT")
     add_common(parser)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is written of each row: labels, scores or probabilities.
+    """What is written for each row: labels, scores or probabilities.
 
     values: of scores (m, k) an array (m, columns) of `dtype`. classes: those of the columns; none of labels or numbers.
     """
@@ -99,10 +99,10 @@ def _wanted(model: Any, options: argparse.Namespace) -> _Wanted:
 
 
 def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) -> None:
-    """A row a line, after a line of the classes of its columns; a class is in quotes where it has blanks."""
+    """One line per row, after a line of the classes of the columns; a class with blanks is in quotes."""
     head = csv.writer(out, delimiter=" ", lineterminator="\n")
     for start, values in blocks:
-        if start == 0 and len(wanted.classes):  # of rows that are refused nothing is printed
+        if start == 0 and len(wanted.classes):  # only now: invalid rows print nothing
             head.writerow(map(one_line, map(str, wanted.classes.tolist())))
         if wanted.name == "labels":
             lines = (one_line(str(row[0])) for row in values.tolist())
@@ -113,7 +113,7 @@ def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) ->
 
 
 def _write_npy(path: str, blocks: Iterator[tuple[int, Any]], rows: int, wanted: _Wanted) -> None:
-    """In order and by ordinary writes: where the disk is full, one of them says so."""
+    """Write in order by ordinary writes, so that a full disk is an error of one of them."""
     import numpy as np
 
     kind = np.dtype(wanted.dtype)

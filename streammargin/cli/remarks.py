@@ -1,4 +1,4 @@
-"""What the library logs, as lines on standard error."""
+"""Print what the library logs to standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shell_text(record: logging.LogRecord) -> str:
 
 
 class Remarks(logging.Handler):
-    """Within it, whatever is logged from this level on is shown; `before` stands before a warning."""
+    """Within this context, print records of this level or above; `before` precedes a warning."""
 
     def __init__(self, level: int = logging.WARNING, before: str = "") -> None:
         super().__init__(level)

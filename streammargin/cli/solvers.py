@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line on each solver, by shelf, or all on one."""
+    """Print one line for each solver, under three headings, or all about one."""
     if options.name is not None:
         return words.show(FAMILY, options.name, served)
     lines = dict(zip(CLASSES, words.listing(CLASSES).splitlines(), strict=True))
@@ -34,7 +34,7 @@ def short_words(word: str) -> list[str]:
 
 
 def served(cls: type[Any]) -> list[str]:
-    """What a solver serves, by word where there are several for it."""
+    """Lines on what a solver serves, one for each of its words."""
     return [_served(word) for word in (cls.name, *short_words(cls.name)) if word != "auto"]
 
 

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from streammargin.sinks.jsonl import JsonLines
 
 Handler: TypeAlias = "Callable[[int, FrameType | None], object] | int | None"  # of a signal
-REQUEUE = 75  # stopped early with a checkpoint: the same command goes on
+REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 
 
 def add_options(parser: Parser) -> None:
-    """All options of training; liblinear's letters are aliases."""
+    """Add all options of training; the letters of LIBLINEAR are aliases."""
     parser.epilog = (
-        "the other options: streammargin train --help all\nwhat there is: streammargin losses|penalties|solvers [NAME]"
+        "all options: streammargin train --help all\nall words: streammargin losses|penalties|solvers [NAME]"
     )
     parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
     parser.add_argument(
@@ -46,11 +46,11 @@ def add_options(parser: Parser) -> None:
         help="the model (default: DATA's stem + .model.npz, here)",
     )
     run = add_table(parser)["run"]
-    run.add_argument("--log-json", type=name, metavar="FILE|-", help="events as JSON lines")
+    run.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")
     run.add_argument("--require-convergence", action="store_true", help="exit 3 unless the tolerance was proven")
     run.add_argument("--force", action="store_true", help="replace an existing model or log")
-    run.add_argument("-q", "--quiet", action="store_true", help="warnings only")
-    run.add_argument("-v", "--verbose", action="store_true", help="every pass and certificate")
+    run.add_argument("-q", "--quiet", action="store_true", help="print warnings only")
+    run.add_argument("-v", "--verbose", action="store_true", help="print every pass and certificate")
     add_common(run)  # type: ignore[arg-type]
     common = [flag for line in options_for(Where.SHELL) if line.common for flag in flags(line)]
     parser.shorten(["--help", "--output", "--force", "--quiet", "--verbose", *common])
@@ -82,7 +82,7 @@ class _Signals:
             entry.leave(128 + number_)
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        if kind is KeyboardInterrupt and self.caught is not None:  # before there was a model
+        if kind is KeyboardInterrupt and self.caught is not None:  # before the model existed
             entry.caught = self.caught
         for number_, handler in self._before.items():
             signal.signal(number_, handler)
@@ -92,9 +92,9 @@ class _Signals:
 
 
 class _Sinks:
-    """Hands every event to the console and the log; one that fails is left out from then on.
+    """Passes every event to the console and the log; one that fails gets no more events.
 
-    The end of the run is published here, with the name of the model.
+    The end of the run is published by the command, with the name of the model.
     """
 
     def __init__(self, console: Console, log: JsonLines | None) -> None:
@@ -117,16 +117,16 @@ class _Sinks:
                     self.publish({"event": "warning", "code": "log", "message": f"the log ends here: {error}"})
 
     def mark(self) -> dict[str, object] | None:
-        """What a checkpoint keeps of the log."""
+        """The state of the log, for a checkpoint."""
         return None if self.log is None else self.log.mark()
 
     def go_on(self, mark: dict[str, object] | None, events: list[dict[str, object]]) -> None:
-        """The training goes on from a checkpoint."""
+        """The training resumes from a checkpoint."""
         if self.log is not None:
             self.log.go_on(mark, events)
 
     def start_over(self) -> None:
-        """Another training begins than the one that was gone on with."""
+        """The training starts anew instead of resuming."""
         if self.log is not None:
             self.log.start_over()
 
@@ -137,7 +137,7 @@ class _Sinks:
 
 
 class _Warnings(logging.Handler):
-    """Warnings of the library become events."""
+    """Turns warnings of the library into events."""
 
     def __init__(self, publish: Callable[[dict[str, object]], None]) -> None:
         super().__init__(logging.WARNING)
@@ -217,9 +217,9 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
 
 
 def _save(result: TrainResult, output: str, force: bool, written: bool, outputs: Outputs) -> str:
-    """Write the model; beside `output` where a file has appeared there since the start. The name it got.
+    """Write the model and return its name, which differs from `output` if a file has appeared there since the start.
 
-    written: whether what is there was written by the training with these checkpoints, which may be another one.
+    written: whether a training with these checkpoints, perhaps an earlier one, wrote the file that is there.
     """
     model, force = result.model, force or (written and not result.replaced)
     stem, ending = os.path.splitext(output)
@@ -238,6 +238,6 @@ def _save(result: TrainResult, output: str, force: bool, written: bool, outputs:
             if force or not os.path.exists(free):
                 raise  # else another run took the name while this one wrote
     if free != output:
-        text = f"another file {output} is there; the model is written to {free}"
+        text = f"the file {output} exists already; the model is written to {free}"
         logging.getLogger("streammargin").warning(text, extra={"code": "output"})
     return free

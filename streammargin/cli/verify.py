@@ -21,13 +21,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sample-weight", type=name, metavar="NAME", help="dataset of weights (default as in training)"
     )
     parser.add_argument("--valid", type=name, metavar="DATA", help="the held-out data, for their error")
-    parser.add_argument("--memory", default="256M", metavar="SIZE", help="for blocks of rows, default 256M")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--memory", default="256M", metavar="SIZE", help="memory for blocks of rows (default 256M)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print each figure as it was certified and as it is; 65 where one of them differs."""
+    """Print each figure as certified and as recomputed; returns 65 if one differs."""
     from streammargin.json_values import to_plain
     from streammargin.sizes import parse_size
     from streammargin.verification import verify
@@ -46,5 +46,5 @@ def run(options: argparse.Namespace) -> int:
         known = "" if check.certified is None else f"{check.certified:.17g}"
         word = {True: "agrees", False: "DIFFERS", None: ""}[check.agrees]
         print(f"{one_line(check.name):<{width}}  {known:<23}  {check.found:<23.17g}  {word}".rstrip())
-    print("all agree" if agrees else "this model is not what was certified, or these are not the rows it learned from")
+    print("all agree" if agrees else "the model differs from the certified one, or these are not its training rows")
     return 0 if agrees else DISAGREES

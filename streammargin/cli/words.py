@@ -1,4 +1,4 @@
-"""What `losses`, `penalties` and `solvers` print: the words that there are, and what stands behind one."""
+"""The output of `losses`, `penalties` and `solvers`: a list of words, or the fields of one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streammargin.words import Family, Thing
 
 def add_options(parser: argparse.ArgumentParser, option: str) -> None:
     """[NAME]"""
-    parser.add_argument("name", nargs="?", metavar="NAME", help=f"of a {option}: its fields and what serves it")
+    parser.add_argument("name", nargs="?", metavar="NAME", help=f"show all about this {option}")
     add_common(parser)
 
 
 def first_line(cls: type[Any]) -> str:
-    """The help of a class; nothing under python -OO."""
+    """The first line of a docstring; empty under python -OO."""
     return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
 def listing(classes: Mapping[str, type[Any]]) -> str:
-    """A line on each."""
+    """One line for each word."""
     words = {name: _with_fields(cls) for name, cls in classes.items()}
     width = max(map(len, words.values()))
     return "\n".join(f"{words[name]:<{width}}  {first_line(cls)}" for name, cls in classes.items())
@@ -36,7 +36,7 @@ def _with_fields(cls: type[Any]) -> str:
 
 
 def show(family: Family[Any], name: str | None, served: Callable[[type[Any]], list[str]]) -> int:
-    """Print a line on each, or all on the one of this name. served: lines on what it serves, or what serves it."""
+    """Print one line for each word, or all about this one. served: lines on what it serves, or what serves it."""
     if name is None:
         print(listing(family.classes))
         return 0

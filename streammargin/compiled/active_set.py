@@ -100,7 +100,7 @@ def _solve(factor, count, z):
 def nearest_point(gram, u, accuracy, most):
     """u >= 0 that minimises ||A^T u||^2 + (1 - sum u)^2, by the active-set method of Lawson and Hanson.
 
-    u / sum u are the coefficients of the point of the rows' convex hull nearest to the origin: the maximum
+    u / sum u are the coefficients of the point of the rows' convex hull nearest to the origin. So the maximum
     margin is ||A^T u|| / sum u, with the direction A^T u. Several rows enter at a time; one whose coefficient
     would become negative leaves again before u changes, except the last of them, which cannot.
 

@@ -16,14 +16,14 @@ from streammargin.compiled.curvature import row_curvature
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, weights
 from streammargin.compiled.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS
-from streammargin.compiled.sleep import FETCHED, LONGEST, groups_together, longer, rows_awake
+from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
-# columns of `pace`, one row per problem: gamma of the next step and of the last one, ||A^T z||_q^2, and
-# values read since its last exact sum
+# columns of `pace`, one row per problem: gamma of the next step; of the last one; ||A^T z||_q^2; values read since its
+# last exact sum
 GAMMA, LAST, SQUARE, READ, PACE = 0, 1, 2, 3, 4
 
 
@@ -40,12 +40,12 @@ def asdca_turns(
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0
+    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0;
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2;
-    alpha     (K, n) the mirror sequence on the C scale, momentum (K, n)
+    alpha     (K, n) the mirror sequence on the C scale, momentum (K, n);
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum;
-    pace      (K, PACE), GAMMA = 1/n after a restart
-    centre, damping: as in `sdca_turns`; the centre follows the averaged sequence
+    pace      (K, PACE), GAMMA = 1/n after a restart;
+    centre, damping: as in `sdca_turns`; the centre follows the averaged sequence;
     figures   (K, FIGURES), added to; GAP and MIN_MARGIN are those of z
     """
     visits, start, stop, parts = turns
@@ -54,9 +54,9 @@ def asdca_turns(
         numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
         q = norm.q
-        together = groups_together(group, problems.size)
-        awake = np.empty(together * group, np.int64)
-        for first in range(0, order.size, together):
+        at_once = groups_at_once(group, problems.size)
+        awake = np.empty(at_once * group, np.int64)
+        for first in range(0, order.size, at_once):
             for k in problems:
                 theta_k = theta[k]
                 drift_k = drift[k]
@@ -67,7 +67,7 @@ def asdca_turns(
                 gamma = pace[k, GAMMA]
                 last = pace[k, LAST]
                 square = pace[k, SQUARE]
-                groups = order[first : first + together]
+                groups = order[first : first + at_once]
                 found, asleep = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
                 enter(theta_k, centre[k], damping)
                 drift_k[drift_k.size - 1] *= math.sqrt(damping)

@@ -21,9 +21,10 @@ def carried_sum(total, carry, term):
 def margin_rounding(entries, size, blur):
     """Bound on the rounding error of x.w for a row with m entries and norm `size`; blur = eps ||w||_2.
 
-    With u = eps / 2, the error is at most m u ||x|| ||w||, and at most 4 sqrt(m) u ||x|| ||w|| for all but one row in
-    3,000 (Higham and Mary 2019, A new approach to probabilistic rounding error analysis, Theorem 2.4). Callers assume
-    the worst sign for every row, which covers those few.
+    With u = eps / 2, the error is at most m u ||x|| ||w||. It is at most 4 sqrt(m) u ||x|| ||w|| for all but one row
+    in 3,000. Callers assume the worst sign for every row, which covers those few.
+
+    Source: Higham and Mary 2019, A new approach to probabilistic rounding error analysis, Theorem 2.4.
     """
     terms = entries + 2.0
     # the norm of a row may overflow while its entries and scores do not

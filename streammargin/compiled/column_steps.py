@@ -2,7 +2,7 @@
 
 They minimise, with frozen centres alpha and margins z = A w (Li, Sun and Toh 2018; Yen et al. 2015):
 
-    f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i),
+    f(w) = sum_g roots_g ||w_g||_2 + sum_j squares_j w_j^2 / 2 + ridge/2 ||w - centre||^2 + sum_i M_i(z_i);
     M_i(z) = max over feasible a of dual_i(a) - a z - softness/2 (a - alpha_i)^2, attained at a_i.
 
 Arguments are grouped into named tuples.

@@ -25,8 +25,8 @@ def diagonal_block(
     momentum  (K,), step (K,); box: the largest dual;
     beta      (K, n) duals; before (K, n) the previous ones, or (K, 0) without inertia;
     pull      (K, d+1), added to: scale A^T beta of the new duals;
-    figures   (K, FIGURES), added to: min a_i.w (from inf), rows with a_i.w <= 0, sum of the new beta,
-              ||beta - z||^2, and (z - beta).(beta - before), which is positive when the inertia increases the objective
+    figures   (K, FIGURES), added to: min a_i.w (from inf); rows with a_i.w <= 0; sum of the new beta;
+              ||beta - z||^2; (z - beta).(beta - before), which is positive when the inertia increases the objective;
     wrong     (1,) rows whose largest score is a wrong class's (K > 1)
     """
     K = w.shape[0]

@@ -225,7 +225,7 @@ _expected = _Expected()
 def small_calls(seconds: float) -> Iterator[None]:
     """Set the seconds that a kernel call in plain Python is expected to take, within this context and thread.
 
-    A kernel that is neither compiled nor on disk runs as plain Python for PATIENCE seconds in total, so small problems
+    A kernel that is neither compiled nor on disk runs as plain Python for PATIENCE seconds in total. So small problems
     are solved sooner than a kernel is compiled.
     """
     before, _expected.seconds = _expected.seconds, seconds

@@ -16,7 +16,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
-from streammargin.losses.base import attained, derivative, has, largest_bend, lifted, raised, share_of
+from streammargin.losses.base import attained, derivative, has, largest_bend, lifted, margin_shift, share_of
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -36,12 +36,12 @@ CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, CO
 class Point(NamedTuple):
     """Weights w (V, K, d+1): the duals use the margins of the first; for the others only figures are computed.
 
-    lift (V, K): what is added to their margins, for the losses, or what the loss of numbers is lifted by (`lifted`);
-    blur (V, K): eps times their norms.
+    multiplier (V, K): of the bound on the duals' sum. It is added to the margins of classes, and changes the loss of
+    numbers (`lifted`). blur (V, K): eps times the norms of the weights.
     """
 
     w: np.ndarray
-    lift: np.ndarray
+    multiplier: np.ndarray
     blur: np.ndarray
 
 
@@ -50,7 +50,7 @@ class Prox(NamedTuple):
 
     curvatures (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they are
     centres    (K, n), or (K, 0): all 0; alpha (K, n) out, may be the centres;
-    twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1)
+    twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1);
     total      (K, n), or (K, 0): the duals are added to it;
     steepest   if above 0, the slope of every row is this times its cap
     """
@@ -68,9 +68,9 @@ class Found(NamedTuple):
     """The sums that `look` adds to.
 
     losses (V, K, LOSS_SUMS) of all weights. duals (K, S, DUAL_SUMS); ALPHA: sum of |a_i|; MOVED: of
-    softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i;
-    with S = 2 the duals that decrease the constant have separate sums, the second. confused (V, trials): for several
-    classes, rows whose class is not the one with the largest score.
+    softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
+    With S = 2 the second sums are those of the duals that decrease the constant.
+    confused (V, trials): for several classes, rows whose class is not the one with the largest score.
     """
 
     losses: np.ndarray
@@ -82,8 +82,8 @@ class Found(NamedTuple):
 class Scratch(NamedTuple):
     """Temporary arrays for a chunk: columns (COLUMNS, lines, CHUNK), places (2 + lines, CHUNK), and others.
 
-    lines: rows of weights that a loss couples; `apart` has a view of each column, as the compiler cannot tell that
-    parts of one array do not overlap. scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
+    lines: rows of weights that a loss couples. apart: a view of each column, as the compiler cannot tell that parts of
+    one array do not overlap. Others: scores (V, K, CHUNK), few (GRAM_ROWS, d+1), part (d+1,).
     """
 
     columns: np.ndarray
@@ -105,7 +105,7 @@ def look(
     H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A
     """
     V, K, width = point.w.shape
-    single, coupled = (None, loss) if has(loss, "together") else (loss, None)
+    single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
     lines = 1 if coupled is None else K // found.confused.shape[1]
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(
@@ -119,7 +119,7 @@ def look(
 @kernel
 def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
-    w, lift, blur = point
+    w, multiplier, blur = point
     centres, alpha, curvatures, softness, twice, total, steepest = rule
     losses, duals, pull, confused = found
     columns, apart, places, scores, few, part = scratch
@@ -150,13 +150,13 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
             for v in range(V - 1, -1, -1):  # backwards: the columns of the first weights are used below
                 for g in range(G):
                     size, mistakes = gather(
-                        block, numbers, labels, k + g, g, scores[v, k + g, :m], raised(loss, lift[v, k + g]),
-                        blur[v, k + g], centres, lengths, apart[g], places,
+                        block, numbers, labels, k + g, g, scores[v, k + g, :m],
+                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, lengths, apart[g], places,
                     )  # fmt: skip
                     losses[v, k + g, MISTAKES] += mistakes
                 primal, slipped, gap = 0.0, 0.0, 0.0
                 if loss is not None:
-                    above = lifted(loss, lift[v, k])
+                    above = lifted(loss, multiplier[v, k])
                     primal, slipped, gap = single_steps(
                         loss, above, curvatures[k], softness[k], twice, v == 0, apart[0], size, slopes
                     )
@@ -214,7 +214,7 @@ def count_confused(numbers, labels, present, scores, confused):
 
 
 @along
-def gather(block, numbers, labels, k, g, scores, lift, blur, centres, lengths, columns, places):
+def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, lengths, columns, places):
     """Fill row g of the columns for the rows present in problem k; returns (their number, mistakes)."""
     present, mine, off = places[0], places[2 + g], columns[OFF]
     caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
@@ -227,7 +227,7 @@ def gather(block, numbers, labels, k, g, scores, lift, blur, centres, lengths, c
         margin = labels.margin(k, row, scores[r])
         # always written, and counted if present: faster than a branch
         mine[size], caps[size], sizes[size] = i, cap, length
-        margins[size], signs[size], targets[size] = margin + lift, labels.sign(k, row), labels.target(row)
+        margins[size], signs[size], targets[size] = margin + multiplier, labels.sign(k, row), labels.target(row)
         off[size] = margin_rounding(block.entries(i) + 1, length, blur)
         if centres.shape[1] > 0:
             middle[size] = centres[k, row]
@@ -259,7 +259,7 @@ def add_duals(sums, side, softness, columns, size):
 
 
 @along
-def loss_there(loss, bend, u, off, cap):
+def loss_value(loss, bend, u, off, cap):
     """(cap phi(u), its largest increase within `off` of u); bend: bound on phi''."""
     if bend < np.inf:
         a, value = derivative(loss, u, cap)
@@ -272,14 +272,14 @@ def loss_there(loss, bend, u, off, cap):
 def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size, slopes):
     """LOSSES, ROUNDING and GAP of the rows of a chunk, whose duals are found if wanted; slopes (size,) out, or None.
 
-    loss: what counts of margins and makes the steps; plain: the same without a lift, as it counts in the dual.
+    loss: makes the steps, and is what margins cost; plain: the same without a multiplier, whose dual counts.
     """
     caps, margins, centres, off = columns[CAP], columns[MARGIN], columns[CENTRE], columns[OFF]
     a, kept, shares = columns[A], columns[KEPT], columns[SHARE]
     bend, primal, slipped, gap = largest_bend(loss), 0.0, 0.0, 0.0
     if not wanted:
         for r in range(size):
-            value, slip = loss_there(loss, bend, margins[r], off[r], caps[r])
+            value, slip = loss_value(loss, bend, margins[r], off[r], caps[r])
             primal += value
             slipped += slip
         return primal, slipped, gap
@@ -300,7 +300,7 @@ def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size,
         if twice:
             new = loss.step(new, u, L, cap)
         a[r], shares[r] = new, plain.dual(new, cap)
-        value, slip = loss_there(loss, bend, u, off[r], cap)
+        value, slip = loss_value(loss, bend, u, off[r], cap)
         primal += value
         slipped += slip
         if slopes is not None:
@@ -315,7 +315,7 @@ def coupled_steps(loss, curvature, softness, columns, size):
     primal, slipped = 0.0, 0.0
     for r in range(size):
         cap, a = columns[CAP, 0, r], columns[A, :, r]
-        value, columns[SHARE, 0, r], slip = loss.together(
+        value, columns[SHARE, 0, r], slip = loss.coupled_step(
             columns[MARGIN, :, r], columns[SIGN, :, r], columns[OFF, :, r], columns[CENTRE, :, r], cap,
             curvature + softness / cap, a,
         )  # fmt: skip

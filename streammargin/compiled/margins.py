@@ -17,9 +17,9 @@ def margins_block(block, numbers, labels, joint, w, smallest, mistakes, wrong, k
     joint     whether the K problems are the classes of one joint margin, x.w_c - max over the other classes;
     w         (K, d+1) float64;
     smallest  (K,) min_i a_i.w, from inf; mistakes (K,) misclassified rows; wrong (1,) rows whose largest score
-              is not that of their class (K > 1)
-    keys      (2 K, M) and ids (2 K, M): max-heaps of the M rows with the smallest margins, row 2k for the
-              negative rows of problem k and 2k+1 for its positive ones; filled (2 K,): their numbers of entries
+              is not that of their class (K > 1);
+    keys      (2 K, M) and ids (2 K, M): max-heaps of the M rows with the smallest margins. Row 2k has the
+              negative rows of problem k and 2k+1 its positive ones; filled (2 K,): their numbers of entries
     """
     K = w.shape[0]
     capacity = keys.shape[1]

@@ -1,7 +1,8 @@
 """Semismooth Newton steps on the augmented Lagrangian (proximal point method on the dual), one visit of the rows each.
 
-For weights w and centres alpha, let M_i(w) = max over feasible a of dual_i(a) - a u_i - (a - alpha_i)^2 L_i / 2, where
-u_i = a_i.w and L_i = softness / cap_i. It is attained at a_i, the proximal step of the loss. Then
+Let w be weights and alpha centres, u_i = a_i.w and L_i = softness / cap_i.
+Let M_i(w) = max over feasible a of dual_i(a) - a u_i - (a - alpha_i)^2 L_i / 2. It is attained at a_i, the proximal
+step of the loss. Then
 
     phi(w) = 1/2 ||w||^2 - offset.w + sum_i M_i(w),    gradient w - offset - A^T a,    H = I + A^T diag(slope_i) A,
 
@@ -43,9 +44,9 @@ def newton_sums(
     softness  (K,); w (K, d+1); blur (K,) eps times the norms of w;
     norms     (n,) row norms, 0 until first needed; or (0,): not cached;
     alpha     (K, n) centres, or (K, 0) where softness is 0; keep: set them to a_i;
-    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: change of the margins, or (0, n)
-    keys      (n,) float32 out, or (0,): below 1 for rows with a positive slope, in [1, 2) for others, increasing with
-              the distance of u from the curved part of the loss; for several problems the smallest key;
+    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: change of the margins, or (0, n);
+    keys      (n,) float32 out, or (0,): below 1 for rows with a positive slope, in [1, 2) for others. It increases
+              with the distance of u from the curved part of the loss; for several problems the smallest key;
     image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted;
     sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
               several classes

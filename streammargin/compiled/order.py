@@ -1,6 +1,6 @@
 """Seeded permutations of rows and blocks, the same on every machine.
 
-Creating a NumPy generator takes longer than visiting a few hundred rows, and a pass over a file needs one for each of
+Creating a NumPy generator takes longer than visiting a few hundred rows. A pass over a file needs one for each of
 thousands of blocks. So the generator is SplitMix64, whose state is one number (Steele, Lea and Flood 2014, Fast
 splittable pseudorandom number generators, with Stafford's mix 13).
 """

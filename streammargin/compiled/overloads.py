@@ -21,7 +21,7 @@ from streammargin.rows import blocks, steps
 from streammargin.rows import labels as rows
 
 # forceinline: LLVM vectorises a loop only where its calls are inlined. _nrt off: else each call counts references to
-# the arrays of its object, 30 ns that LLVM does not always remove; methods take and return numbers, so none is needed
+# the arrays of its object, 30 ns that LLVM does not always remove. Methods take and return numbers: no count is needed
 ALONG = {"forceinline": True, "_nrt": False}
 along = register_jitable(**ALONG)  # for functions called in loops, with blocks or arrays as arguments
 
@@ -110,8 +110,8 @@ def _overload_log_one_plus(t):
     return exponentials.log_one_plus
 
 
-@overload(base.far, jit_options=ALONG)
-def _overload_far(loss, u, most):
+@overload(base.linear_around, jit_options=ALONG)
+def _overload_linear_around(loss, u, most):
     known = base.has(loss.instance_class, "distance")
     return (lambda loss, u, most: loss.distance(u) > most) if known else (lambda loss, u, most: False)
 
@@ -135,9 +135,9 @@ def _overload_largest_bend(loss):
 
 
 @overload(base.lifted, jit_options=ALONG)
-def _overload_lifted(loss, lift):
+def _overload_lifted(loss, multiplier):
     within = base.has(getattr(loss, "instance_class", None), "lifted")
-    return (lambda loss, lift: loss.lifted(lift)) if within else (lambda loss, lift: loss)
+    return (lambda loss, multiplier: loss.lifted(multiplier)) if within else (lambda loss, multiplier: loss)
 
 
 @overload(base.share_of, jit_options=ALONG)
@@ -147,10 +147,10 @@ def _overload_share_of(plain, loss, alpha, cap, share):
     return lambda plain, loss, alpha, cap, share: share
 
 
-@overload(base.raised, jit_options=ALONG)
-def _overload_raised(loss, lift):
+@overload(base.margin_shift, jit_options=ALONG)
+def _overload_margin_shift(loss, multiplier):
     within = base.has(getattr(loss, "instance_class", None), "lifted")
-    return (lambda loss, lift: 0.0) if within else (lambda loss, lift: lift)
+    return (lambda loss, multiplier: 0.0) if within else (lambda loss, multiplier: multiplier)
 
 
 _exposed: set[str] = set()

@@ -15,13 +15,13 @@ from streammargin.compiled.samples import NORMS, ONE, Sample, weights
 from streammargin.rows.steps import MirrorDescent, Pegasos, Perceptron
 
 # columns of `carried`, kept for the whole training: rows seen; the sum of their caps; the sum of the multiples added to
-# theta, the sum of the weights of the iterates, how much of that is in `mean` (p < 2), moves since the last `renew`
+# theta; the sum of the weights of the iterates; the part of it in `mean` (p < 2); updates since the last `renew`
 STEPS, CAPS, TOTAL, CLOCK, COUNTED, AGE, CARRIED = 0, 1, 2, 3, 4, 5, 6
 # columns of the running figures of a pass
 LOSS, MIN_MARGIN, MISTAKES, UPDATES, FIGURES = 0, 1, 2, 3, 4
 LARGE, SMALL = 1e100, 1e-100  # a power sum outside this range triggers `renew`, before a float64 over- or underflows
 STEEP = 256.0  # for q up to this, 2^q < LARGE
-LEAST_AGE = 1024  # least number of moves between two `renew`, which costs d powers
+LEAST_AGE = 1024  # least number of updates between two `renew`, which costs d powers
 
 
 @register_jitable
@@ -53,13 +53,13 @@ def primal_block(
 
     block      rows of the data; numbers, labels: of these rows, and of all n;
     rule       what a step adds (rows/steps.py)
-    base       a power of two: rows are used as x / base, so that their squares do not overflow;
+    base       a power of two: rows are used as x / base, as their squares might overflow;
     order      permutation of the groups of `group` consecutive rows;
     problems   indices k of the problems to update;
-    theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,)
-    mean       (K, d+1), or (K, 0) for no average: with the iterates' weights g_t and G_t = g_0 + ... + g_{t-1},
-               p = 2: the sum of the moves of theta times G, as sum g_t w_t = CLOCK theta - mean then needs no O(d)
-               work per move; p < 2: sum g_t w_t itself, without the current w;
+    theta      (K, d+1) in units of unit (K,), powers its mirrored powers (the same array at p = 2), power_sum (K,);
+    mean       (K, d+1), or (K, 0) for no average. Iterate t has the weight g_t, and G_t = g_0 + ... + g_{t-1}.
+               For p = 2 it is the sum of the changes of theta, each times G_t. Then sum g_t w_t = CLOCK theta - mean
+               takes no O(d) work per change. For p < 2 it is sum g_t w_t itself, without the current w;
     carried    (K, CARRIED), figures (K, FIGURES): added to
     """
     averaging = mean.shape[1] > 0

@@ -44,11 +44,11 @@ def _still(pieces, b, v):
 
 @register_jitable
 def _reached(cut, bound, slope, v):
-    """Where a step of the length 1 / bound leads a column, but for what its block does."""
-    there = v - slope / bound
+    """The weight of a column after a proximal step of length 1 / bound, before the threshold of its block."""
+    moved = v - slope / bound
     if cut > 0.0:
-        there = math.copysign(max(0.0, abs(there) - cut / bound), there)
-    return there
+        moved = math.copysign(max(0.0, abs(moved) - cut / bound), moved)
+    return moved
 
 
 @register_jitable
@@ -169,11 +169,11 @@ def _newton_step(H, pieces, bounds, slope, v):
 def minimise_quadratic(H, slope, pieces, resting, v, part, rounds, work):
     """v <- argmin of slope.(v - v0) + 1/2 (v - v0)^T H (v - v0) + the penalty of these `pieces` of v.
 
-    H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed
-    resting (d,) bool: blocks whose columns are all resting stay fixed
+    H       (d, d) symmetric, positive semidefinite; a block with zeros on the diagonal stays fixed;
+    resting (d,) bool: blocks whose columns are all resting stay fixed;
     slope   (d,) gradient at v0, overwritten; v (d,) v0 at first, overwritten;
-    part    stop where the largest change has fallen to this share of the first one, after so many rounds, or when
-            the sum of the cubed sizes of the Newton steps exceeds `work`
+    part    stop where the largest change has fallen to this share of the first one;
+    rounds  stop after so many rounds; work: stop when the sum of the cubed sizes of the Newton steps exceeds it
 
     Each round makes proximal steps on all blocks (Tseng 2001) and a Newton step on the nonzero ones. Returns the number
     of rounds.

@@ -8,7 +8,7 @@ from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.curvature import now_and_curvature
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, weights
-from streammargin.compiled.sleep import FETCHED, LONGEST, groups_together, longer, rows_awake
+from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
 from streammargin.penalties.mirror_maps import Grouped, Shrunk
@@ -29,9 +29,9 @@ def sdca_turns(
     problems  indices k of the problems to update;
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
               first needed, inf where it overflows;
-    theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or the same array), power_sum (K,)
+    theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or theta), power_sum (K,);
     centre    (K,) of the constant's weight, updated; damping: 1, or the factor of that weight's distance from the
-              centre, where the block's constant is sqrt(damping) times its value (slow_constant.py)
+              centre. The block's constant is then sqrt(damping) times its value (slow_constant.py);
     figures   (K, FIGURES), added to
     """
     visits, start, stop, parts = turns
@@ -39,15 +39,15 @@ def sdca_turns(
         block, lowest, listed, whole, group = visits[step % PLACES]
         numbers, order = RowNumbers(lowest, listed), in_turn(whole, step // PLACES, parts)
         rows = block.rows()
-        together = groups_together(group, problems.size)
-        awake = np.empty(together * group, np.int64)
-        for first in range(0, order.size, together):
+        at_once = groups_at_once(group, problems.size)
+        awake = np.empty(at_once * group, np.int64)
+        for first in range(0, order.size, at_once):
             for k in problems:
                 theta_k = theta[k]
                 powers_k = powers[k]
                 alpha_k = alpha[k]
                 sleep_k = sleep[k]
-                groups = order[first : first + together]
+                groups = order[first : first + at_once]
                 found, _ = rows_awake(groups, group, rows, numbers, labels, k, sleep_k, awake)
                 enter(theta_k, centre[k], damping)
                 for place in range(min(FETCHED, found)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba.extending import register_jitable
 
-from streammargin.losses.base import far
+from streammargin.losses.base import linear_around
 
 AWAKE = 7  # the largest counter of an awake row
 FOR_LONG = 4  # from so many times on a row sleeps LONGEST passes; sleeping one more pass each time: a tenth more visits
@@ -20,7 +20,7 @@ FETCHED = 2  # rows prefetched ahead, which saves a tenth of a pass over text
 
 
 @register_jitable
-def groups_together(group, problems):
+def groups_at_once(group, problems):
     """The number of groups of `group` rows that are processed at a time.
 
     With several problems it is 1, so that the rows of a group stay in the cache from one problem to the next.
@@ -54,5 +54,5 @@ def rows_awake(groups, group, rows, numbers, labels, k, sleep, awake):
 @register_jitable
 def longer(counter, loss, u, longest):
     """The new counter of a row with margin u that is put to sleep again, for longer, at most `longest` passes."""
-    times = min(counter + 1 + far(loss, u, FAR), FOR_LONG)
+    times = min(counter + 1 + linear_around(loss, u, FAR), FOR_LONG)
     return times + (AWAKE + 1) * (longest if times == FOR_LONG else (1 << (times - 1)) - 1)

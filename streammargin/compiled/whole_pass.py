@@ -104,7 +104,7 @@ def perceptron_block(
 ):  # fmt: skip
     """Find the row with the smallest margin under w, and update the figures of w and of the average.
 
-    nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST]
+    nearest  (K, d+1) the signed row a_i with the smallest a_i.w_k so far, which is figures[k, SMALLEST];
     average  (K, d+1) averaged weights, with figures `averaged`; (0, d+1) without averaging;
     scale    and `wrong` refer to the average where there is one, else to w; the rest as in `softmax_block`
     """

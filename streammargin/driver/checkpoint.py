@@ -167,7 +167,7 @@ class Checkpoint:
         return order[::-1] if order and ended[order[0]] else order
 
     def contradicted(self, error: ArithmeticError) -> Exception:
-        """What to raise where bounds contradict each other: where a slot was loaded, its numbers are to blame."""
+        """The error for bounds that contradict each other; after a slot was loaded, its numbers are the cause."""
         if not self._taken:
             return error
         return DataError(f"the numbers in {self._taken} are wrong: {error}; delete {self.folder} to start from scratch")
@@ -216,7 +216,7 @@ class Checkpoint:
     # writing
 
     def keep(self, training: Runs, reason: str | None) -> None:
-        """Write a slot if one is due. Called between two blocks; reason: why the run is about to end, None: it goes on.
+        """Write a slot if one is due. Called between two blocks; reason: why the run will end, None if it continues.
 
         A training that ends by its passes needs a slot from before its end, to make more passes later. Any slot will
         do (`_in_order`), so one is written here only where none exists.

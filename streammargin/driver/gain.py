@@ -1,4 +1,4 @@
-"""Warn once a minute while neither gap nor objective falls; the training goes on."""
+"""Warn once a minute while neither gap nor objective falls; the training continues."""
 
 from __future__ import annotations
 

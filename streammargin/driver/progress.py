@@ -87,7 +87,7 @@ class Progress:
         self.spent = (0.0, 0.0, 0.0, 0)
 
     def check(self, problems: int, trials: int, phases: Collection[str], blocks: int) -> None:
-        """Raise ValueError for values that are impossible for so many problems, trials and blocks: kernels trust them.
+        """Raise ValueError for values that do not fit these numbers of problems, trials and blocks: kernels trust them.
 
         phases: those that this training can be in.
         """

@@ -90,7 +90,7 @@ class Run(Course):
         self.identity.put_off()
 
     def met(self) -> str | None:
-        """Why to end before the next unit: a limit that is reached, or a signal; None to go on.
+        """Why to end before the next unit: a limit that is reached, or a signal; None to continue.
 
         Limits are checked between units only, so a limited run makes the same first steps as an unlimited one.
         """

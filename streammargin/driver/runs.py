@@ -39,12 +39,12 @@ class Runs:
         if path is None or run.doubted:
             return
         if not path.first and run.progress.phase == PASS:
-            path.begin(run.solver.wakes(run.problem, run.state))
+            path.begin(run.solver.zero_factor(run.problem, run.state))
             self.run = run.following(path.at(), [path.C])
         elif run.progress.phase == DONE and path.goes_on(outcome := run.outcome()):
             path.go_on(outcome)
             problem = path.at()
-            run.solver.dearer(problem, run.state, path.step)
+            run.solver.raise_costs(problem, run.state, path.step)
             self.run = run.following(problem, [path.C])
 
     def outcome(self) -> Outcome:

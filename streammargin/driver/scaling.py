@@ -20,7 +20,7 @@ class Scaling:
 
     Sparse columns are divided, never centred. With `std`, a constant sparse column keeps its scale and a constant dense
     column becomes 0. The read uses `memory` bytes, or the minimum where that is more.
-    center, factor (d,) float64 are 0 and 1 until `finish` sets them in place, so sources that hold them see the change.
+    center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
     """
 
     def __init__(self, source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> None:

@@ -14,11 +14,11 @@ from streammargin.sources.labels import census, label_key, number_values, shifte
 from streammargin.wording import shown
 
 PIECE = 1 << 16  # rows of a vector of length n per chunk
-COUNTED = 8  # up to so many classes are counted one by one; for two that takes an eighth of the time of bincount
+COUNTED = 8  # up to this many classes are counted one by one; for two that takes an eighth of the time of bincount
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
 LARGEST_NUMBER = 1e50  # of a target
 MOST_NUMBERS = 100  # more distinct labels like 0.37, or 1 and 5 without 3, are probably not classes
-FEW_ROWS = 50  # nor are so many whole numbers with fewer rows each
+FEW_ROWS = 50  # nor are this many whole numbers with fewer rows each
 
 
 @dataclass(frozen=True)

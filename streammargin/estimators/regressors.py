@@ -68,8 +68,8 @@ class MarginRegressor(Regressor):
     ----------
     {options}
     fit_intercept : bool, default True
-        add a constant column, as `bias` says: by default not penalised, where the solver supports that; otherwise its
-        distance from the best constant prediction is penalised
+        add a constant column, as `bias` says. By default it is not penalised, where the solver supports that.
+        Otherwise its distance from the best constant prediction is penalised.
     random_state : int, RandomState or None, default 0
         seed of all random draws
     validation_fraction : float, default 0.1

@@ -24,7 +24,7 @@ A loss file defines subclasses of `Loss` (base.py), the words of `loss` with the
                              alone), where the loss is minus that; may be left out
     level()                  the share of numbers below the constant that is best alone, None (or no method): their mean
     reach()                  of numbers, for the field `top`: the largest |alpha| / cap, for alpha > 0 and for alpha < 0
-    lifted(lift)             the loss once lift |alpha| / reach is taken off its dual; with `reach`, for numbers alone
+    lifted(e)                the loss once e |alpha| / reach is taken off its dual; with `reach`, for numbers alone
     most()                   where that is the mean with errors no larger than this, inf (or no method) where with all
 
 A loss without a dual has only `primal` and `has_hard_margin` of these. Whole-pass methods need, for scores s = -u, sums

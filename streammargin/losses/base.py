@@ -31,8 +31,8 @@ class Loss(Thing, ABC):
 class Largest(Loss):
     """A loss of which only the largest may count.
 
-    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)). Of numbers each |alpha_i| counts
-    as a part of the largest that its side allows, `reach` of the terms: what is linear beyond its kink then counts for
+    With top = M the duals are bound by sum_i alpha_i <= M C (Pdprox paper, eq. (19)). Of numbers each |alpha_i| is
+    divided by the largest one of its sign, `reach` of the terms. So a loss that is linear beyond its kink counts for
     the M largest losses and no others.
     """
 
@@ -62,8 +62,8 @@ def smooth(loss: Any) -> bool:
     return largest_bend(loss) <= SMOOTH
 
 
-def far(loss, u, most):
-    """Whether phi is linear around u, up to a distance of `most`; False for a loss without `distance`."""
+def linear_around(loss, u, most):
+    """Whether phi is linear within a distance of `most` from u; False for a loss without `distance`."""
     return has(loss, "distance") and loss.distance(u) > most
 
 
@@ -83,19 +83,19 @@ def derivative(loss, u, cap):
     return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)
 
 
-def lifted(loss, lift):
-    """The loss once each dual costs `lift`, the multiplier of the bound on their sum; of classes it stays as it is."""
-    return loss.lifted(lift) if has(loss, "lifted") else loss
+def lifted(loss, multiplier):
+    """The loss with the multiplier of the bound on the duals' sum; unchanged for classes."""
+    return loss.lifted(multiplier) if has(loss, "lifted") else loss
 
 
 def share_of(plain, loss, alpha, cap, share):
-    """The dual of `plain` at alpha, where `share` is that of the same loss as `lifted` has it."""
+    """The dual of `plain` at alpha; share: the dual of the same loss with a multiplier (`lifted`)."""
     return plain.dual(alpha, cap) if has(loss, "lifted") else share
 
 
-def raised(loss, lift):
-    """What that adds to the margins of classes instead; 0 for numbers."""
-    return 0.0 if has(loss, "lifted") else lift
+def margin_shift(loss, multiplier):
+    """What the multiplier adds to the margins of classes instead; 0 for numbers."""
+    return 0.0 if has(loss, "lifted") else multiplier
 
 
 def derivative_by_step(loss, u, cap):

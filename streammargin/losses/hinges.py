@@ -1,8 +1,9 @@
 """The hinge, its square and its smoothed form, as a family with two parameters (g, U).
 
-phi is the conjugate of alpha - g alpha^2 / 2 on [0, U] (unit scale), so that
-(g, U) = (0, 1), (1/2, inf), (width, 1) give (1-u)_+, (1-u)_+^2 and the smoothed hinge
-(SDCA: lp-norm perceptron paper, appendix C; Shalev-Shwartz and Zhang 2013).
+phi is the conjugate of alpha - g alpha^2 / 2 on [0, U] (unit scale).
+(g, U) = (0, 1), (1/2, inf), (width, 1) give (1-u)_+, (1-u)_+^2 and the smoothed hinge.
+
+Source: lp-norm perceptron paper, appendix C; Shalev-Shwartz and Zhang 2013.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class LogisticTerms(NamedTuple):
         a = alpha / cap
         b = (cap - alpha) / cap
         entropy = 0.0
-        # log1p where the argument is near 1: for the small duals of large rows log(1 - a) would round to 0, and the
+        # log1p where the argument is near 1. For the small duals of large rows log(1 - a) would round to 0, and the
         # dual objective would exceed the optimum
         if a > 0.0:
             entropy -= a * (math.log(a) if a < 0.5 else math.log1p(-b))

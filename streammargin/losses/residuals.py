@@ -1,12 +1,14 @@
 """Losses of numbers, of the residual u = x.w - y: one family of five numbers (low, high, over, under, g).
 
-phi is the conjugate of under alpha + g alpha^2 / 2 for alpha >= 0, over |alpha| + g alpha^2 / 2 below, on [low, high]
-(unit scale), so that (-inf, inf, 0, 0, 1), (-1, 1, 0, 0, 0), (-1, 1, epsilon, epsilon, 0) and (tau - 1, tau, 0, 0, 0)
-give half the squared error, the absolute error, that beyond epsilon (Vapnik 1995), and the quantile tau (Koenker and
-Bassett 1978). At C = inf only |u| <= epsilon counts: the feasibility sets of the lp-norm perceptron paper, section 2.3
-and appendix B.1, where the least w is to be found.
+phi is the conjugate of under alpha + g alpha^2 / 2 for alpha >= 0, over |alpha| + g alpha^2 / 2 below, on [low, high].
 
-The duals are signed. The term alpha y of the dual objective is added by the caller, which knows the target y.
+- Half the squared error is (-inf, inf, 0, 0, 1). The absolute error is (-1, 1, 0, 0, 0).
+- The error beyond epsilon is (-1, 1, epsilon, epsilon, 0) (Vapnik 1995).
+- The quantile tau is (tau - 1, tau, 0, 0, 0) (Koenker and Bassett 1978).
+
+At C = inf only |u| <= epsilon counts: the least w in the feasibility sets of the lp-norm perceptron paper (section 2.3
+and appendix B.1). The duals are signed. The caller, which knows the target y, adds the term alpha y of the dual
+objective.
 """
 
 from __future__ import annotations
@@ -43,9 +45,9 @@ class ResidualTerms(NamedTuple):
     def reach(self):
         return self.high, -self.low
 
-    def lifted(self, lift):
+    def lifted(self, multiplier):
         return ResidualTerms(
-            self.low, self.high, self.over - lift / self.low, self.under + lift / self.high, self.g
+            self.low, self.high, self.over - multiplier / self.low, self.under + multiplier / self.high, self.g
         )  # fmt: skip
 
     def has_hard_margin(self):

@@ -42,7 +42,7 @@ class Model:
     feature_names_in_ : (d,) column names, objects of type str, or None;
     problem : arrays that, with the header's `problem`, define the objective (docs/format.md); {} where unknown
 
-    Where both rows and model have column names, columns are matched by name, and the logger "streammargin" reports it.
+    Where both rows and model have column names, columns are matched by name; the logger "streammargin" reports it.
     missing_columns: "zero" treats columns that the rows lack as 0, "error" refuses such rows. Columns unknown to the
     model are always refused. Rows without names are matched by position.
     """
@@ -203,7 +203,7 @@ class Model:
             return tally.figures(source.rows)
 
     def _tally(self, word: Loss | None) -> Tally:
-        """What adds up the figures, the mean of this loss among them. Raises UsageError for one of another kind."""
+        """An object that sums the figures, and this loss. Raises UsageError for a loss of another kind."""
         from streammargin.compiled.overloads import expose
 
         loss, top = (None, None) if word is None else (word.terms(), getattr(word, "top", None))

@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.losses import is_numeric
-from streammargin.losses.base import lifted, raised
+from streammargin.losses.base import lifted, margin_shift
 from streammargin.points.base import answered
 from streammargin.sources.base import Source
 from streammargin.sources.labels import class_values, label_key, number_values, shifted
@@ -24,7 +24,7 @@ class Tally(Protocol):
         """Labels (m,) as they are stored and scores (m, k) of the rows from `start` on."""
 
     def figures(self, rows: int) -> dict[str, Any]:
-        """What `Model.evaluate` returns, of so many rows."""
+        """What `Model.evaluate` returns, of this many rows."""
 
 
 def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
@@ -35,7 +35,7 @@ def largest_losses(loss: Any, margins: np.ndarray, top: float) -> float:
     from streammargin.compiled.predict import total_loss
 
     def at(column: np.ndarray, e: float) -> float:
-        return top * e + float(total_loss(lifted(loss, e), column + raised(loss, e)))
+        return top * e + float(total_loss(lifted(loss, e), column + margin_shift(loss, e)))
 
     total = 0.0
     for column in (np.ascontiguousarray(margins[:, k : k + 1]) for k in range(margins.shape[1])):

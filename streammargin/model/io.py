@@ -44,7 +44,7 @@ def load_model(path: str | os.PathLike, memory: str | int | None = None) -> Mode
 
 
 def _check_classes(classes: np.ndarray, outputs: int) -> None:
-    """ValueError where these are not labels for so many scores."""
+    """ValueError where these are not labels for this many scores."""
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError(
             f"its classes are an array of shape {classes.shape} and type {classes.dtype}, not a list of labels"

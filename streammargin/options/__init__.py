@@ -1,1 +1,1 @@
-"""The options of a training: one table, read by every door."""
+"""The options of a training: one table for Python, the shell, the estimators and streams."""

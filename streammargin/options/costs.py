@@ -1,4 +1,4 @@
-"""What -C takes: a number, several that are trained from the same reads, or a path from small to large."""
+"""Values of the option C: one number, several that share the reads of the rows, or a path from small to large."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CUT = Number("a positive finite number", lambda value: 0.0 < value < math.inf, m
 
 
 class Path(Thing):
-    """Values of C, evenly spread on a log scale, each from the weights and duals of the one before.
+    """Values of C, evenly spaced on a log scale, each starting from the solution of the one before.
 
-    From where w leaves 0, or `low`, to 1000 times that, or `high`. The best on held-out rows is kept.
+    They go from the largest C with w = 0, or `low`, to 1000 times that, or `high`. The best on held-out rows is kept.
     """
 
     values: int = needed(Whole(2, "K"), "how many values of C")
@@ -29,7 +29,7 @@ FAMILY = Family("C", "options", Path, {"path": Path})
 
 @dataclass(frozen=True)
 class Costs(Kind):
-    """One or several positive numbers, infinity by itself, or a path."""
+    """One positive number or several, infinity alone, or a path."""
 
     metavar: str = "FLOAT|inf|a,b,c|path:K"
 

@@ -1,4 +1,4 @@
-"""The table of options as help for people who write Python."""
+"""The table of options as parts of docstrings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def parameters(lines: Iterable[Line], indent: str = "    ") -> str:
-    """The paragraphs of a docstring on these options."""
+    """The paragraphs of a docstring for these options."""
     described = []
     for line in lines:
         described.append(f"{line.name} : {line.type}, default {line.default!r}")
@@ -22,7 +22,7 @@ def parameters(lines: Iterable[Line], indent: str = "    ") -> str:
 
 
 def described(lines: Iterable[Line]) -> Callable[[T], T]:
-    """A decorator that puts these options in the place of {options} in the docstring."""
+    """A decorator that replaces {options} in a docstring by these options."""
 
     def fill(documented: T) -> T:
         if documented.__doc__:  # python -OO leaves none

@@ -1,4 +1,4 @@
-"""Options of before, and of other programs, with what takes their place here."""
+"""Options of earlier versions and of other programs, and what to use here instead."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from streammargin.errors import UsageError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INSTEAD = {  # name with underscores -> what to give, options marked (see wording.py)
+INSTEAD = {  # name with underscores -> what to give; options in backquotes (see wording.py)
     "norm": "`penalty=lp:1.5`, or `penalty=lp:sparse`",
     "p": "`penalty=lp:1.5`",
-    "average": "`solver=perceptron:average`, the field average of mirror, pegasos, homotopic and others",
+    "average": "`solver=perceptron:average`, or the field average of mirror, pegasos, homotopic and others",
     "no_average": "`solver=homotopic:average=no`, or batch-perceptron:average=no",
     "schedule": "`solver=diagonal:4,decay=linear`, `solver=adaptive:step=proven` or `solver=pdprox:dual`",
     "stochastic": "`solver=homotopic:stochastic`",
@@ -22,7 +22,7 @@ INSTEAD = {  # name with underscores -> what to give, options marked (see wordin
     "momentum": "`solver=ascent:momentum=yes`",
     "algorithm": "`solver`",
     "optimizer": "`solver`",
-    "learning_rate": "`solver`: none of ours has a rate to set",
+    "learning_rate": "`solver`: no solver here has a learning rate",
     "l1_ratio": "`penalty=elasticnet:0.5`, or `penalty=group:FILE,l1_ratio=0.5`",
     "groups": "`penalty=group:FILE`",
     "width": "`loss=smooth_hinge:1`",
@@ -30,14 +30,14 @@ INSTEAD = {  # name with underscores -> what to give, options marked (see wordin
     "quantile": "`loss=quantile:0.9`",
     "epsilon": "`loss=epsilon_insensitive:0.1`, or `loss=interpolate:0.1`",
     "delta": "`loss=huber:1`",
-    "penalize_bias": "`bias=free`, or `bias=1` for one that is penalised",
+    "penalize_bias": "`bias=free`, or `bias=1` for a penalised constant",
     "no_penalize_bias": "`bias=free`",
     "fit_intercept": "`bias`: 0 for none, 1, or free",
     "intercept_scaling": "`bias`, the value of the constant column",
     "noconstant": "`bias=0`",
     "dual_budget": "the field top of a loss, as in `loss=hinge:top=100`",
     "C_path": "`C=path:20`",
-    "resume": "`checkpoint=DIR` alone: it goes on from what is there",
+    "resume": "`checkpoint=DIR` alone: it resumes from a state in DIR",
     "no_resume": "another `checkpoint`",
     "alpha": "`C`: the penalty has the factor 1, and the sum of the losses C = 1 / (alpha n)",
     "lambda": "`C` = 1 / lambda",
@@ -61,19 +61,19 @@ INSTEAD = {  # name with underscores -> what to give, options marked (see wordin
 
 
 def instead(name: str) -> str | None:
-    """What takes the place of an option of this name, options marked; None for one that nobody has."""
+    """What to use instead of an option of this name, with options in backquotes; None for an unknown name."""
     return INSTEAD.get(name.replace("-", "_"))
 
 
 def refuse(names: Iterable[str]) -> None:
-    """UsageError for a keyword that is called otherwise here."""
+    """Raise UsageError for the first keyword that has another name here."""
     for name in names:
         if (better := instead(name)) is not None:
             raise UsageError(f"there is no {name} here; give {better}")
 
 
 def of_others(function: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: keywords of before and of other programs are errors that name ours."""
+    """A decorator: a keyword of earlier versions or other programs is an error that names ours."""
 
     @functools.wraps(function)
     def called(*args: P.args, **given: P.kwargs) -> R:

@@ -1,6 +1,6 @@
-"""The options of a training, a line each.
+"""The options of a training, one line each, with their checks and their help.
 
-`streammargin.train`, the command line, the estimators and streams read them here, with their checks and their help.
+`streammargin.train`, the command line, the estimators and streams take them from this table.
 A new option is a line here, a keyword in the signature of `streammargin.train`, and the place that uses it.
 """
 
@@ -40,17 +40,17 @@ from streammargin.solvers.word import Auto, SolverWord
 from streammargin.words import Worded
 
 T = TypeVar("T")
-FREE, MIDWAY = "free", "midway"  # a constant column that is not penalised; a bias that is found after the weights
+FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
 
 
 class Where(Flag):
-    """Where an option makes sense, beside `streammargin.train` on rows that can be read again."""
+    """Where an option applies, beside `streammargin.train` on rows that can be read again."""
 
     SHELL = auto()
-    STREAM = auto()  # batches that pass by once
+    STREAM = auto()  # batches that are read once
     NUMBERS = auto()  # labels that are numbers
-    INTERPOLATION = auto()  # those that are to be met (loss interpolate)
+    INTERPOLATION = auto()  # labels that scores must meet (loss interpolate)
     CLASSIFIER = auto()
     REGRESSOR = auto()
     INTERPOLATOR = auto()
@@ -93,7 +93,7 @@ def _finite(value: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What was asked for, checked. None: the default that the help names. Raises UsageError, which names the option."""
+    """Checked options. None: the default that the help names. Raises UsageError, which names the option."""
 
     # fmt: off
     solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
@@ -105,49 +105,49 @@ class Options:
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
         "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
-        "weight of the data, larger fits harder; against the penalty, as in scikit-learn; inf: hard margin; several, "
-        "or path:K of K values: the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
+        "weight of the data against the penalty, as in scikit-learn; larger fits harder; inf: the hard margin; of "
+        "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(None, Number("a number >= 0", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
-        "problem", ANYWHERE, "the constant column, 0 for none; VALUE: penalised like the others; free: not "
+        "problem", ANYWHERE, "value of the constant column, 0 for none; VALUE: penalised like the others; free: not "
         "penalised; midway, for C = inf: found after the weights (default 1; 0 for C = inf; free for numbers, and for "
         "penalties other than l2 and lp, where the solver can)", short=("-B",), common=True)
     scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,
-        "scale the columns first; the model takes rows as they are; sparse columns are not centred",
+        "scale the columns first; the model takes unscaled rows; sparse columns are not centred",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
         "factors of C, by label; balanced: a rare class weighs as much as a frequent one", common=True)
     positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
-        "this class against the rest")
+        "train this class against the rest")
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
-        "only these classes; of a stream, all that may come")
+        "keep only these classes; for a stream, all that may occur")
     multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
     tol: float = option(1e-3, Number("a number >= 0", _finite, metavar="EPS"), "stop", ROWS,
-        "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: "
-        "no error beyond epsilon by more than tol max|y|, and a length as near to its lower bound)",
+        "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
+        "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
         short=("-e",), common=True)
     passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after so many passes over the rows", common=True)
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
         "smaller error on the held-out rows (`valid`), and keep the best pass; regressions compare the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "stop", ANYWHERE, "stop in time to finish the last check", common=True)
-    max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "rows after which a stream ends")
+    max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
-        "bounds all that grows with the data (512M = 512 x 2^20)", common=True)
-    seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "of whatever is drawn")
+        "bound on the memory that grows with the data (512M = 512 x 2^20 bytes)", common=True)
+    seed: int = option(0, Whole(0, "N"), "resources", CALLS | Where.STREAM, "seed of all random choices")
     checkpoint: str | None = option(None, Folder("DIR"), "run", RUNS,
-        "save the state there, and go on from it; refused where it is of another unfinished training (exit code 75: "
-        "stopped early, run the same command again)", common=True)
+        "save the state in this folder, and resume from it; the state of another unfinished training is an error "
+        "(exit code 75: stopped early, run the same command again)", common=True)
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
-        "run", RUNS, "between two checkpoints; more where they would take over 2% of the time")
+        "run", RUNS, "seconds between two checkpoints; more where they would take over 2% of the time")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
         "dataset of the labels (default y); also a .npy file", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
-        "dataset of weights, factors of C by row (default sample_weight, if there); 0: the row is absent")
+        "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
-        "held-out data; its error (of numbers: its mean loss) is shown with every certificate", common=True)
+        "held-out data; its error (for numbers: its mean loss) is shown with every certificate", common=True)
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class Options:
 
     @property
     def costs(self) -> list[float] | None:
-        """The values of C that were given; of a path its last one, or its first."""
+        """The given values of C; for a path its last one, or else its first."""
         if self.path is not None:
             end = self.path.low if self.path.high is None else self.path.high
             return None if end is None else [end]
@@ -189,28 +189,28 @@ class Options:
 
     @property
     def midway(self) -> bool:
-        """Whether the bias is to be found after the weights."""
+        """Whether the bias is found after the weights."""
         return self.bias == MIDWAY
 
     def column(self, costs: Sequence[float]) -> float:
-        """The value of the constant column where these are the values of C, 0 for none."""
+        """The value of the constant column for these values of C; 0 for none."""
         if self.bias is None:
             return 0.0 if math.inf in costs else 1.0
         return float(self.bias == FREE) if isinstance(self.bias, str) else self.bias
 
     @property
     def auto(self) -> bool:
-        """Whether the solver is left to us."""
+        """Whether the solver is chosen for the user."""
         return isinstance(self.solver, Auto)
 
     @property
     def top(self) -> float:
-        """Of how many rows, at most, the largest losses count."""
+        """How many rows count: those with the largest losses; inf for all."""
         top = getattr(self.loss, "top", None)
         return math.inf if top is None else float(top)
 
     def check_place(self, place: Where, why: str) -> None:
-        """UsageError for an option that makes no sense there; why ends the sentence."""
+        """Raise UsageError for an option that does not apply there; why: the end of its message."""
         for line in TABLE:
             value = getattr(self, line.name)
             default = None if line.default is None else line.kind.check(line.name, line.default)
@@ -219,7 +219,7 @@ class Options:
                 raise UsageError(f"`{line.name}` {why}")
 
     def plain(self) -> dict[str, object]:
-        """Values that can be written as JSON, for events and headers, words as they are spelled in full."""
+        """The values for events and headers, as JSON can hold them; words are spelled in full."""
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
         kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty")}
         if self.path is not None:
@@ -241,7 +241,7 @@ TABLE: tuple[Line, ...] = tuple(_line(one.name, str(one.type), one.metadata["lin
 
 
 def options_for(place: Where) -> list[Line]:
-    """The lines of the table that make sense there, in order."""
+    """The lines of the table that apply there, in order."""
     return [line for line in TABLE if place in line.where]
 
 
@@ -255,10 +255,10 @@ class ReadBy(TypedDict):
 
 
 def read_by(given: Mapping[str, object]) -> ReadBy:
-    """What of the options that were given (name -> value) is read.
+    """The files and names that these options (name -> value) make a training read.
 
-    rows: further files of rows; x: the name of the rows; columns: names of what is beside them; files: where those may
-    be, beside the files of rows. Arrays are left out. Fields of words count as options do.
+    rows: further files of rows; x: the name of the rows; columns: names of labels and weights; files: further files
+    that may hold them. Arrays are left out. Fields of words count like options.
     """
     named: dict[type, list[tuple[Kind, str]]] = {Rows: [], Dataset: [], Column: []}
     for line in TABLE:

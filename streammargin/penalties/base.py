@@ -50,8 +50,9 @@ class PenaltyWord(Thing, ABC):
 class Penalty(PenaltyWord):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,), and its conjugate R*(theta) of theta (m,).
 
-    There is no `prox` without a closed form, no `mirror` and `norm` where R is not strongly convex, and no `gauge`
-    where R* is no function of one number. The gauge satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
+    Without a closed form there is no `prox`. Where R is not strongly convex there is no `mirror` and no `norm`.
+    Where R* is no function of one number there is no `gauge`.
+    The gauge satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
 
     Its fields are those of the word; the first line of its docstring is its help.
     """
@@ -75,8 +76,8 @@ class Penalty(PenaltyWord):
     def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
         """A lower bound on the maximum over 0 <= s <= 1 of s gain - R*(s theta).
 
-        For losses >= 0, the duals s alpha have at least s times the loss part of the dual objective of alpha.
-        blur: ||.||_2 of the error of theta (m,). rounding: relative error of a sum over the columns, or of the gauge's
+        gain: the loss part of the dual objective of alpha. For losses >= 0 the duals s alpha have at least s gain.
+        blur: ||.||_2 of the error of theta (m,); rounding: relative error of a sum over the columns, or of the gauge's
         square. The bound holds for any such errors.
         """
 
@@ -84,7 +85,7 @@ class Penalty(PenaltyWord):
         """The factor s of `bound`."""
         return 1.0
 
-    def wakes(self, theta: np.ndarray) -> float:
+    def zero_factor(self, theta: np.ndarray) -> float:
         """The largest factor s with R*(s theta) = 0, up to which w = 0 is optimal; 0 where there is none."""
         return 0.0
 
@@ -143,7 +144,7 @@ class Norm(Penalty):
     def part(self, gauge: float, rounding: float) -> float:
         return 1.0 / max(1.0, gauge * (1.0 + rounding))
 
-    def wakes(self, theta: np.ndarray) -> float:
+    def zero_factor(self, theta: np.ndarray) -> float:
         return 1.0 / max(self.gauge(theta), TINY)
 
 

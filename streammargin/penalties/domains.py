@@ -37,7 +37,7 @@ class Domain(Penalty):
     def above(self, theta: np.ndarray, blur: float) -> float:
         """No less than R* wherever it is no further from theta (m,) than `blur`, but for the rounding of its sum."""
 
-    def reach(self, theta: np.ndarray, blur: float, rounding: float) -> float:
+    def largest_factor(self, theta: np.ndarray, blur: float, rounding: float) -> float:
         """The largest factor s <= 1 for which R* is finite near s theta."""
         return 1.0
 
@@ -53,7 +53,7 @@ class Domain(Penalty):
 
     def best_part(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
         """The factor s of `bound`: what it proves is concave in s, and falls from where R* grows faster than s gain."""
-        low, high = 0.0, self.reach(theta, blur, rounding)
+        low, high = 0.0, self.largest_factor(theta, blur, rounding)
         s = high
         for _ in range(HALVINGS):
             if float((theta * self.best(s * theta)).sum()) <= gain:
@@ -94,18 +94,18 @@ class Boxed(Domain):
         total = 0.0
         for side, ends in ((theta, self.high), (-theta, -self.low)):
             beyond = side + blur - 1.0
-            there = beyond > 0.0
-            total += float((ends[there] * beyond[there]).sum())
+            active = beyond > 0.0
+            total += float((ends[active] * beyond[active]).sum())
         return total
 
-    def reach(self, theta: np.ndarray, blur: float, rounding: float) -> float:
+    def largest_factor(self, theta: np.ndarray, blur: float, rounding: float) -> float:
         if self.r < 1.0:
             return 1.0
         pulled = np.where(np.isinf(self.high), theta, 0.0), np.where(np.isinf(self.low), -theta, 0.0)
         most = max(float(part.max(initial=0.0)) for part in pulled)
         return 1.0 / max(1.0, (most + blur) * (1.0 + rounding))
 
-    def wakes(self, theta: np.ndarray) -> float:
+    def zero_factor(self, theta: np.ndarray) -> float:
         pulled = np.where(theta > 0.0, self.high > 0.0, self.low < 0.0) * np.abs(theta)
         return self.r / max(float(pulled.max(initial=0.0)), TINY)
 
@@ -152,8 +152,8 @@ class Ball(Domain):
         return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # v_j / (1 + steps_j (1 + more)), more the multiplier of ||w|| <= radius: Newton's steps of 1 / ||w|| come to it
-        # from below and never go beyond it (More and Sorensen 1983)
+        # w_j = v_j / (1 + steps_j (1 + more)), where `more` is the multiplier of ||w|| <= radius. Newton steps on
+        # 1 / ||w|| approach it from below and never go beyond it (More and Sorensen 1983)
         w, more, own = v / (1.0 + steps), 0.0, slice(0, v.size - self.others)
         for _ in range(HALVINGS):
             size = self._length(w)

@@ -33,8 +33,8 @@ class ElasticNet(Bounded, Square):
     def gauge(self, theta: np.ndarray) -> float:
         return lp_norm(shrink(theta, self.l1_ratio), 2.0) / math.sqrt(1.0 - self.l1_ratio)
 
-    def wakes(self, theta: np.ndarray) -> float:
-        return self.l1_ratio * L1().wakes(theta)
+    def zero_factor(self, theta: np.ndarray) -> float:
+        return self.l1_ratio * L1().zero_factor(theta)
 
     def stretch(self, size: int) -> float:
         return 1.0 / math.sqrt(1.0 - self.l1_ratio)

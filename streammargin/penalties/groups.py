@@ -121,8 +121,8 @@ class GroupNet(Grouped, Square):
         beyond = np.maximum(self.groups.lengths(theta) - self.r * self.groups.roots, 0.0)
         return lp_norm(beyond, 2.0) / math.sqrt(1.0 - self.r)
 
-    def wakes(self, theta: np.ndarray) -> float:
-        return self.r * GroupLasso(self.groups).wakes(theta)
+    def zero_factor(self, theta: np.ndarray) -> float:
+        return self.r * GroupLasso(self.groups).zero_factor(theta)
 
     def stretch(self, size: int) -> float:
         return 1.0 / math.sqrt(1.0 - self.r)
@@ -164,8 +164,8 @@ class ExclusiveLasso(Grouped, Square):
         return steps
 
     def prox(self, v: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. For the k columns with the largest |v_j| / steps_j,
-        # s_k = sum |v_j| / (1 + sum steps_j), and s is the largest s_k
+        # |w_j| = (|v_j| - steps_j s)_+ with s = ||w_g||_1. s is the largest of all s_k = sum |v_j| / (1 + sum steps_j),
+        # summed over the k columns with the largest |v_j| / steps_j
         sizes, groups = np.abs(v), self.groups
         order = groups.downwards(sizes / steps)
         of = groups.of[order]

@@ -49,7 +49,7 @@ class LinearPoint:
 
     @staticmethod
     def nbytes(outputs: int, features: int) -> int:
-        """Bytes of a point with so many outputs."""
+        """Bytes of a point with this many outputs."""
         return 8 * outputs * (features + 1)
 
     def score(self, block: Block, first: int, scores: np.ndarray) -> None:

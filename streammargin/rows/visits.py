@@ -4,7 +4,7 @@ A visit is (block, first, listed, order, group): a block, the fields of its RowN
 of `group` consecutive rows. Rows in random order cost a cache miss each; groups of neighbours cost one per group, and
 converge as fast.
 
-One kernel call gets (visits, start, stop, turns): each order is split into `turns` parts, and the call visits the parts
+One kernel call gets (visits, start, stop, turns). Each order is split into `turns` parts; the call visits the parts
 start .. stop of all blocks in turn. Each call has overhead, and waits while the reader thread holds the interpreter
 lock. With one call per turn and block, of about a hundred sparse rows, a streamed pass took 1.5 times as long.
 

@@ -17,8 +17,8 @@ from streammargin.json_values import to_plain
 class JsonLines:
     """Writes one object per line, flushed; infinity is "inf", NaN null. `-` is standard output.
 
-    kept: keep an existing log until the training resumes it (`go_on`) or begins anew (run_start), so that an earlier
-    error leaves it unchanged. began: called with the first line before it is written.
+    kept: keep an existing log until the training resumes it (`go_on`) or begins anew (run_start). So an earlier error
+    leaves it unchanged. began: called with the first line before it is written.
     """
 
     def __init__(self, path: str, kept: bool = False, began: Callable[[bytes], None] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""What a solver is told, what it keeps, and what it must answer: the protocol of the driver.
+"""The interface of a solver: what the driver calls, with which arguments, and what is returned.
 
-A solver consumes (block, loss, penalty, state). All that it needs to go on lies in its state, a class of typed fields
-(roles.py), so that a checkpoint can be taken of any solver without asking it.
+A solver consumes (block, loss, penalty, state). Its state is a class of typed fields (roles.py) and has all that it
+needs to continue. So any solver can be saved in a checkpoint without code of its own.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from streammargin.solvers.word import SolverWord
 
 @dataclass
 class PassReport:
-    """What a solver knows at the end of a pass, before any exact figure.
+    """What a solver knows at the end of a pass.
 
-    estimate (K,): the relative (margin) gap each problem is believed to have; mistakes: rows seen on the
-    wrong side while the weights moved. certificate: exact figures of all K problems, where the pass itself,
-    with its weights frozen, yields them; wrong: beside them, what `end_certificate` answers. still: another
-    pass would change nothing. kept_rows: of those that it read, rows that stayed in memory.
+    estimate (K,): the estimated relative (margin) gap of each problem; mistakes: rows misclassified when they were
+    visited. certificate: exact figures of all K problems, where the pass had frozen weights and computed them; wrong:
+    the second result of `end_certificate`, beside it. still: another pass would change nothing. kept_rows: rows that
+    it read and that stayed in memory.
     """
 
     estimate: np.ndarray
@@ -54,54 +54,54 @@ Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 
 def multiplications(blocks: Blocks, problems: int) -> float:
-    """Those of one visit of these rows by so many problems: each value counts for the score, and for what is summed."""
+    """Multiplications of one visit of these rows: each value counts once for the score and once for the sums."""
     return 2.0 * problems * sum(_stored(block) for _, block in blocks)
 
 
 def _stored(block: Block) -> int:
-    """How many values its rows have; the arrays of a part of a sparse block are those of the whole."""
+    """How many values its rows have; a part of a sparse block shares the arrays of the whole block."""
     return int(block.indptr[-1] - block.indptr[0]) if isinstance(block, CSRBlock) else values_of(block).size
 
 
 def matrix_work(width: int, rows: float, values: float) -> float:
-    """Multiplications of a second-order step: a matrix of so many rows with so many values each, and its factor."""
+    """Multiplications of a second-order step: a matrix of `rows` rows with `values` values each, and its factor."""
     return rows * values * values / 2 + width**3 / 6
 
 
-Share = float | None  # of the work of a call that is done, where it is to be called again; None: all of it
-UNIT = 1e9  # multiplications of a unit, half a second: whoever wants the training to end waits for it
+Share = float | None  # the share of the work that is done, where the call must be repeated; None: all of it
+UNIT = 1e9  # multiplications of a unit, half a second: a request to stop waits for one at most
 
 
-# what few solvers take, and how it is asked for
+# options that few solvers support, as messages name them
 PATH, TOP = "`C=path:K`", "the field top of a loss"
 
 
 def extras(problem: Problem) -> list[str]:
-    """Which of these a problem asks for."""
+    """Which of these a problem needs."""
     return [*([PATH] if problem.path else []), *([TOP] if problem.top < math.inf else [])]
 
 
 class Method(SolverWord):
-    """What `solver` stands for: what it serves and takes. It is one solver, or several that follow one another.
+    """The class of a word of `solver`: what it supports. It is one solver, or several that follow one another.
 
-    Its fields (`streammargin.words.entry`) are those of its word. An object is never changed once it is made, as
-    several trainings may share it.
+    Its fields (`streammargin.words.entry`) are those of its word. An object is never changed, as several trainings may
+    share it.
     """
 
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
     default_loss: ClassVar[str] = "hinge"
-    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: it has no loss but the default
-    default_C: ClassVar[float] = 1.0  # inf: the method knows the hard margin alone
-    joint: ClassVar[bool] = False  # serves multiclass = joint
-    takes: ClassVar[tuple[str, ...]] = ()  # of PATH and TOP
-    numeric: ClassVar[bool] = False  # serves targets that are numbers
-    blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass is given at once, where the memory allows it
+    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: the default loss only
+    default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
+    joint: ClassVar[bool] = False  # supports multiclass = joint
+    takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
+    numeric: ClassVar[bool] = False  # supports targets that are numbers
+    blocks_per_step: ClassVar[int] = 1  # blocks that a step of a pass gets at once, where the memory allows it
 
     def check(self, problem: Problem) -> None:
-        """Raise UsageError for a loss, norm, C or option that this method does not serve."""
+        """Raise UsageError for a loss, penalty, C or option that this method does not support."""
         if problem.joint and not (problem.hard and self.joint):
             raise UsageError(
-                "`multiclass=joint` is one hard margin of all classes: it knows `C=inf` alone, with `solver=auto`, "
+                "`multiclass=joint` is one hard margin of all classes: it needs `C=inf`, and `solver=auto`, "
                 "dual-momentum, gd, normalized-gd or adaptive; for a finite C leave it out"
             )
         if is_numeric(problem.loss) and not (self.numeric and problem.numeric):
@@ -119,29 +119,29 @@ class Method(SolverWord):
             if not has(problem.loss, method):
                 able = ", ".join(losses_with(needed))
                 raise UsageError(
-                    f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} has not; "
+                    f"{self.called} needs the method {method} of a loss, which {called(problem.loss)} lacks; "
                     f"the losses that serve are {able}"
                 )
         for extra in extras(problem):
             if extra not in self.takes:
                 other = ", or use `solver=pdprox`" if extra == TOP else ""
-                raise UsageError(f"{self.called} has no use for {extra}; leave it out{other}")
+                raise UsageError(f"{self.called} does not support {extra}; leave it out{other}")
 
     @property
     def called(self) -> str:
-        """What messages call it; default: its word without fields."""
+        """Its name in messages; default: its word without fields."""
         return self.name
 
     def required(self) -> tuple[str, ...]:
-        """The methods of a loss that it calls with its fields as they are; default: `requires`."""
+        """The methods of a loss that it calls, given its fields; default: `requires`."""
         return self.requires
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
-        """Whether it minimises with this penalty; free: of all but the constant column. Default: lp, of all."""
+        """Whether it supports this penalty; free: without the constant column. Default: lp, with the column."""
         return isinstance(penalty, LpSquare) and not free
 
     def needs(self, penalty: Penalty) -> str:
-        """Why it does not serve this penalty; "" where its name says it."""
+        """Why it does not support this penalty; "" where the name of the penalty says it."""
         return ""
 
     def _check_penalty(self, problem: Problem) -> None:
@@ -162,14 +162,14 @@ class Method(SolverWord):
         why = self.needs(penalty)
         raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
 
-    watch: ClassVar[type | None] = None  # the state of what decides over several stages
+    watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 
     @abstractmethod
     def stages(self) -> dict[str, Stage]:
         """Its solvers by name."""
 
     def first(self, problem: Problem) -> str:
-        """The name of the stage that begins."""
+        """The name of the first stage."""
         return next(iter(self.stages()))
 
     @abstractmethod
@@ -178,10 +178,10 @@ class Method(SolverWord):
 
     @abstractmethod
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
+        """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
 
     def prologue_passes(self, problem: Problem) -> int:
-        """Passes over the rows before the first, where that depends on the problem; default: `prologue`."""
+        """Passes over the rows before the first pass, for this problem; default: `prologue`."""
         return self.prologue
 
     def kept_bytes(self, problem: Problem) -> int:
@@ -190,19 +190,19 @@ class Method(SolverWord):
 
 
 def stay(problem: Problem, state: Any, watch: Any, report: PassReport, active: np.ndarray) -> str:
-    """The stage goes on."""
+    """The stage continues."""
     return ""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A solver that others may come before and after.
+    """A solver among several that follow one another.
 
-    enter: makes its state, `best` included, of that of the stage before, whose arrays it may take; the driver sets
-    labels, number and multiplications. leave: called once a pass, before its certificate is judged, says which stage is
-    to follow, "" where this one goes on. The driver changes over when the next pass begins, so that the pass before is
-    certified by the solver that made it. watch: what the method declares for decisions over several stages; both may
-    write it.
+    enter: makes its state, `best` included, from the state of the stage before, whose arrays it may take. The driver
+    sets labels, number and multiplications. leave: called once a pass, before its certificate is judged; returns the
+    name of the next stage, or "" to continue. The driver switches when the next pass begins. So the solver that made a
+    pass also certifies it. watch: the state that the method declares for decisions over several stages; both functions
+    may change it.
     """
 
     solver: Solver
@@ -214,51 +214,51 @@ S = TypeVar("S", bound=State)
 
 
 class Solver(Method, Generic[S]):
-    """One solver. Class attributes declare it; its state is of the class that `kind_of_state` says.
+    """One solver. Class attributes declare it; `kind_of_state` returns the class of its state.
 
-    What takes longer than a moment is done in units: a call makes one of them, and returns which share of its work is
-    done. The driver calls again, with the same arguments, until it is all. Between two calls it may stop, or save the
-    state and go on from there in another process: what is left to do stands in the state.
+    Long work is done in units. A call does one unit, and returns the share of its work that is done. The driver
+    repeats the call with the same arguments until all is done. Between two calls the driver may stop, or save the state
+    and continue in another process. So the state records what is left to do.
     """
 
     state_class: ClassVar[type[State]]
 
     def kind_of_state(self) -> type[State]:
-        """The class of its state with its fields as they are; default: `state_class`."""
+        """The class of its state, given its fields; default: `state_class`."""
         return self.state_class
 
     def stages(self) -> dict[str, Stage]:
         return {self.name: Stage(self)}
 
-    def wakes(self, problem: Problem, state: S) -> float:
-        """Called before the first pass, of a path over C: how many times as large C may be with w = 0 still optimal.
+    def zero_factor(self, problem: Problem, state: S) -> float:
+        """The largest known factor of C for which w = 0 is still optimal; 0 where w = 0 is optimal for no C.
 
-        As far as that is known; 0 where it is at no C.
+        Called before the first pass of a path over C.
         """
-        raise AssertionError(f"{self.name} knows no path")
+        raise AssertionError(f"{self.name} supports no path")
 
-    def dearer(self, problem: Problem, state: S, factor: float) -> None:
-        """Called between two passes of a path: go on with C so many times as large."""
-        raise AssertionError(f"{self.name} knows no path")
+    def raise_costs(self, problem: Problem, state: S, factor: float) -> None:
+        """Multiply C by this factor. Called between two passes of a path."""
+        raise AssertionError(f"{self.name} supports no path")
 
     def reached(self, problem: Problem, figures: Figures) -> bool:
-        """Whether exact figures prove what the user asked for; default: what the objective says."""
+        """Whether exact figures prove the tolerance; default: by the gap of the objective."""
         return problem.objective.reached(figures, problem.tol)
 
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
-        """Whether the method looks for nothing better than these weights, proven or not; default: never."""
+        """Whether the method stops at these weights even if the tolerance is not proven; default: never."""
         return False
 
     def dtype(self, problem: Problem) -> np.dtype:
-        """Of the arrays of `Float` in the state."""
+        """The type of the `Float` arrays in the state."""
         return np.dtype(np.float64)
 
     def reserved_bytes(self, problem: Problem) -> int:
-        """Bytes of what comes and goes beside the arrays of the state: rows kept, what grows, vectors of a step."""
+        """Bytes beside the arrays of the state: rows kept, arrays that grow, vectors of a step."""
         return 0
 
     def fits(self, problem: Problem, state: S) -> bool:
-        """Whether the arrays that grow, of a state that was loaded, fit each other and the rows: kernels trust them."""
+        """Whether the growing arrays of a loaded state fit each other and the rows; kernels do not check them."""
         return True
 
     def memory(self, problem: Problem) -> int:
@@ -266,11 +266,11 @@ class Solver(Method, Generic[S]):
         return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        """Bytes that it takes to work on a block of so many rows and bytes, beside the block and the state."""
+        """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
         return 0
 
     def start(self, problem: Problem, labels: RowLabels) -> S:
-        """The state before the first pass; labels: of its rows."""
+        """The state before the first pass; labels: those of the rows."""
         made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
 
@@ -288,7 +288,7 @@ class Solver(Method, Generic[S]):
 
     @abstractmethod
     def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
-        """Learn from rows first .. first + m, for the problems listed in `active` (int64); in units."""
+        """Learn from rows first .. first + m - 1, for the problems listed in `active` (int64); in units."""
 
     def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
         """Learn from the blocks of one step, (first, block), at most `blocks_per_step` of them; in units."""
@@ -297,15 +297,15 @@ class Solver(Method, Generic[S]):
 
     @abstractmethod
     def end_pass(self, problem: Problem, state: S, active: np.ndarray) -> PassReport | float:
-        """Called after the last block of a pass; in units, and then the report."""
+        """Called after the last block of a pass; works in units, and returns the report after the last one."""
 
-    def leave_out(self, problem: Problem, state: S) -> None:  # most have none
-        """Called where a pass is to end now: `end_pass` is to report at once, without the units that are left."""
+    def skip_remaining(self, problem: Problem, state: S) -> None:  # most have no units in `end_pass`
+        """Called where a pass must end now: `end_pass` shall report at once, without the remaining units."""
 
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
-        """Freeze the weights for a certificate sweep (never called when passes certify themselves).
+        """Freeze the weights for a certificate sweep. Not called where passes compute certificates.
 
-        Problems that are not active any more keep the weights they were certified with.
+        Problems that are no longer active keep the weights of their last certificate.
         """
         raise AssertionError(f"{self.name} certifies by its passes")
 
@@ -314,7 +314,7 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} certifies by its passes")
 
     def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
-        """Exact figures of all K problems, and per trial the rows whose largest score is a wrong class's."""
+        """Exact figures of all K problems, and per trial the number of rows whose largest score is of a wrong class."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
     def certified(self, problem: Problem, state: S) -> np.ndarray:
@@ -331,7 +331,7 @@ class Solver(Method, Generic[S]):
         return LinearPoint(self.certified(problem, state) if proven else self.weights(problem, state), column)
 
     def zeros(self, problem: Problem, state: S) -> np.ndarray:
-        """Which weights (K, d) are known to be 0 in every solution; default: none."""
+        """Which weights (K, d) are proven to be 0 in every solution; default: none."""
         return np.zeros((problem.count, problem.features), bool)
 
     def mean_norm(self, problem: Problem, state: S) -> float:
@@ -339,11 +339,11 @@ class Solver(Method, Generic[S]):
         return 0.0
 
     def rounding(self, problem: Problem, state: S) -> float:
-        """What the bound on a margin of 0 may come to by rounding alone: one no larger proves that none is above 0."""
+        """The largest rounding error of the bound on a margin: a bound below it proves that no margin is above 0."""
         return 0.0
 
     def smallest_margin(self, problem: Problem, state: S) -> float:
-        """The margin below which the hard margin is given up: tol times the mean row norm, or what is 0 to rounding."""
+        """The margin below which a hard margin is given up: tol times the mean row norm, or `rounding` if larger."""
         return max(problem.tol * self.mean_norm(problem, state), self.rounding(problem, state))
 
     @abstractmethod
@@ -352,15 +352,15 @@ class Solver(Method, Generic[S]):
 
 
 class StreamSolver(Solver[S]):
-    """A method that keeps nothing per row, and so can learn from rows that pass by once."""
+    """A method that keeps nothing per row, and so can learn from a stream."""
 
     @abstractmethod
     def stream_block(self, problem: Problem, state: S, block: Block) -> int:
-        """Learn from each row of the block once, in order, and count the mistakes made on the way.
+        """Learn from each row of the block once, in order; returns the number of mistakes made.
 
-        The labels of the state are those of its rows; `present` of the problem: the rows that the objective is made of.
+        The labels of the state are those of the block's rows. problem.present: the number of rows in the objective.
         """
 
     @abstractmethod
     def margin_bound(self, problem: Problem, state: S, k: int) -> float:
-        """An upper bound of the margin of problem k, from the steps so far; inf where they tell nothing."""
+        """An upper bound of the margin of problem k from the steps so far; inf if there is none."""

@@ -1,7 +1,7 @@
-"""Which solvers there are: one file each in a folder of SHELVES, which is called as the word and has its class.
+"""The solvers: one file each in a folder of SHELVES. The file and its class are named after the word.
 
-So `papers/batch_perceptron.py` has the class `BatchPerceptron`, with `name = "batch-perceptron"`. That line is looked
-for in the text of a file: to know the words takes no import, and so no compiler.
+So `papers/batch_perceptron.py` has the class `BatchPerceptron`, with `name = "batch-perceptron"`. The words are found
+by that line in the text of the files. So a list of words needs no import, and no compiler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streammargin.solvers.base import Method
 
 TAKE = "the ones to take"
-SHELVES = {  # folder -> what `streammargin solvers` shows its solvers under
+SHELVES = {  # folder -> its heading in `streammargin solvers`
     "coordinate": TAKE, "newton": TAKE, "columns": TAKE, "margin": TAKE,
     "streams": "streams", "papers": "methods after the papers",
 }  # fmt: skip
@@ -34,17 +34,17 @@ PEERS = {  # words of scikit-learn, LIBLINEAR and others
 
 
 class Found(Mapping[str, type[SolverWord]]):
-    """The classes of solvers by word, each imported when it is asked for."""
+    """The classes of solvers by word, each imported on first use."""
 
     @cached_property
     def files(self) -> dict[str, tuple[str, str]]:
         """Word -> folder and module."""
         found = {}
-        for room in SHELVES:
-            for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), room)]):
+        for folder in SHELVES:
+            for one in pkgutil.iter_modules([os.path.join(os.path.dirname(__file__), folder)]):
                 word = one.name.replace("_", "-")
                 if f'name = "{word}"' in _source(one):
-                    found[word] = (room, f"{__package__}.{room}.{one.name}")
+                    found[word] = (folder, f"{__package__}.{folder}.{one.name}")
         return found
 
     def __getitem__(self, word: str) -> type[SolverWord]:
@@ -61,12 +61,12 @@ class Found(Mapping[str, type[SolverWord]]):
         return 1 + len(self.files)
 
     def shelf(self, word: str) -> str:
-        """What a word of ours is shown under."""
+        """The heading of a word in `streammargin solvers`."""
         return TAKE if word == Auto.name else SHELVES[self.files[word][0]]
 
 
 def _source(found: pkgutil.ModuleInfo) -> str:
-    """The text of a module, which is not imported."""
+    """The text of a module, without importing it."""
     spec = found.module_finder.find_spec(found.name, None)
     return getattr(spec and spec.loader, "get_source")(found.name) or ""  # noqa: B009  # what mypy knows lacks it
 
@@ -81,15 +81,15 @@ FAMILY = Family("solver", "solvers", SolverWord, CLASSES, PEERS, SHORT)
 
 
 def names() -> list[str]:
-    """What may be asked for, `auto` among it."""
+    """All words, `auto` included."""
     return FAMILY.words
 
 
 def make_solver(value: object) -> Method:
-    """The solver that a word stands for, or an object of a subclass of `Method`. Raises UsageError; of `auto` too."""
+    """The solver of a word, or of an object of a subclass of `Method`. Raises UsageError, for `auto` as well."""
     from streammargin.solvers.base import Method
 
     made = FAMILY.of(value)
     if not isinstance(made, Method):
-        raise UsageError(f"`solver={made}` is none by itself; name one of {', '.join(list(CLASSES)[1:])}")
+        raise UsageError(f"`solver={made}` is not a solver itself; name one of {', '.join(list(CLASSES)[1:])}")
     return made

@@ -1,4 +1,4 @@
-"""Solvers that consist of a succession of stages, each a solver of its own."""
+"""Methods that consist of several stages, each of them a solver."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Succession(Method):
 
 
 def passes_left(before: float, now: float, passes: int, tol: float) -> float:
-    """Predicted passes until the gap is `tol`, given that it fell from `before` to `now` in so many passes."""
+    """Predicted passes until the gap is `tol`, given that it fell from `before` to `now` in this many passes."""
     if now <= tol:
         return 0.0
     return passes * math.log(now / tol) / math.log(before / now) if now < before and tol > 0.0 else math.inf

@@ -1,4 +1,4 @@
-"""What `solver` takes. Nothing here needs a compiler, so that options can be checked without one."""
+"""The words of `solver`. Nothing here imports the compiler, so that options can be checked without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streammargin.words import Thing
 
 
 class SolverWord(Thing, ABC):
-    """A word of `solver`: its fields choose between the ways of one solver.
+    """A word of `solver`; its fields choose variants of the solver.
 
     The first line of its docstring is its help.
     """

@@ -82,7 +82,7 @@ def packed(names: np.ndarray) -> np.ndarray:
 
 
 def unpacked(array: np.ndarray, columns: int) -> np.ndarray:
-    """The inverse of `packed`. Raises ValueError where the bytes are not so many names."""
+    """The inverse of `packed`. Raises ValueError where the bytes are not this many names."""
     if array.dtype != np.uint8 or array.ndim != 1:
         raise ValueError(f"its column names are an array of shape {array.shape} and type {array.dtype}, not bytes")
     count = array.size - np.count_nonzero(array) + 1  # checked before the strings are made, which need far more memory

@@ -95,7 +95,7 @@ class Job:
         }  # fmt: skip
 
     def identity(self) -> dict[str, object]:
-        """What must be the same for another process to go on."""
+        """The values that must be the same for another process to resume."""
         return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
@@ -172,7 +172,7 @@ class Job:
         )  # fmt: skip
 
     def _problem(self, midway: bool) -> dict[str, object]:
-        """What was minimised, as far as options do not say it, in plain values: `verify` sums it up again."""
+        """The parts of the objective that options do not give, as plain values; `verify` recomputes it from them."""
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}

@@ -179,7 +179,7 @@ def _first(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) 
 
 
 def check_served(methods: Sequence[Method], problem: Problem) -> None:
-    """UsageError for what few solvers take, and none of those that `auto` stands for."""
+    """UsageError for an option that few solvers support, and none of those that `auto` tries."""
     for extra in extras(problem):
         if not any(extra in method.takes for method in methods):
             *others, last = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]

@@ -48,7 +48,7 @@ def train_stream(
 
 
 def stream_certificate(learner: Learner) -> Certificate:
-    """What is known of a model that learned from a stream."""
+    """The certificate of a model that learned from a stream."""
     return Certificate(margin_upper=learner.margin_upper())
 
 

@@ -271,7 +271,7 @@ def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, mon
     monkeypatch.setattr(module, name, beside_another)
     more = ["--checkpoint", "checkpoint"] if checkpoint else []
     assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log", *more]) == 0
-    told = "another file m.npz is there; the model is written to m-2.npz"
+    told = "the file m.npz exists already; the model is written to m-2.npz"
     assert capsys.readouterr().err == f"warning: {told}\n" and told in (tmp_path / "log").read_text()
     assert (tmp_path / "m.npz").read_text() == "precious" and (tmp_path / "m-2.npz").exists()
 

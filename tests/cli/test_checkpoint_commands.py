@@ -281,7 +281,7 @@ def test_no_output_is_a_file_of_the_checkpoint(name, blobs_file, tmp_path, here)
 def test_a_list_of_another_kind_is_not_replaced_by_that_of_outputs(text, blobs_file, tmp_path, here):
     (tmp_path / "outputs.json").write_text(text)
     done = here("train", blobs_file, "--checkpoint", tmp_path, "-o", tmp_path / "m.npz", "-q")
-    assert done.returncode == 73 and "is no list of outputs of a training" in done.stderr, done.stderr
+    assert done.returncode == 73 and "is not a list of outputs of a training" in done.stderr, done.stderr
     assert (tmp_path / "outputs.json").read_text() == text and not (tmp_path / "m.npz").exists()
 
 

@@ -12,7 +12,7 @@ from streammargin.sinks.console import Console
 
 
 def shown(columns, max_seconds, monkeypatch):
-    """The progress line on a terminal of so many columns (0: it does not say), with so much time left."""
+    """The progress line on a terminal of this width (0: unknown), with this time left."""
     monkeypatch.setattr(os, "get_terminal_size", lambda number: os.terminal_size((columns, 24)))
     monkeypatch.setenv("TERM", "xterm")
     leader, follower = pty.openpty()
@@ -61,7 +61,7 @@ def start(**params):
 
 
 def told(passes, monkeypatch, params=(), seconds=1.0, estimates=lambda number: 0.5, upto=None):
-    """The lines, without a terminal, of a run of so many passes of so many seconds."""
+    """The lines, without a terminal, of a run of this many passes, each of this many seconds."""
     clock, stream = Clock(monkeypatch), io.StringIO()
     console = Console(stream=stream, max_seconds=dict(params).get("max_seconds"))
     console(start(**dict(params)))

@@ -100,10 +100,10 @@ def test_gram_matrix_and_sums_of_rows(form, dtype, bias):
     np.testing.assert_allclose(total, A.T @ np.arange(20), atol=1e-12)
 
 
-def figures(X, codes, positive, weights, w, room, form="dense", joint=False, cuts=(0, None), bias=0.0):
+def figures(X, codes, positive, weights, w, capacity, form="dense", joint=False, cuts=(0, None), bias=0.0):
     K = len(positive)
     smallest, mistakes, wrong = np.full(K, np.inf), np.zeros(K, np.int64), np.zeros(1, np.int64)
-    keys, ids, filled = np.zeros((2 * K, room)), np.zeros((2 * K, room), np.int64), np.zeros(2 * K, np.int64)
+    keys, ids, filled = np.zeros((2 * K, capacity)), np.zeros((2 * K, capacity), np.int64), np.zeros(2 * K, np.int64)
     for start, stop in itertools.pairwise(cuts):
         margins_block(
             block_of(X[start:stop], form, bias), numbered_from(start),
@@ -113,14 +113,14 @@ def figures(X, codes, positive, weights, w, room, form="dense", joint=False, cut
     return smallest, mistakes, wrong, keys, ids, filled
 
 
-@pytest.mark.parametrize("room", [1, 2, 7, 30, 500])
+@pytest.mark.parametrize("capacity", [1, 2, 7, 30, 500])
 @pytest.mark.parametrize("form", ["dense", "csr"])
-def test_the_rows_with_the_smallest_margins(form, room):
-    rng = np.random.default_rng(room)
+def test_the_rows_with_the_smallest_margins(form, capacity):
+    rng = np.random.default_rng(capacity)
     X, w = rng.standard_normal((400, 6)), rng.standard_normal((3, 7))
     codes, weights = rng.integers(-1, 3, 400).astype(np.int16), (rng.random(400) < 0.8) * 2.0
     positive = np.arange(3)
-    found = figures(X, codes, positive, weights, w, room, form, cuts=(0, 1, 150, 400), bias=0.7)
+    found = figures(X, codes, positive, weights, w, capacity, form, cuts=(0, 1, 150, 400), bias=0.7)
     smallest, mistakes, wrong, keys, ids, filled = found
     scores = X @ w[:, :-1].T + 0.7 * w[:, -1]
     there = (codes >= 0) & (weights > 0)
@@ -131,7 +131,7 @@ def test_the_rows_with_the_smallest_margins(form, room):
         for side in (0, 1):
             mine = np.flatnonzero(there & ((codes == k) == side))
             count = filled[2 * k + side]
-            assert count == min(room, mine.size)
+            assert count == min(capacity, mine.size)
             chosen = mine[np.argpartition(u[mine], count - 1)[:count]]
             assert sorted(ids[2 * k + side, :count]) == sorted(chosen)
             np.testing.assert_allclose(keys[2 * k + side, :count], u[ids[2 * k + side, :count]], rtol=1e-12)

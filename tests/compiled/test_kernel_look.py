@@ -47,7 +47,7 @@ class Setting:
         scale = rng.random((self.K, rows)) * self.caps
         self.centres = scale if not numbers else 0.1 * scale
         self.w = rng.standard_normal((2, self.K, columns + 1)) / 3.0
-        self.lift, self.blur = rng.random((2, self.K)), np.full((2, self.K), 1e-4)
+        self.multiplier, self.blur = rng.random((2, self.K)), np.full((2, self.K), 1e-4)
         self.codes, self.active = codes, np.arange(self.K)
 
     def look(self, rule, sides=1, H=None, steepest=0.0, centres=None, total=None, cuts=(500,)):
@@ -67,14 +67,14 @@ class Setting:
             block = ArraySource(self.X[first:last]).whole()._replace(bias=BIAS)
             kernel.look(
                 block, numbered_from(first), self.labels, self.loss, self.active,
-                kernel.Point(self.w, self.lift, self.blur), prox, self.found, H,
+                kernel.Point(self.w, self.multiplier, self.blur), prox, self.found, H,
             )  # fmt: skip
 
     def seen(self, v, k):
-        """The loss and u (n,) as a lift has them: of classes it is in the margins, of numbers in the loss."""
-        numbers, lift = is_numeric(self.loss), self.lift[v, k]
-        u = twin.margins(self.rows, self.w[v, k], k, self.signs, self.targets, 0.0 if numbers else lift)
-        return self.loss.lifted(lift) if numbers else self.loss, u
+        """The loss and u (n,) as a multiplier has them: of classes it is in the margins, of numbers in the loss."""
+        numbers, multiplier = is_numeric(self.loss), self.multiplier[v, k]
+        u = twin.margins(self.rows, self.w[v, k], k, self.signs, self.targets, 0.0 if numbers else multiplier)
+        return self.loss.lifted(multiplier) if numbers else self.loss, u
 
     def off(self, v, k):
         """How far rounding may move the margins, for a blur that can be seen."""
@@ -97,8 +97,8 @@ def test_all_sums_of_every_rule(loss, rule, sides):
                 best = np.argmax(s.rows @ s.w[v].T, axis=1)
                 assert s.found.confused[v, 0] == np.sum(best[there] != s.codes[there])
             for k in s.active:
-                loss_there, u = s.seen(v, k)
-                value, slipped = twin.losses(loss_there, s.caps, u, s.off(v, k))
+                loss_at, u = s.seen(v, k)
+                value, slipped = twin.losses(loss_at, s.caps, u, s.off(v, k))
                 found = s.found.losses[v, k]
                 assert found[kernel.LOSSES] == pytest.approx(value, rel=1e-12)
                 assert slipped * (1 - 1e-9) <= found[kernel.ROUNDING] <= 1.2 * slipped
@@ -106,8 +106,8 @@ def test_all_sums_of_every_rule(loss, rule, sides):
                 assert found[kernel.MISTAKES] == np.sum((margins < 0)[there])
         for k in s.active:
             curvature, softness, twice = RULES[rule]
-            loss_there, u = s.seen(0, k)
-            alpha, a, slopes, gap, L = twin.steps(loss_there, s.caps, u, s.centres[k], curvature, softness, twice)
+            loss_at, u = s.seen(0, k)
+            alpha, a, slopes, gap, L = twin.steps(loss_at, s.caps, u, s.centres[k], curvature, softness, twice)
             np.testing.assert_allclose(s.alpha[k][there], alpha[there], rtol=1e-11, atol=1e-13)
             np.testing.assert_allclose(total[k], 1.0 + a, rtol=1e-12)
             assert s.found.losses[0, k, kernel.GAP] == pytest.approx(gap, rel=1e-9, abs=1e-10)
@@ -166,7 +166,7 @@ def test_chunks_hold_few_values():
 def test_a_loss_may_couple_lines_of_weights(form):
     overloads.expose(twin.Softmax)
     s = Setting(twin.Softmax(), form)
-    s.lift[:] = 0.0
+    s.multiplier[:] = 0.0
     s.look(RULES["the best duals"])
     there = s.caps > 0.0
     onehot = (s.codes[:, None] == np.arange(CLASSES)).astype(float)

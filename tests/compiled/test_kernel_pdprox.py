@@ -24,7 +24,7 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     weights = rng.choice([0.01, 1.0, 3.0], 40)
     caps = 0.7 * np.ones((3, 3))
     labels, loss = Labels(codes, np.arange(3), caps, weights, np.empty(0)), terms("hinge")
-    w, lift, curvature = rng.standard_normal((2, 3, 7)), rng.random((2, 3)), np.array([0.5, 2.0, 1.0])
+    w, multiplier, curvature = rng.standard_normal((2, 3, 7)), rng.random((2, 3)), np.array([0.5, 2.0, 1.0])
     cap = 0.7 * weights * (codes >= 0)
     alpha = cap * rng.random((3, 40))
     before, total, active = alpha.copy(), rng.random((3, 40)), np.array([0, 1])
@@ -34,7 +34,7 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     for first, last in ((0, 15), (15, 40)):
         part = ArraySource(as_form(X[first:last], form)).whole()._replace(bias=BIAS)
         steps.look(
-            part, numbered_from(first), labels, loss, active, steps.Point(w, lift, np.zeros((2, 3))),
+            part, numbered_from(first), labels, loss, active, steps.Point(w, multiplier, np.zeros((2, 3))),
             steps.Prox(alpha, alpha, curvature, np.zeros(3), twice, total), steps.Found(losses, duals, pull, wrong),
         )  # fmt: skip
     rows = np.column_stack([X, np.full(40, BIAS)])
@@ -45,7 +45,7 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
         assert not losses[v, 2].any()
         for k in active:
             margins = np.where(codes == k, 1, -1) * scores[:, k]
-            expected = np.sum(cap * np.maximum(1 - margins - lift[v, k], 0))
+            expected = np.sum(cap * np.maximum(1 - margins - multiplier[v, k], 0))
             assert losses[v, k, steps.LOSSES] == pytest.approx(expected, rel=1e-13)
             assert losses[v, k, steps.MISTAKES] == np.sum((margins < 0) & there)
             assert losses[v, k, steps.ROUNDING] == 0.0  # the blur was 0
@@ -53,7 +53,7 @@ def test_a_step_and_what_it_certifies(form, sides, twice):
     assert not pull[2].any() and not duals[2].any()
     for k in active:
         sign = np.where(codes == k, 1, -1)
-        slope = (1 - sign * (rows @ w[0, k]) - lift[0, k]) / curvature[k]
+        slope = (1 - sign * (rows @ w[0, k]) - multiplier[0, k]) / curvature[k]
         moved = np.clip(before[k] + slope, 0, cap)
         np.testing.assert_allclose(alpha[k][there], moved[there], rtol=1e-12, atol=1e-14)
         pulled = np.where(there, np.clip(moved + slope, 0, cap) if twice else moved, 0)

@@ -252,7 +252,7 @@ def test_a_line_of_names_may_be_longer_than_a_piece(tmp_path, monkeypatch):
 
 @pytest.fixture
 def like(tmp_path):
-    """Makes a model that was trained on columns of these names, or on so many without names; its path."""
+    """The path of a model that was trained on columns of these names, or on this many columns without names."""
     path = str(tmp_path / "model.npz")
 
     def make(columns):

@@ -1,4 +1,4 @@
-"""A training with a checkpoint never goes on with rows that are not those it began with."""
+"""A training with a checkpoint never resumes on other rows than those it began with."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""A training that is stopped anywhere goes on from its directory and ends in the same bits."""
+"""A training that is stopped anywhere resumes from its directory and ends in the same bits."""
 
 import json
 import logging

@@ -22,7 +22,7 @@ def with_an_id(n=400):
 
 @pytest.fixture
 def minutes(monkeypatch):
-    """A clock that goes on by ten seconds whenever it is looked at."""
+    """A clock that advances by ten seconds at each call."""
     looks = itertools.count()
     monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(looks)))
 

@@ -1,4 +1,4 @@
-"""A path over C: each value is solved as if it stood alone, and a path that is stopped goes on where it was."""
+"""A path over C: each value is solved as if it were the only one, and a stopped path resumes."""
 
 import json
 
@@ -173,7 +173,7 @@ def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
     ({"penalty": "l2", "solver": "pdprox"},
         "w = 0 is optimal at no C > 0 .*; name its ends, as in C=\"path:5,low=0.01,high=10\""),
     ({"penalty": "lp"}, "w = 0 is optimal at no C > 0 .*; name its ends"),
-    ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca has no use for C=\"path:K\""),
+    ({"solver": "sdca", "bias": 0, "penalty": "elasticnet"}, "sdca does not support C=\"path:K\""),
 ])  # fmt: skip
 def test_what_is_no_path_is_told_in_a_sentence(options, told):
     with pytest.raises(sm.UsageError, match=told):

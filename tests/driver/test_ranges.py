@@ -23,7 +23,7 @@ def warned(caplog, *data, **options):
 
 
 def rows(factor, n=120):
-    """Rows whose column 2 is so many times as large as the others."""
+    """Rows whose column 2 is larger than the others by this factor."""
     random = np.random.default_rng(1)
     X = random.uniform(-1.0, 1.0, (n, 4)) + 0.5
     y = X[:, 0] + random.standard_normal(n) > 0.5

@@ -146,10 +146,14 @@ def test_the_weights_wake_where_the_conjugate_leaves_0():
     random = np.random.default_rng(4)
     for line in CASES:
         penalty, theta = made(*line), random.standard_normal(D)
-        wakes = penalty.wakes(theta)
-        if 0.0 < wakes < 1e100:
-            assert penalty.conjugate(wakes * (1 - 1e-12) * theta) == 0.0 < penalty.conjugate(wakes * (1 + 1e-9) * theta)
-    assert made(1.0, 0.0, INF, INF, False).wakes(np.array([-5.0, 0.25, 0.0, 0.0, 0.0, 0.0])) == 4.0
+        zero_factor = penalty.zero_factor(theta)
+        if 0.0 < zero_factor < 1e100:
+            assert (
+                penalty.conjugate(zero_factor * (1 - 1e-12) * theta)
+                == 0.0
+                < penalty.conjugate(zero_factor * (1 + 1e-9) * theta)
+            )
+    assert made(1.0, 0.0, INF, INF, False).zero_factor(np.array([-5.0, 0.25, 0.0, 0.0, 0.0, 0.0])) == 4.0
 
 
 def test_words():

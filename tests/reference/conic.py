@@ -167,10 +167,11 @@ def solve(
 ):  # fmt: skip
     """min R(w) + sum caps_i phi(y_i (x_i.w + constant b)): the optimum, w (d,) and constant b.
 
-    width: of the smoothed hinge, the slope of the generalised one; of numbers y epsilon, or the quantile.
-    budget: of the duals, so that the margins may be lifted by eta >= 0 at the cost of budget eta, or residuals freed.
+    width: of the smoothed hinge; the slope of the generalised hinge; for numbers y epsilon, or the quantile.
+    budget: a bound on the sum of the duals. Margins may then rise by eta >= 0 at the cost of budget eta. For numbers,
+    residuals up to eta cost nothing.
     domain: low, high, radius of w without b.
-    free: R is not of b; else b is a column like the others, in groups one by itself.
+    free: R does not depend on b; else b is a column like the others, in a group of its own.
     """
     d = X.shape[1]
     sign = np.ones(len(y)) if loss in NUMBERS else y

@@ -10,9 +10,9 @@ from streammargin.rows.labels import Labels, numbered_from
 from streammargin.sources.arrays import ArraySource
 
 
-def margins(rows, w, k, signs, targets, lift=0.0):
+def margins(rows, w, k, signs, targets, multiplier=0.0):
     """u (n,) of problem k, as the losses see them; rows (n, d+1), signs (K, n), targets (n,)."""
-    return signs[k] * (rows @ w) - targets + lift
+    return signs[k] * (rows @ w) - targets + multiplier
 
 
 def losses(loss, caps, u, off):
@@ -42,7 +42,7 @@ class Softmax(NamedTuple):
 
     scale: float = 1.0
 
-    def together(self, u, signs, off, centres, cap, L, a):
+    def coupled_step(self, u, signs, off, centres, cap, L, a):
         top, own, total, worst = -np.inf, 0.0, 0.0, 0.0
         for g in range(u.size):
             top = max(top, signs[g] * u[g])

@@ -24,5 +24,5 @@ def penalty(name, **fields):
 
 
 def of_columns(word, columns=2):
-    """What a penalty's word, or its object, is of so many columns, groups given as numbers."""
+    """The penalty of a word, or of its object, for this many columns; groups: given as numbers."""
     return make_penalty(word).of_columns(Columns(columns, np.asarray))

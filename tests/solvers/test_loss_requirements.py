@@ -40,7 +40,7 @@ def test_what_a_loss_lacks_is_named(solver):
     called = make_solver(solver).called
     for lacking in make_solver(solver).required():
         loss = bare.own(bare.stub(known, [name for name in bare.least(solver, known) if name != lacking]))
-        with pytest.raises(sm.UsageError, match=f"{called} needs the method {lacking} of a loss, which Stub has not"):
+        with pytest.raises(sm.UsageError, match=f"{called} needs the method {lacking} of a loss, which Stub lacks"):
             sm.train(separable() if hard else noisy(), solver=solver, loss=loss)
 
 

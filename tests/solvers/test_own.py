@@ -73,7 +73,7 @@ class BareTerms(NamedTuple):
 
 
 def test_what_it_lacks_is_told():
-    with pytest.raises(sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare has not; .* hinge, logistic"):
+    with pytest.raises(sm.UsageError, match=r"sdca needs .*step.* of a loss, which Bare lacks; .* hinge, logistic"):
         sm.train(noisy(), loss=bare.own(BareTerms(1.0)))
 
 
@@ -88,6 +88,6 @@ def test_a_solver_of_the_users_own():
     assert stream.model.header["solver"] == stream.history[0]["params"]["solver"] == "mine:average=no"
     with pytest.raises(
         sm.UsageError,
-        match="must be a word, as auto, or an object of a class that derives",
+        match="must be a word, as auto, or an object of a subclass of",
     ):
         sm.train(separable(), solver=3)

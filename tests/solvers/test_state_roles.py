@@ -1,4 +1,4 @@
-"""docs/states.md lists what every solver keeps, and who reads the arrays of rows: whoever changes either knows it.
+"""docs/states.md lists what every solver keeps, and who reads the arrays of rows; a change of either fails here.
 
 `python tests/solvers/test_state_roles.py` prints the lists of this code.
 """

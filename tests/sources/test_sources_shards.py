@@ -137,7 +137,7 @@ def test_fingerprint_follows_files(tmp_path):
 
 
 def shards_of(tmp_path, rows, kind="dense"):
-    """Files of so many rows each, as one source, and all rows."""
+    """Files with these numbers of rows, as one source, and all rows."""
     random = np.random.default_rng(3)
     parts = [random.standard_normal((n, 40)).astype(np.float32) for n in rows]
     if kind == "sparse":  # some shards have many rows of few values, others the reverse

@@ -19,7 +19,7 @@ RUNS, PASSES = 10, (1, 2, 4, 8, 16)
 
 
 def parts(seed, run, rows, passes):
-    """Rows drawn for so many passes, pass by pass."""
+    """Random rows for this many passes, pass by pass."""
     return np.split(drawn(100 * seed + run, rows, passes * rows), passes)
 
 
@@ -33,7 +33,7 @@ def hard(seed, norm):
 
 
 def promised(seed, norm, steps, printed=False):
-    """What (8) says of E (D* - D(v)) after so many steps; as printed, n^2 is missing where D* - D(0) stands."""
+    """The bound (8) on E (D* - D(v)) after this many steps; the printed one lacks n^2 at D* - D(0)."""
     told, exact, star, _ = hard(seed, norm)
     n = len(told.A)
     spread = sum(curvature(a, told.q) * x**2 for a, x in zip(told.A, exact.alpha, strict=True))

@@ -18,13 +18,18 @@ OURS = "streammargin"
 class Side(NamedTuple):
     """One way to solve min 1/2 ||w||^2 + C sum phi(y x.w), without a constant column.
 
-    losses : names of the losses it supports; in PENALISED, pairs of a loss and a penalty.
-    settings : from the loosest to the tightest.
-    prepare(X, y, threads) -> data : the conversion, which is not timed. y is -1 and 1, or 0, 1, ... for more
-        classes, each against the rest.
-    solve(data, loss, C, setting, limit) -> (W, facts) : W is (1, d) or (classes, d). facts: figures to record.
-        Its `seconds` replace the call's; its `compile_seconds` are subtracted. limit: seconds after which to stop.
-    stops : whether `solve` stops itself after `limit`; otherwise it is stopped from outside.
+    `losses`: names of the losses it supports; in PENALISED, pairs of a loss and a penalty.
+
+    `settings`: from the loosest to the tightest.
+
+    `prepare(X, y, threads) -> data`: the conversion, which is not timed. For two classes y is -1 and 1. For more it is
+    0, 1, ..., each against the rest.
+
+    `solve(data, loss, C, setting, limit) -> (W, facts)`: W is (1, d) or (classes, d); limit: seconds after which to
+    stop. The facts are figures to record. Their `seconds` replace those of the call; their `compile_seconds` are
+    subtracted.
+
+    `stops`: whether `solve` stops itself after `limit`; otherwise it is stopped from outside.
     """
 
     losses: tuple[str, ...]

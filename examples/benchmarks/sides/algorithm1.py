@@ -9,7 +9,7 @@ from examples.benchmarks.sides import Side
 from examples.benchmarks.sides.ours import ours, prepare
 
 STEPS, RATIOS = (1.0, 3.0, 10.0), (0.01, 0.1, 1.0, 10.0, 100.0)  # times those of Theorem 6
-SHARE = 0.1  # of the limit is each of these pairs given; the best goes on
+SHARE = 0.1  # each of these pairs gets this share of the limit; the best one continues
 TIGHTEST = 1e-3
 LOSSES = (("hinge", "l1"), ("hinge", "group"))
 _chosen: dict[tuple[str, str, float], tuple[float, float]] = {}

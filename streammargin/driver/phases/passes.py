@@ -106,7 +106,7 @@ class Pass(Phase):
         c, p = self.course, self.course.progress
         if reason != "signal" and p.order.size:
             p.ending = reason
-            c.solver.leave_out(c.problem, c.state)
+            c.solver.skip_remaining(c.problem, c.state)
             self.end()
         elif reason != "signal" and p.judged < p.number:
             p.ending = reason

@@ -120,7 +120,7 @@ def part(block: Block, start: int, stop: int) -> Block:
 def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int, int]:
     """(start, stop) of the rows of a block in the next unit, from `state.part` on, which is 0 after the last unit.
 
-    work: multiplications per value of a row. Those of the visit, by so many problems, are counted unit by unit.
+    work: multiplications per value of a row. Those of the visit, for all problems, are counted unit by unit.
     """
     start, each = int(state.part), work * values_of(block).size / block.rows()
     rows = max(LEAST_ROWS, int(min(UNIT / max(1.0, each), block.rows())))
@@ -188,7 +188,7 @@ def _columns_of(block: Block) -> np.ndarray:
 
 
 def _space(size: int, dtype: np.dtype, old: np.ndarray | None) -> np.ndarray:
-    """An array of so many numbers, in the memory of the old one if it fits and fills most of it.
+    """An array of this many numbers, in the memory of the old one if it fits and fills most of it.
 
     New memory pages cost more than the copy.
     """

@@ -11,7 +11,7 @@ from streammargin.rows.blocks import Block
 from streammargin.solvers.base import PassReport, Share, extras
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
-from streammargin.solvers.columns.dual_pass import LAST, MEAN, wakes
+from streammargin.solvers.columns.dual_pass import LAST, MEAN, zero_factor
 from streammargin.solvers.columns.kept_columns import Kept
 from streammargin.solvers.columns.primal_dual import (
     Pulled,
@@ -153,7 +153,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         plan = self._plan(problem, state)
         if state.pace.step[k] == 0.0 and plan.penalty is not None:
             first_step(problem, state, k, gaps)
-            state.sigma[k] = state.next_sigma[k] = working_set.first_sigma(problem, k, wakes(problem, state, k))
+            state.sigma[k] = state.next_sigma[k] = working_set.first_sigma(problem, k, zero_factor(problem, state, k))
             state.alpha[k] = 0.0
         if state.sigma[k] == 0.0:
             super().advance(problem, state, k, gaps)

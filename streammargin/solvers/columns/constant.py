@@ -11,7 +11,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis
 
 # duals that pull such a constant down have sums of their own, as the part of them that fits the others counts; those of
-# numbers whose sum is bound as well, as each side counts by a `reach` of its own
+# numbers whose sum is bound as well, as each sign has its own `reach`
 SIDES = Axis(lambda problem: 2 if problem.objective.free or bound_by_side(problem) else 1, name="sides")
 FARTHEST, NEAREST = 1e6, 1e-12  # how far it is looked for, and how exactly, as a part of it or of 1
 
@@ -21,8 +21,8 @@ def bound_by_side(problem: Problem) -> bool:
     return problem.numeric and problem.top < math.inf
 
 
-def reach(problem: Problem) -> tuple[float, float]:
-    """What a dual counts for in the bound on their sum is a part of this: of those that pull up, and down."""
+def largest_duals(problem: Problem) -> tuple[float, float]:
+    """The largest |alpha| / cap of positive and of negative duals: each counts as a part of it in their sum's bound."""
     return problem.loss.reach() if bound_by_side(problem) else (1.0, 1.0)
 
 

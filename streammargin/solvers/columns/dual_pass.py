@@ -18,7 +18,7 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share, Solver, multiplications
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.columns.constant import SIDES, reach
+from streammargin.solvers.columns.constant import SIDES, largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
@@ -50,7 +50,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so tha
 
 
 def budgets(problem: Problem) -> np.ndarray:
-    """What the duals of each problem may sum up to (K,), each in units of `reach`."""
+    """Bounds on the sums of the duals (K,), each dual divided by its entry of `largest_duals`."""
     return np.full(problem.count, problem.top) * problem.costs
 
 
@@ -139,8 +139,8 @@ class Pulled(NamedTuple):
 
 
 def pulled(problem: Problem, image: np.ndarray, duals: np.ndarray, passes: int = 1) -> Pulled:
-    """Of duals by their pull (S, d+1) and sums (S, DUAL_SUMS), those of so many passes."""
-    counted = zip(duals[:, kernel.ALPHA].tolist(), reach(problem), strict=False)
+    """The mean over this many passes, from the sums of the duals' images (S, d+1) and of the duals (S, DUAL_SUMS)."""
+    counted = zip(duals[:, kernel.ALPHA].tolist(), largest_duals(problem), strict=False)
     return Pulled(image.sum(axis=0) / passes, sum(mass / most for mass, most in counted) / passes)
 
 
@@ -198,12 +198,12 @@ class DualPass(Solver[P]):
             self._look(problem, state, np.arange(problem.count), block, first)
         return None
 
-    def wakes(self, problem: Problem, state: P) -> float:
-        found = [wakes(problem, state, k) for k in range(problem.count)]
+    def zero_factor(self, problem: Problem, state: P) -> float:
+        found = [zero_factor(problem, state, k) for k in range(problem.count)]
         state.alpha[:] = 0.0
         return min(found)
 
-    def dearer(self, problem: Problem, state: P, factor: float) -> None:
+    def raise_costs(self, problem: Problem, state: P, factor: float) -> None:
         state.alpha *= factor
         state.previous.image *= factor
         state.previous.mass *= factor
@@ -263,7 +263,7 @@ class DualPass(Solver[P]):
         if same:
             read.losses[MEAN], read.wrong[MEAN] = read.losses[LAST], read.wrong[LAST]
 
-    def leave_out(self, problem: Problem, state: P) -> None:
+    def skip_remaining(self, problem: Problem, state: P) -> None:
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: P, active: np.ndarray) -> PassReport | float:
@@ -299,7 +299,7 @@ def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
 
 
 def judge(problem: Problem, state: Pair, active: np.ndarray, average: bool | None) -> None:
-    """What the pass proves; all problems are to advance then. average: of which weights, as `DualPass` has it."""
+    """Set the bounds that the pass proves; then all problems must advance. average: as in `DualPass`."""
     count, read, totals = problem.count, state.read, state.totals
     totals.passes[active] += 1
     totals.w[active] += state.w[LAST][active]
@@ -326,14 +326,14 @@ def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
     return bounds(
         problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
         problem.present, passes, float(budgets(problem)[k]), float(state.budget_multiplier[which, k]),
-        reach(problem),
+        largest_duals(problem),
     )  # fmt: skip
 
 
-def wakes(problem: Problem, state: Pair, k: int) -> float:
+def zero_factor(problem: Problem, state: Pair, k: int) -> float:
     """The factor up to which C can grow with w = 0 still optimal, as proven by the duals of this read."""
     image = prove(problem, state, LAST, k).theta
-    return problem.objective.penalty.wakes(problem.objective.penalised(image))
+    return problem.objective.penalty.zero_factor(problem.objective.penalised(image))
 
 
 def _keep(

@@ -67,7 +67,7 @@ class Point(NamedTuple):
 
 
 def dear(columns: int, entries: int, rows: int) -> bool:
-    """Whether forming the system of so many columns and entries takes longer than factoring it."""
+    """Whether forming the system of this many columns and entries takes longer than factoring it."""
     return OUTER * entries**2 / rows > columns**3 / 3.0
 
 

@@ -24,9 +24,9 @@ COLUMNS = ColumnSteps(average=None)
 class Pdprox(Method):
     """Primal-dual proximal steps, one read each; finite C, any penalty but lp, a free constant; `top` of a loss.
 
-    Each read steps all duals by the margins that it meets, and certifies w and alpha; then the weights step:
-        alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma)
-        w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i
+    Each read updates all duals by the margins u_i, and certifies w and alpha. A step of the weights follows:
+        alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma);
+        w <- prox of R at w + tau sum_i (2 alpha_i - old alpha_i) y_i x_i.
     The mean of both since the last restart is certified too, and is what a restart goes on from.
     For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.

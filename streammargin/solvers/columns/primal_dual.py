@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.kinds import YesNo
-from streammargin.solvers.columns.constant import constant_alone, reach
+from streammargin.solvers.columns.constant import constant_alone, largest_duals
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, Totals, budgets, pulled
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, W, f4, f8, of, state
@@ -31,7 +31,7 @@ def _dot(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def pulled_now(problem: Problem, state: Pair, k: int) -> Pulled:
-    """Of the duals of this read."""
+    """The sums over the duals of this read."""
     return pulled(problem, state.read.dual_image[k], state.read.duals[k])
 
 
@@ -87,8 +87,8 @@ class PaperSteps(DualPass[PaperPair]):
         pace.step[:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
         pace.ratio[:] = problem.caps.max(axis=1)
 
-    def dearer(self, problem: Problem, state: PaperPair, factor: float) -> None:
-        super().dearer(problem, state, factor)
+    def raise_costs(self, problem: Problem, state: PaperPair, factor: float) -> None:
+        super().raise_costs(problem, state, factor)
         state.pace.ratio[:] = problem.caps.max(axis=1)
 
     def twice(self, problem: Problem, state: PaperPair) -> bool:
@@ -143,7 +143,9 @@ class RestartedSteps(DualPass[R]):
         least = float(sizes.min(initial=math.inf, where=nonzero))
         tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=nonzero)
         pace.tempo[:] = problem.objective.even(tempo)
-        pace.budget_tempo = min(reach(problem)) / math.sqrt(mass)  # that of a column of what each dual counts for
+        pace.budget_tempo = min(largest_duals(problem)) / math.sqrt(
+            mass
+        )  # that of a column of what each dual counts for
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
 
     def first_weights(self, problem: Problem, state: R, k: int) -> None:
@@ -151,8 +153,8 @@ class RestartedSteps(DualPass[R]):
             alone = constant_alone(problem, state.labels, k)
             state.w[:, k, -1] = state.anchor.w[k, -1] = alone / state.constant
 
-    def dearer(self, problem: Problem, state: R, factor: float) -> None:
-        super().dearer(problem, state, factor)
+    def raise_costs(self, problem: Problem, state: R, factor: float) -> None:
+        super().raise_costs(problem, state, factor)
         state.anchor.alpha[:] = state.alpha
         for k in range(problem.count):
             state.anchor.place(k, state.w[LAST, k], math.inf)
@@ -186,9 +188,9 @@ def _next_step(state: Restarted, k: int, now: Pulled, before: Pulled) -> None:
     """Adapt tau sigma to the last step and the curvature along it."""
     pace, passes = state.pace, state.number + 1.0
     change, ratio = state.w[LAST, k] - state.previous.w[k], float(pace.ratio[k])
-    raised = float(state.budget_multiplier[LAST, k] - state.previous.budget_multiplier[k])
-    met = abs(_dot(change, now.image - before.image) + raised * (now.mass - before.mass))
-    square = _dot(change, change / pace.tempo) + raised * raised / pace.budget_tempo
+    rise = float(state.budget_multiplier[LAST, k] - state.previous.budget_multiplier[k])
+    met = abs(_dot(change, now.image - before.image) + rise * (now.mass - before.mass))
+    square = _dot(change, change / pace.tempo) + rise * rise / pace.budget_tempo
     moved = ratio * square + float(state.read.duals[k, :, kernel.MOVED].sum()) / ratio
     longest = moved / (2.0 * met) if met > 0.0 else math.inf
     pace.step[k] = min((1.0 - passes**SHRINK) * longest, (1.0 + passes**GROW) * pace.step[k])

@@ -29,7 +29,7 @@ from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W
 from streammargin.solvers.state import State, labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
-QUICK = 3  # if a proximal step took at most so many Newton steps, the softness falls faster
+QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 MOST = 40  # most Newton steps in one proximal step
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
 LEAST_DAMPING = 1e-14  # least damping: smaller ones are rounding
@@ -89,18 +89,19 @@ class ProxNewton(State):
 
 
 class ProximalNewton(Solver[ProxNewton]):
-    """For centres c and duals a_i, the proximal steps of the losses from there (compiled/look.py), the function
+    """Newton steps on F, the objective with softened losses, for centres c:
 
-        F(w) = R(w) + sum_i M_i(w),
-        M_i(w) = max over feasible a of dual_i(a) - a u_i - softness (a - c_i)^2 / (2 cap_i)
+        F(w) = R(w) + sum_i M_i(w);
+        M_i(w) = max over feasible a of dual_i(a) - a u_i - softness (a - c_i)^2 / (2 cap_i).
 
-    has A^T a as the slope of its smooth part, downwards, and A^T diag(slope_i) A as a matrix of its generalised
-    Hessian. Each read yields both at w, and certifies w and a; between reads the quadratic model plus R is minimised.
-    A step that made F larger is shortened at the next read. Once the certificate says that w is near the minimum of F,
-    a becomes the centre, and the softness falls. Smooth losses have softness 0: F is the objective.
+    The maximising a_i are the proximal steps of the losses (compiled/look.py). The gradient of the smooth part of F is
+    -A^T a, and A^T diag(slope_i) A is a matrix of its generalised Hessian. Each read yields both at w, and certifies w
+    and a. Between reads the quadratic model plus R is minimised. A step that made F larger is shortened at the next
+    read. When the certificate proves that w is near the minimum of F, a becomes the centre, and the softness falls.
+    Smooth losses have softness 0: F is the objective.
 
-    The first read is at w = 0, with the constant that is best then where it is not penalised: its duals are those that
-    are best there, and where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
+    The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these
+    weights. Where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
     """
 
     name = "proximal steps of newton"
@@ -134,11 +135,11 @@ class ProximalNewton(Solver[ProxNewton]):
     def prologue_block(self, problem: Problem, state: ProxNewton, index: int, block: Block, first: int) -> Share:
         return self.run_block(problem, state, np.arange(problem.count), block, first)
 
-    def wakes(self, problem: Problem, state: ProxNewton) -> float:
+    def zero_factor(self, problem: Problem, state: ProxNewton) -> float:
         found = [self._proof(problem, state, k).theta for k in range(problem.count)]
-        return min(problem.objective.penalty.wakes(problem.objective.penalised(image)) for image in found)
+        return min(problem.objective.penalty.zero_factor(problem.objective.penalised(image)) for image in found)
 
-    def dearer(self, problem: Problem, state: ProxNewton, factor: float) -> None:
+    def raise_costs(self, problem: Problem, state: ProxNewton, factor: float) -> None:
         state.centres *= factor
         state.step.scale *= factor
         state.step.count[:] = 0
@@ -179,7 +180,7 @@ class ProximalNewton(Solver[ProxNewton]):
             kernel.Found(read.weights[None], read.duals, read.dual_image, read.wrong[None]), read.H,
         )  # fmt: skip
 
-    def leave_out(self, problem: Problem, state: ProxNewton) -> None:
+    def skip_remaining(self, problem: Problem, state: ProxNewton) -> None:
         state.due[:] = False
 
     def end_pass(self, problem: Problem, state: ProxNewton, active: np.ndarray) -> PassReport | float:

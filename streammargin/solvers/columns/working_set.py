@@ -1,11 +1,14 @@
 """Many steps on a working set of columns between two reads, which sparse weights make cheap.
 
-The method is the augmented Lagrangian of the dual (Li, Sun and Toh 2018; for the hinge and l1: Yen et al. 2015). For
-centres alpha and a step size sigma, w minimises R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2
-sigma), and alpha moves to the maximising a. The larger sigma, the fewer moves are needed, and the harder each is. Sigma
-begins near the value at which the first weights become nonzero, grows after easy moves, and falls after unfinished
-ones. For a smooth loss it is infinite at first, and one move may suffice. The working set has the columns whose weight
-is nonzero or whose |A_j.alpha| is near its threshold.
+The method is the augmented Lagrangian of the dual (Li, Sun and Toh 2018; for the hinge and l1: Yen et al. 2015).
+Let alpha be centres and sigma a step size. A step finds the w that minimises
+
+    R(w) + sum_i max over a of dual_i(a) - a u_i - (a - alpha_i)^2 / (2 sigma).
+
+Then alpha moves to the maximising a. The larger sigma, the fewer steps are needed, and the harder each is. Sigma begins
+near the value at which the first weights become nonzero. It grows after easy steps, and falls after unfinished ones.
+For a smooth loss it is infinite at first, and one step may suffice. The working set has the columns whose weight is
+nonzero or whose |A_j.alpha| is near its threshold.
 
 With a smooth loss and l1, duals prove little while one column exceeds its threshold, as all duals would have to shrink.
 Near the end they are projected column by column (`_pulled_in`).
@@ -45,15 +48,15 @@ SWEPT = 0.5  # they end at this share of the first violation, as it is a model o
 FEW = 1000  # columns up to which the system of a Newton step is factored
 GRADIENTS = 30  # most conjugate gradient iterations for a larger system
 INEXACT = 0.05  # their relative residual
-QUICK = 2  # after at most so many rounds sigma grows by FASTER
-EASY = 5  # after at most so many rounds sigma grows by FURTHER
+QUICK = 2  # after at most this many rounds sigma grows by FASTER
+EASY = 5  # after at most this many rounds sigma grows by FURTHER
 FASTER = 3.0
 FURTHER = 2.0
 NEARER = 0.5  # factor of sigma if ROUNDS did not suffice
 SMALLEST, LARGEST = 1e-150, 1e150  # bounds on sigma, for passes beyond the reachable accuracy
 BEGIN = 30.0  # the first sigma, relative to that at which the first weights become nonzero
-# the ridge, which keeps w stable where columns are nearly equal: relative to (||alpha|| / ||w||)^2 / sigma and to the
-# largest curvature of f, as a larger one would hold weights back
+# the ridge, relative to (||alpha|| / ||w||)^2 / sigma and to the largest curvature of f. It keeps w stable where
+# columns are nearly equal; a larger one would slow the weights down
 STAY = 0.01
 ROUNDING = 1e-13  # relative rounding of f
 MOST = 0.9  # if the wanted columns have this share of all values, all columns are gathered once
@@ -340,8 +343,8 @@ def _sweep_model(
     return first, worst, kernel.meet(loss, centred, matrix, w, answers) + kernel.penalty(terms, w), True, sweeps
 
 
-def first_sigma(problem: Problem, k: int, wakes: float) -> float:
-    """The first step size of the duals; wakes: factor of C up to which w = 0 is optimal."""
+def first_sigma(problem: Problem, k: int, zero_factor: float) -> float:
+    """The first step size of the duals; zero_factor: factor of C up to which w = 0 is optimal."""
     if math.isfinite(largest_bend(problem.loss)):
         return math.inf
-    return float(problem.costs[k]) * min(1.0, BEGIN * wakes)
+    return float(problem.costs[k]) * min(1.0, BEGIN * zero_factor)

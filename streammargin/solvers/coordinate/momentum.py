@@ -49,9 +49,9 @@ class Momentum(DualAscent[MomentumAscent]):
     vectors = 2
 
     def start(self, problem: Problem, labels: RowLabels) -> MomentumAscent:
-        return self.set_out(problem, super().start(problem, labels))
+        return self.prepare(problem, super().start(problem, labels))
 
-    def set_out(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
+    def prepare(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
         """Initialise the steps and the pace of a state."""
         codes = state.labels.codes
         counts = np.zeros(problem.caps.shape[1])
@@ -60,7 +60,7 @@ class Momentum(DualAscent[MomentumAscent]):
             counts += np.bincount(codes[piece][state.labels.present(piece)], minlength=counts.size)
         state.steps[:] = np.maximum((problem.caps > 0.0) @ counts, 1.0)
         for k in range(problem.count):
-            self._set_off(state, k)
+            self._start_momentum(state, k)
         return state
 
     def follow(self, problem: Problem, before: Ascent) -> MomentumAscent:
@@ -70,7 +70,7 @@ class Momentum(DualAscent[MomentumAscent]):
             curvature=before.curvature, constant=before.constant, norms=before.norms, best=before.best,
         )  # fmt: skip
         after.sweep.largest_blur = before.sweep.largest_blur
-        return self.set_out(problem, after)
+        return self.prepare(problem, after)
 
     def visit_rows(
         self, problem: Problem, state: MomentumAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
@@ -130,9 +130,9 @@ class Momentum(DualAscent[MomentumAscent]):
         state.sleep[k] = 0  # duals at a bound have left it
         state.momentum[k] = 0.0
         state.drift[k] = 0.0
-        self._set_off(state, k)
+        self._start_momentum(state, k)
 
-    def _set_off(self, state: MomentumAscent, k: int) -> None:
+    def _start_momentum(self, state: MomentumAscent, k: int) -> None:
         state.pace[k, [kernel.GAMMA, kernel.LAST]] = 1.0 / state.steps[k]
         state.pace[k, kernel.READ] = math.inf  # recompute the square at once
         state.passes[k] = 0

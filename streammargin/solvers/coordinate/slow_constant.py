@@ -1,11 +1,11 @@
 """Damping of the constant's weight in coordinate ascent.
 
-All rows share the constant column. Where its square is a large part of the rows' squared norms, as in text with rows of
-norm 1, steps on different rows undo each other's change of the constant, and ascent takes several times the passes. So
-the proximal term (1/rho - 1)/2 (b - c)^2 is added for the constant's weight b (proximal point method, Rockafellar
-1976). The dual of that problem has the same rows with a constant sqrt(rho) times as large, and b = c + rho (S - c),
-where S is the last entry of A^T alpha. The centre c moves to b every AHEAD rows (compiled/sleep.py). At the optimum b =
-c = S; until then b is certified.
+All rows share the constant column. Its square may be a large part of the rows' squared norms, as in text with rows of
+norm 1. Steps on different rows then undo each other's change of the constant, and ascent needs several times as many
+passes. So the proximal term (1/rho - 1)/2 (b - c)^2 is added for the constant's weight b (proximal point method,
+Rockafellar 1976). The dual of that problem has the same rows with a constant sqrt(rho) times as large. Its weight is
+b = c + rho (S - c), where S is the last entry of A^T alpha. The centre c moves to b every AHEAD rows
+(compiled/sleep.py). At the optimum b = c = S; until then b is certified.
 """
 
 from __future__ import annotations

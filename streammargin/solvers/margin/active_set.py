@@ -77,9 +77,9 @@ class ActiveSetState(Whole):
 
 class Exact(WholePass[ActiveSetState]):
     """Every pass checks all rows with w frozen, so it is the certificate of w; it collects the rows with the smallest
-    margins. The maximum margin over these rows and the ones kept (the support so far, and what comes next to it),
-    found exactly, bounds the one over all rows from above and yields the next w. The first pass has no w yet and takes
-    rows at random.
+    margins. These rows and the ones kept (the support so far, and the rows next to it) make a small problem, which is
+    solved exactly. Its maximum margin bounds the one over all rows from above, and its solution is the next w. The
+    first pass has no w yet and takes rows at random.
     """
 
     name = "active-set"
@@ -157,7 +157,7 @@ class Exact(WholePass[ActiveSetState]):
         if name in state.new.pieces and entries(state.new.pieces[name].rows) > small_problem.most_entries(problem):
             state.crowded, state.new = True, RowCache()
 
-    def leave_out(self, problem: Problem, state: ActiveSetState) -> None:
+    def skip_remaining(self, problem: Problem, state: ActiveSetState) -> None:
         self._list(state, np.empty(0, np.int64))
 
     def _list(self, state: ActiveSetState, problems: np.ndarray) -> None:
@@ -256,9 +256,9 @@ class ActiveSet(Succession):
     """Exact on the few rows that carry the margin, a read checks all; C = inf, l2; the first choice for it.
 
     Rows drawn at random are the first working set. Then, in turns:
-        the maximum margin of the working set, found exactly: its value bounds that of all rows from above
-        a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights
-        the rows with the smallest margins join the working set; the furthest of those without weight leave it
+        the maximum margin of the working set, found exactly: its value bounds that of all rows from above;
+        a read of all rows at these weights: the smallest margin is a lower bound, and proves the weights;
+        the rows with the smallest margins join the working set; the furthest of those without weight leave it.
     Lower and upper bound meet once no row outside is nearer than those inside.
     Where the rows that carry the margin do not fit, coordinate ascent with momentum goes on from their duals.
 
@@ -277,7 +277,7 @@ class ActiveSet(Succession):
 
 
 def leave(problem: Problem, state: ActiveSetState, watch: None, report: PassReport, active: np.ndarray) -> str:
-    """The ascent, where a small problem had no room for the rows that matter, or was solved in vain."""
+    """The next stage: the ascent, where a small problem could not hold its rows, or its solution was no progress."""
     return "" if state.progress else "ascent"
 
 
@@ -298,4 +298,4 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
             # w = sum alpha_i a_i has norm 1 / margin; u is for rows divided by the largest norm
             after.alpha[k, ids[k]] = u / total * size * size
             after.theta[k] = before.w[k]
-    return ASCENT.set_out(problem, after)
+    return ASCENT.prepare(problem, after)

@@ -20,8 +20,8 @@ LIMIT = 1536  # most rows of a small problem; beyond that coordinate ascent is f
 LEAST = 128  # rows that are allowed whatever the budget
 SHARE = 2  # the small problems may use 1/SHARE of the budget, or as much as the ascent, or LEAST rows
 ENTRIES = 6 << 20  # most entries of the small problems of all classes, 48 MB
-# a Gram matrix that costs more multiplications than WORK passes, times the squared number of decimal places of tol, is
-# not worth it: coordinate ascent would be faster
+# a Gram matrix may cost as many multiplications as WORK passes, times the squared number of decimal places of tol.
+# Beyond that coordinate ascent is faster
 WORK = 11
 FEW = LIMIT // 4  # with no more columns the support is never too large
 ASCENT = Momentum(precise=True)  # takes over where the support is too large; float64, as certified weights are kept
@@ -131,7 +131,7 @@ def most_entries(problem: Problem) -> int:
 
 
 def _bytes(problem: Problem, rows: int) -> int:
-    """Bytes of small problems of so many rows: the rows, twice while joined, and the Gram matrices."""
+    """Bytes of small problems of this many rows: the rows, twice while joined, and the Gram matrices."""
     held = 2 * _entries(problem, rows) * (max(4, problem.dtype.itemsize) + 4) + rows * 64
     return problem.count * held + 2 * 8 * rows * rows
 

@@ -1,7 +1,7 @@
 """Out of core: cache the rows near the margin and a sample of the others, and solve their problem between two reads.
 
-The sample represents only the change of the other rows' gradient, as in variance-reduced stochastic gradients (Johnson
-and Zhang 2013): at the weights and duals of the read the gradient is exact.
+The sample represents only the change of the other rows' gradient. At the weights and duals of the read the gradient is
+exact, as in variance-reduced stochastic gradients (Johnson and Zhang 2013).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solv
 class NearState(Certified):
     """alpha (K, n): proximal centres; key (n,): distance of a row from the margin; w (K, d+1), and its sums `look`.
 
-    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others, in the
-    first pass from the share `drawn_from` of the blocks. due: problems still to be solved, unit by unit; offset (d+1,):
-    A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
+    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others. The
+    first pass draws the sample from the share `drawn_from` of the blocks. due: problems still to be solved, unit by
+    unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
     """
 
     alpha: Rows[f8]
@@ -162,7 +162,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         gaps, mistakes = np.array([f.gap for f in figures]), int(state.look.totals[:, kernel.MISTAKES].sum())
         return PassReport(gaps, mistakes, figures, state.look.wrong.copy(), kept_rows=state.rows.count)
 
-    def leave_out(self, problem: Problem, state: NearState) -> None:
+    def skip_remaining(self, problem: Problem, state: NearState) -> None:
         state.due[:] = False
         state.ended = True
 

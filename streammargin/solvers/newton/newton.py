@@ -1,10 +1,10 @@
 """Newton's method as a succession of stages.
 
-start -> momentum -> steps      in memory: coordinate ascent first, then Newton steps
-start ----> steps               the same, with steps that start from a sample of the rows
-near -----> steps               out of core: cached rows near the margin, then Newton steps on all rows
-steps ----> ascent              if Newton steps make no progress
-proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods
+start -> momentum -> steps      in memory: coordinate ascent first, then Newton steps;
+start ----> steps               the same, with steps that start from a sample of the rows;
+near -----> steps               out of core: cached rows near the margin, then Newton steps on all rows;
+steps ----> ascent              if Newton steps make no progress;
+proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ class Watch:
 class Newton(Succession):
     """Second-order steps, a few reads at any C; finite C, few columns; l2, l1, elasticnet, groups, a free constant.
 
-    Each read sums up, at the weights w, the slope g of the objective and the matrix H of its second derivatives:
-        alpha_i <- the dual of the loss, softened towards where alpha_i was (a smooth loss needs no softening)
-        g <- w - sum_i alpha_i y_i x_i,   H <- 1 + sum_i slope_i x_i x_i^T,   and the duality gap of w and alpha
-        w <- w - t H^-1 g, the step t shortened where the objective rises; the softness falls as the gap does
+    Each read sums up the gradient g of the objective, and its second derivatives H, at the weights w:
+        alpha_i <- the dual of the loss, softened towards the old alpha_i (a smooth loss needs no softening);
+        g <- w - sum_i alpha_i y_i x_i,   H <- 1 + sum_i slope_i x_i x_i^T,   and the duality gap of w and alpha;
+        w <- w - t H^-1 g, with t shortened where the objective rises; the softness falls with the gap.
     It starts from a sample of the rows, from coordinate ascent, or from the rows near the margin.
-    With a penalty that has kinks, or numbers, the step is the minimum of R and the quadratic model instead.
-    Where steps lead nowhere, coordinate ascent goes on from their duals.
+    With a penalty that has kinks, or for numbers, the step minimises R and the quadratic model instead.
+    Where steps make no progress, coordinate ascent goes on from their duals.
 
     Source: Lee, Sun and Saunders 2014 (proximal Newton); Li, Sun and Toh 2018 (semismooth steps on the dual).
     """
@@ -245,7 +245,7 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
         best=before.best,
     )  # fmt: skip
     after.constant.centre = before.w[:, -1].copy()
-    return LAST.set_out(problem, after)
+    return LAST.prepare(problem, after)
 
 
 def newton_is_cheaper(problem: Problem, watch: Watch, number: int, estimate: float) -> bool:

@@ -17,7 +17,7 @@ from streammargin.solvers.problem import Problem
 
 PART = 16  # one row of 16 is in the sample
 LEAST = 16  # least rows of a sample, in multiples of the columns
-SMALL = 5_000  # with at most so many values the sample is all rows
+SMALL = 5_000  # with at most this many values the sample is all rows
 SOFTNESS = 2.0  # relative to the caps, at w = 0: all rows have a positive slope
 GAP = 2e-2  # relative gap to which the sample is solved; it differs more from all rows
 A_ROW = 72  # bytes per sampled row besides its values

@@ -16,7 +16,7 @@ from streammargin.solvers.roles import Shared, Total, f8, of, state
 
 PIVOT = 1e-13  # a pivot below this times its diagonal entry is rounding
 MOST_STEPS = 80  # most steps; more would mean that rounding prevents convergence
-QUICK = 3  # if a proximal step took at most so many Newton steps, the softness falls faster
+QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 ACTIVE_LEFT = 10  # least rows with a slope, in multiples of the columns, to lower the softness within a proximal step
 WORTH = 0.7  # the softness is lowered within a proximal step only to less than this share
 FALLEN = 1e-6  # if ||w||^2 falls to this share of its maximum, margins are recomputed, as updates keep the rounding
@@ -52,12 +52,12 @@ class Proximal:
         self.softness, self.height, self.steps = softness, height, 0
 
     def is_under_way(self, rows: int) -> bool:
-        """Whether a problem of so many rows is unfinished."""
+        """Whether a problem of this many rows is unfinished."""
         return self.made > 0 and self.centres.size == rows
 
 
 def step_work(values: int, width: int) -> float:
-    """Multiplications of a Newton step of one problem with so many values: the Hessian and its factorisation."""
+    """Multiplications of a Newton step of one problem with this many values: the Hessian and its factorisation."""
     return width**3 / 3 + values * (20 + width / 4)
 
 

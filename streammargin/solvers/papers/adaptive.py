@@ -4,9 +4,9 @@ A pass visits blocks and makes steps in each: its scores A w and A g are compute
 the Gram columns. Data in memory are one block, 64 steps a pass, and the method is then the paper's. From several blocks
 a pass visits a quarter, drawn by their share of the mass of exp(-A w) when they were last seen; every fourth
 visits all.
-The rows with the smallest margins stay in memory when the next block comes, and are drawn from as its own are:
-without them a visit ends after a step or two, for a draw that falls on the mass outside ends it. What is proven comes
-from sweeps and from w and g themselves.
+The rows with the smallest margins stay in memory for the next block, and are drawn like its own. A draw that falls on
+the mass outside ends the visit: without these rows, after a step or two. Sweeps, and w and g themselves, give the
+bounds.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Margins:
 class AdaptiveState(Whole):
     """g: the velocity. figures: of the steps (compiled/adaptive.py). length: of a run with the step `proven`.
 
-    mass: the log of what each block weighed when it was last seen, its rows that are kept left out. order: the blocks
-    of this pass, of which `position` were visited. kept: the rows with the smallest margins.
+    mass: the log of the mass of each block when it was last seen, without its rows in `kept`. order: the blocks of this
+    pass; position: how many of them were visited. kept: the rows with the smallest margins.
     """
 
     margins: Margins
@@ -81,10 +81,10 @@ class Adaptive(WholePass[AdaptiveState]):
     """Rows drawn by exp(-margin), a Gram column a step; C = inf, l2, also joint; stops by the margin gap.
 
     With rows divided by the longest, t steps in a block, whose scores A w are kept exact:
-        draw a row i with a chance proportional to exp(-y_i x_i.w)
-        g <- t/(t+1) (g + y_i x_i),   w <- w + g + y_i x_i                     (step=momentum)
-        w <- w + sqrt(ln n / T) y_i x_i, starting again with 2 T steps after T   (step=proven)
-    g and w are sums of rows with known weights: their lengths over these weights bound the margin from above.
+        draw a row i with a chance proportional to exp(-y_i x_i.w);
+        g <- t/(t+1) (g + y_i x_i),   w <- w + g + y_i x_i                     (step=momentum);
+        w <- w + sqrt(ln n / T) y_i x_i, starting again with 2 T steps after T   (step=proven).
+    Both g and w are sums of rows with known weights: their lengths over these weights bound the margin from above.
     Out of core a pass visits the quarter of the blocks that weigh most, every fourth pass all of them.
 
     Source: dual acceleration paper, Algorithm 2, Theorem 4.1, section 5.2.

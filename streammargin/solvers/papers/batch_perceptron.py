@@ -48,10 +48,10 @@ class BatchPerceptron(GradientPass[BatchPerceptronState]):
     """A step along the row of the smallest margin, one read each; C = inf, l2; stops by the margin gap.
 
     In pass t, with R the largest norm of a row:
-        i <- the row with the smallest margin y_i x_i.w
-        w <- w + y_i x_i / (R sqrt(t)), and divided by its length where that is above 1
-    The smallest margin is a lower bound; the mean of the rows that steps went along is a point of the hull of all
-    rows, and so is every point between them: the shortest of these bounds the margin from above.
+        i <- the row with the smallest margin y_i x_i.w;
+        w <- w + y_i x_i / (R sqrt(t)), and divided by its length where that is above 1.
+    The smallest margin is a lower bound. The mean of the rows that steps added is a point of the hull of all rows.
+    So is every point between two of these means: the shortest one bounds the margin from above.
     average reports the mean of all w, of which the guarantee speaks.
 
     Source: Cotter, Shalev-Shwartz and Srebro 2012.

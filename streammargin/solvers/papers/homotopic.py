@@ -1,17 +1,17 @@
 """Subgradient steps while the penalty falls (homotopic paper, Algorithm 1, Corollary 3.2, section 6).
 
-Units. The largest row has the norm `radius` (30: of 1, 3, 10, 30, 100 the one whose margin interval is the narrowest,
-or near it, after 600 passes over each of four sets; unit norm is the worst of them). With rows x / u the constants of
-Theorem 3.1 are L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are, and the bound is one of
-||v - u w*||: relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2.
+Units. The largest row has the norm `radius`. 30 gave the narrowest margin interval of 1, 3, 10, 30 and 100, or nearly
+so, after 600 passes over each of four sets; 1 gave the widest. Rows are x / u. The constants of Theorem 3.1 are then
+L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are. The bound is one of ||v - u w*||.
+Relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2.
 
-Certificate. v = sum c_i a_i / u with c >= 0, so c over its sum, the mass, is a point of the simplex, and u v / mass one
-of the hull of the rows. Of a whole pass, the mean of the rows inside the margin is another. Neither comes to 0 fast
-where no hyperplane separates the rows (like sqrt(lambda_s) to lambda_s, after k steps k^-1/12 to k^-1/6), but the
-nearest point of the segments between them does (hull.py).
+Certificate. v = sum c_i a_i / u with c >= 0. The mass is the sum of c, and c / mass is a point of the simplex. So
+u v / mass is a point of the hull of the rows. Of a whole pass, the mean of the rows inside the margin is another.
+Where no hyperplane separates the rows, neither comes to 0 fast: like sqrt(lambda_s) to lambda_s, which is k^-1/12 to
+k^-1/6 after k steps. The nearest point of the segments between them does (hull.py).
 
-The best iterate has its sums at hand from the pass that evaluated it, so that it needs no pass of its own. With
-stochastic steps F_lambda is estimated on the group. A pass starts from where an outer iteration has just ended, or from
+The pass that evaluated the best iterate has its sums, so it needs no pass of its own. With stochastic steps F_lambda is
+estimated on the group. A pass starts from where an outer iteration has just ended, or from
 the iterate; the best of them is reported.
 """
 
@@ -66,7 +66,7 @@ class HomotopicState(Hinge):
 
 @state
 class BestIterate(HomotopicState):
-    """With what is known of the best iterate."""
+    """With the sums of the best iterate."""
 
     kept_pull: Shared[f8] = of(K, W)
     kept_inside: Shared[f8] = of(K)
@@ -74,7 +74,7 @@ class BestIterate(HomotopicState):
 
 @state
 class Stochastic(HomotopicState):
-    """With what is known of an outer iteration that ended within a pass."""
+    """With the end point of an outer iteration that ended within a pass."""
 
     landed: Shared[f8] = of(K, LANDED)
     shown: Shared[f8] = of(K)
@@ -85,11 +85,11 @@ class Homotopic(HingePass[HomotopicState]):
     """Subgradient steps on the hinge while its penalty falls; C = inf, l2; slow; stops by the margin gap.
 
     Outer iteration s = 0, 1, ... has t = (s + 10)^2 steps with the penalty lambda = t^-1/4 and the step eta_s:
-        v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1
-    and ends with the mean of its iterates, or with the best one (average=no), where the next begins.
-    stochastic: each step takes the rows of one group in place of all.
+        v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1.
+    It ends with the mean of its iterates, or with the best one (average=no), where the next begins.
+    With stochastic, each step takes the rows of one group in place of all.
     Rows are divided so that the largest has norm 30. Every pass certifies the weights that it starts from.
-    v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
+    The iterate v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
 
     Source: homotopic paper, Algorithm 1, Corollary 3.2, section 6.
     """
@@ -107,7 +107,7 @@ class Homotopic(HingePass[HomotopicState]):
         return HomotopicState if self.average else BestIterate
 
     def unit(self, state: HomotopicState) -> float:
-        """What the rows are divided by."""
+        """The divisor of the rows."""
         return self.largest_norm(state) / self.radius
 
     def start(self, problem: Problem, labels: RowLabels) -> HomotopicState:

@@ -34,18 +34,19 @@ class Bounds(NamedTuple):
 
 def bounds(
     objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
-    passes: int = 1, budget: float = math.inf, budget_multiplier: float = 0.0, reach: tuple[float, float] = (1.0, 1.0),
+    passes: int = 1, budget: float = math.inf, budget_multiplier: float = 0.0,
+    largest_duals: tuple[float, float] = (1.0, 1.0),
 ) -> Bounds:  # fmt: skip
     """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
 
-    present: rows. passes: the duals are the mean of so many, whose sums were added up; the dual objective is concave.
-    budget: what the duals may sum up to, each as a part of what its side has of `reach`; budget_multiplier:
-    of that bound, by which all margins were raised, or the loss was lifted.
+    present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
+    budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
+    budget_multiplier: the multiplier of that bound in these margins, or in the loss of numbers.
     """
     value = float(losses[look.LOSSES]) + (budget * budget_multiplier if budget_multiplier > 0.0 else 0.0)
     rounding = float(losses[look.ROUNDING]) + CHUNKED * value
     sides = []
-    for side, most in zip(duals.tolist(), reach, strict=False):
+    for side, most in zip(duals.tolist(), largest_duals, strict=False):
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
         terms = look.CHUNK + passes + min(int(side[look.ADDED]), present)  # of an entry of `pull`, one after the other
         sides.append(Sums(

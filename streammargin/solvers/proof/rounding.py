@@ -1,8 +1,10 @@
 """Bounds on rounding errors, which certificates add on the safe side.
 
-The error of a sum of m products is at most m u / (1 - m u) times the sum of their absolute values, u = eps / 2 (Higham,
-Accuracy and Stability of Numerical Algorithms, 2002, eq. (3.5)). The bounds here use eps instead of u, which covers the
-few operations that follow. The kernels use compensated summation (Kahan 1965) for their longest sums, so m is 2 there.
+The error of a sum of m products is at most m u / (1 - m u) times the sum of their absolute values, with u = eps / 2.
+The bounds here use eps instead of u, which covers the few operations that follow. The kernels use compensated summation
+(Kahan 1965) for their longest sums, so m is 2 for them.
+
+Source: Higham, Accuracy and Stability of Numerical Algorithms, 2002, eq. (3.5).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ TERM = 8.0 * EPS  # for a compensated sum whose terms took a few operations each
 
 
 def mean_rounding(terms: float, largest: float) -> float:
-    """Bound (> 0) on the rounding error of the norm of a mean of so many rows, with norms at most `largest`.
+    """Bound (> 0) on the rounding error of the norm of a mean of this many rows, with norms at most `largest`.
 
     The bound holds for each coordinate, and so in every norm.
     """
@@ -32,10 +34,10 @@ def blur(weights: np.ndarray) -> np.ndarray:
 
 
 def score_rounding(entries: float, size: float) -> float:
-    """Bound on the rounding error of x.w / ||w||_2 for a row with so many entries and this norm."""
+    """Bound on the rounding error of x.w / ||w||_2 for a row with this many entries and this norm."""
     return (entries + 4.0) * EPS * size
 
 
 def norm_rounding(entries: float) -> float:
-    """Bound on the relative rounding error of the squared norm of a vector with so many entries."""
+    """Bound on the relative rounding error of the squared norm of a vector with this many entries."""
     return (entries + 4.0) * EPS

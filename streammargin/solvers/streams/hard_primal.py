@@ -43,7 +43,7 @@ class HardSteps(Steps):
 
 @state
 class AveragedHardSteps(HardSteps):
-    """With what makes the average."""
+    """With the sums of the average."""
 
     mean: Shared[f8] = of(K, W)
 

@@ -16,10 +16,10 @@ class Perceptron(HardPrimal):
     """The lp-norm perceptron, also on streams; C = inf, l2 and lp; ends when no row is misclassified.
 
     For each row i, in random order (of a stream: as they come):
-        if y_i x_i.w <= 0:   theta <- theta + y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
-    At most R_q^2 / ((p - 1) g^2) mistakes on rows of margin g whose norms are R_q at most.
+        if y_i x_i.w <= 0:   theta <- theta + y_i x_i,   w <- mirror(theta)    (for l2: w = theta).
+    It makes at most R_q^2 / ((p - 1) g^2) mistakes on rows of margin g whose norms are R_q at most.
     The steps prove an upper bound of the margin: the length of the mean of the rows that they added.
-    average reports the mean of w after each row, which wavers less.
+    With average, it reports the mean of w after each row, which varies less.
 
     Source: Grove, Littlestone and Schuurmans 2001; the baseline of the lp-norm perceptron paper.
     """

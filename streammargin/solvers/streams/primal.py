@@ -44,7 +44,7 @@ class Steps(Certified):
 
 @state
 class AveragedSteps(Steps):
-    """With what makes the average."""
+    """With the sums of the average."""
 
     mean: Shared[f8] = of(K, W)
 

@@ -99,12 +99,12 @@ def _checked(source: ArraySource, first: ArraySource, narrowing: Narrowing, dtyp
     if source.feature_names() is not None:
         check_same(first.feature_names(), source.feature_names(), "the first batch", name)
     weights = source.sample_weight()
-    for what, here, there in (
+    for what, found, expected in (
         ("labels", source.has_labels(), first.has_labels()),
         ("weights", weights is not None, first.sample_weight() is not None),
     ):
-        if here != there:
-            raise DataError(f"{name} has {'' if here else 'no '}{what}, unlike the first one; give all of them {what}")
+        if found != expected:
+            raise DataError(f"{name} has {'' if found else 'no '}{what}, unlike the first one; give all of them {what}")
     if dtype is None and source.dtype.itemsize > first.dtype.itemsize:
         raise DataError(f"{name} holds {source.dtype} but the first one {first.dtype}; use `dtype=float64`")
     batch = _rows(source)._replace(labels=_labels(source), weights=_weights(weights, name))

@@ -41,7 +41,7 @@ def small_plans(monkeypatch):
 
 
 def stopped_and_resumed(path, folder, blocks=40, **options):
-    """The result of a training that is stopped after every so many blocks."""
+    """The result of a training that is stopped each time after this many blocks."""
     result, stops = None, -1
     while result is None or result.reason == "signal":
         calls, stops = iter(range(blocks)), stops + 1
@@ -159,7 +159,7 @@ def test_the_driver_changes_over_once_no_problem_moves_on_columns(text, states):
 
 
 def test_a_problem_that_leaves_its_columns_takes_no_other_along(text, tmp_path, states):
-    """Of two values of C the smaller one stays on columns, where the larger one goes on without."""
+    """Of two values of C the smaller one keeps its columns, while the larger one continues without them."""
     path, (X, y) = text
     options = {**OPTIONS, "C": [0.02, 2.0], "tol": 1e-3, "valid": (X[:100], y[:100]), "memory": 1_600_000, "passes": 12}
     whole = sm.train(path, **options)

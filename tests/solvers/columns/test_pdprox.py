@@ -450,7 +450,7 @@ X, Y = rows()
         ({"penalty": "lp:1.5", "bias": "free"}, "pdprox supports penalties with p = 2 only"),
         ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
         ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
-        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca has no use for the field top of a loss"),
+        ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the field top of a loss"),
         ({"bias": "perhaps"}, "bias must be a number >= 0 or the word free or the word midway"),
     ],
 )  # fmt: skip
@@ -512,7 +512,7 @@ def test_a_constant_that_is_not_penalised_holds_nothing_back(seed, share):
     random = np.random.default_rng(seed)
     X = random.standard_normal((random.integers(20, 200), 5))
     y = random.standard_normal(len(X))
-    wakes = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
+    zero_factor = 1.0 / np.abs(X.T @ np.where(y > np.quantile(y, 0.9), 0.9, -0.1)).max()
     options = {"solver": "pdprox", "penalty": "l1", "loss": "quantile:0.9"}
-    result = sm.train((X, y), C=share * wakes, tol=1e-6, passes=60, **options)
+    result = sm.train((X, y), C=share * zero_factor, tol=1e-6, passes=60, **options)
     assert result.converged

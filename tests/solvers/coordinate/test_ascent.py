@@ -1,4 +1,4 @@
-"""Coordinate ascent that goes on with momentum: when it does, and that what it proves is true on both sides of that."""
+"""Coordinate ascent that switches to momentum: when it does, and that its bounds hold before and after."""
 
 import numpy as np
 import pytest

@@ -190,7 +190,7 @@ def test_weight_2_is_the_row_twice_and_weight_0_its_absence(loss, norm):
 
 
 def test_weights_at_the_hard_margin():
-    """Absent rows do not stand in the way of a separator, and other weights change nothing."""
+    """Absent rows may be on the wrong side of a separator, and other weights change nothing."""
     X, y = separable()
     s = np.where(np.arange(60) % 7 == 0, 0.0, 2.0)
     wrong = np.where(s == 0.0, -y, y)

@@ -1,4 +1,4 @@
-"""The answer does not depend on how the rows are stored, cut into blocks or read; and nothing is read in vain."""
+"""The answer does not depend on how the rows are stored, cut into blocks or read; and no block is read without need."""
 
 from itertools import pairwise
 

@@ -19,7 +19,7 @@ MAPS = ("reverse_products", "add_slopes", "move_centres")  # of all rows, after 
 
 
 class Absent:
-    """In the place of an array of all rows: whoever looks at it fails."""
+    """Replaces an array of all rows, and raises on every access."""
 
     def __getattr__(self, name):
         raise AssertionError(f"{name} of an array of all rows")

@@ -75,10 +75,10 @@ def test_so_few_rows_that_all_are_taken_end_with_the_first_step():
 
 
 def test_of_many_columns_a_sample_waits_for_a_pass_that_may_be_enough(monkeypatch):
-    called, set_out = [], sample.start_from
+    called, start_from = [], sample.start_from
 
     def count(*args):
-        done = set_out(*args)
+        done = start_from(*args)
         called.extend([1] if done else [])  # its last unit
         return done
 

@@ -39,7 +39,7 @@ def blocks_of(X, form, bias=0.0):
 
 
 def rows_of(X, codes, positive=(1,), weights=(), form="dense", bias=0.0):
-    """What the kernels are told of the rows: block, numbers, labels, inverted columns."""
+    """The arguments of the kernels for these rows: block, numbers, labels, inverted columns."""
     block, inverted = blocks_of(X, form, bias)
     caps = np.full((len(positive), codes.max() + 1), np.inf)
     labels = Labels(codes, np.array(positive), caps, np.array(weights, float), np.empty(0))

@@ -136,14 +136,14 @@ def test_rows_of_very_different_lengths():
         ("dual-momentum", {"penalty": "lp:1.5"}, 'use penalty="l2"'),
         ("batch-perceptron", {"penalty": "lp:sparse"}, 'use penalty="l2"'),
         ("dual-momentum", {"C": 1.0}, "leave C out"),
-        ("gd", {"loss": "hinge"}, "Hinge has not; the losses that serve are exponential, logistic"),
+        ("gd", {"loss": "hinge"}, "Hinge lacks; the losses that serve are exponential, logistic"),
         ("dual-momentum", {"loss": "squared_hinge"}, "are exponential, logistic"),
         ("batch-perceptron", {"loss": "logistic"}, "leave loss out"),
         ("dual-momentum:average", {}, "dual-momentum has no field 'average'; dual-momentum has no fields"),
         (
             "sdca",
             {"loss": "exponential"},
-            "needs the method step of a loss, which Exponential has not; the losses that serve are .*, hinge, ",
+            "needs the method step of a loss, which Exponential lacks; the losses that serve are .*, hinge, ",
         ),
     ],
 )

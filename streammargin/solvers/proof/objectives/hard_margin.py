@@ -35,7 +35,7 @@ class HardMargin(Objective):
     def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
         size = lp_norm(w, self.penalty.p)
         slack = min(sums.slack, sums.surely)
-        slack -= norm_rounding(w.size) * abs(slack)  # rounding of ||w||
+        slack -= norm_rounding(w.size) * abs(slack)
         return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -19,16 +20,41 @@ INSIDE, HINGE, FIGURES = 2, 3, 4
 OUTER, INNER, MASS, KEPT_MASS, LEAST, CARRIED = 0, 1, 2, 3, 4, 5
 
 
+# how the penalty lambda_s falls with s = s0, s0 + 1, ...
+POWER, LOG, EXPONENTIAL = 0, 1, 2
+
+
+class Schedule(NamedTuple):
+    """The parameters of Algorithm 1; decay: lambda_s is s^-p, 1/log s, or base^(s - s0) (section 6.2)."""
+
+    s0: float
+    p: float
+    r: float
+    decay: int
+    base: float
+
+
 @register_jitable
-def rates(outer, s0):
-    """lambda_s, t_s and eta_s in outer iteration s = 0, 1, ... (Algorithm 1 with r = 2, p = 1/2; Corollary 3.2)."""
-    r, p = 2.0, 0.5
+def penalty_of(outer, schedule):
+    """lambda_s in outer iteration s - s0 = 0, 1, ..."""
+    s = schedule.s0 + outer
+    if schedule.decay == LOG:
+        return 1.0 / math.log(s)
+    if schedule.decay == EXPONENTIAL:
+        return schedule.base**outer
+    return s ** (-schedule.p)
+
+
+@register_jitable
+def rates(outer, schedule):
+    """lambda_s, t_s and eta_s in outer iteration s - s0 = 0, 1, ... (Algorithm 1, with the C of Lemma 4.3)."""
+    s0, p, r = schedule.s0, schedule.p, schedule.r
     epsilon = (math.log(s0) - math.log(s0 - 1.0)) / math.log(s0)
     alpha = min((r - 2.0 * p) / (2.0 * (1.0 + epsilon)), 1.0 - p)
-    C = max(4.0, 0.5 * s0**p * (s0 - 1.0) ** alpha)
+    C = max(4.0, 0.5 * (s0 - 1.0) ** alpha / penalty_of(0.0, schedule))
     s = s0 + outer
-    steps = math.ceil(s**r)
-    return s ** (-p), steps, C * (s - 1.0) ** (-alpha) / math.sqrt(steps)
+    steps = np.ceil(s**r)
+    return penalty_of(outer, schedule), steps, C * (s - 1.0) ** (-alpha) / math.sqrt(steps)
 
 
 @kernel
@@ -82,13 +108,14 @@ def look(block, numbers, labels, start, stop, k, v_k, scale, inside):
 
 @kernel
 def stochastic_block(
-    block, numbers, labels, order, group, active, s0, average, scale, v, kept, landed, carried
+    block, numbers, labels, order, group, active, schedule, average, scale, v, kept, landed, carried
 ):  # fmt: skip
     """A step for every group of rows of the block, including the ends of outer iterations (section 6.3).
 
     order    permutation of the groups of `group` consecutive rows;
-    average  whether an outer iteration ends with the mean of its iterates. Else it ends with the one of the least
-             objective, estimated on the rows of the following step;
+    schedule of the penalty and the steps;
+    average  whether an outer iteration ends with the mean of its iterates, or with that of the least objective,
+             estimated on the rows of the following step;
     v        (K, d+1) iterates, for rows times scale; kept (K, d+1) the sum of the iterates, or the best one;
     landed   (K, d+2) end point of the last outer iteration, with its mass in the last column;
     carried  (K, CARRIED)
@@ -106,7 +133,7 @@ def stochastic_block(
             present, hits, hinge = look(block, numbers, labels, start, stop, k, v_k, scale, inside)
             if present == 0:
                 continue
-            penalty, steps, eta = rates(c[OUTER], s0)
+            penalty, steps, eta = rates(c[OUTER], schedule)
             if not average and c[INNER] > 0.0:
                 objective = hinge / present
                 for j in range(width):
@@ -143,5 +170,6 @@ def stochastic_block(
 def warm(sample: Sample) -> None:
     subgradient_block(*sample.rows, 2, ONE, weights(), 1.0, weights(), np.zeros((1, FIGURES)), counts())
     stochastic_block(
-        *sample.rows, ONE, 2, ONE, 10.0, True, 1.0, weights(), weights(), np.zeros((1, 4)), np.zeros((1, CARRIED))
-    )
+        *sample.rows, ONE, 2, ONE, Schedule(10.0, 0.5, 2.0, POWER, 0.9), True, 1.0, weights(), weights(),
+        np.zeros((1, 4)), np.zeros((1, CARRIED)),
+    )  # fmt: skip

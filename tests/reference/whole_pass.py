@@ -88,6 +88,8 @@ def softmax_iterates(A, count, *, name="exponential", method="dual-momentum", L=
             w = w + (g + pull) / rho
         elif method == "normalized-gd":
             w = w + pull / rho
+        elif method == "normalized-gd:step=sqrt":
+            w = w + pull / rho / np.sqrt(t + 1)
         else:
             slopes = np.exp(scores) if name == "exponential" else 1 / (1 + np.exp(-scores))
             w = w + A.T @ slopes / n / (1 if name == "exponential" else 0.25 * L)

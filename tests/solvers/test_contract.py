@@ -53,6 +53,8 @@ WAYS += [
     ("prox-newton", "classes", {"C": [0.1, 1.0], "penalty": "elasticnet", "loss": "logistic", "scale": "std"}),
 ]
 WAYS += [(word, "separable", {}) for word in ("homotopic:stochastic", "homotopic:average=no")]
+WAYS += [(f"homotopic:{word}", "separable", {}) for word in ("s0=3,units=paper", "stochastic,group=1,decay=log")]
+WAYS += [("normalized-gd:step=sqrt", "separable", {})]
 WAYS += [(word, "separable", {}) for word in ("batch-perceptron:average=no", "adaptive:step=proven", "pdprox:average")]
 PRINTED = ("diagonal:1,decay=linear,gamma=fixed", "inertial-diagonal:gamma=fixed,alpha=10,restarts=no")  # of the papers
 WAYS += [(word, kind, {}) for word in PRINTED for kind in ("separable", "classes")]

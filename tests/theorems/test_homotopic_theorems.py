@@ -1,4 +1,4 @@
-"""What the homotopic paper proves beside its main theorem, of `homotopic` on rows as they are, and of minimisers.
+"""What the homotopic paper proves beside its main theorem, of `homotopic:s0=3,units=paper`, and of minimisers.
 
 F(w) = lambda/2 ||w||^2 + mean_i (1 - a_i.w)_+ with the minimiser w(lambda), which is w* for lambda up to lambda', that
 is 1 / (n times the largest dual of the hard margin); L is twice the mean length of the rows.
@@ -12,22 +12,13 @@ from reference.theorems import SEEDS, problem, rows
 
 import streammargin as sm
 from streammargin.compiled import homotopic as kernel
-from streammargin.solvers.papers import homotopic
-
-
-class Paper(homotopic.Homotopic):
-    """With the rows as they are."""
-
-    s0 = 3.0
-
-    def unit(self, state):
-        return 1.0
+from streammargin.solvers.papers.homotopic import Homotopic
 
 
 def outer_iterations(A, count):
     """Yields (lambda, steps, where they start, their mean) of the first outer iterations."""
     X, y = unsigned(A)
-    solver, told = Paper(average=True, stochastic=False), hard_problem(X)
+    solver, told = Homotopic(s0=3.0, units="paper"), hard_problem(X)
     state, start, number = started(solver, told, X, y), np.zeros(A.shape[1]), 0
     for s in range(count):
         while state.carried[0, kernel.OUTER] == s:

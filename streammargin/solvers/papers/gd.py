@@ -52,7 +52,7 @@ class Gd(SoftmaxPass[Descent]):
         R, labels = self.largest_norm(state), labels_of(problem, state)
         power.multiply(state.direction, state.product, index - 1, block, first, labels, R, problem.seed)
 
-    def step(
+    def step_and_divisor(
         self, problem: Problem, state: Descent, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
         # the gradient is -A^T q times the mean of phi'

@@ -144,14 +144,14 @@ class SoftmaxPass(GradientPass[G]):
         upper = np.full(problem.count, math.inf)
         for k, group in objective.groups(active):
             total, value, level = state.sums.figures[k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
-            step, divisor = self.step(problem, state, rows, total, value, level)
+            step, divisor = self.step_and_divisor(problem, state, rows, total, value, level)
             pull, mass = state.sums.pull[group].reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # not by R^2, which may under- or overflow
             length = lp_norm(pull, 2.0, square(pull)) / mass
             upper[group] = min(length, self.move(state, k, group, step / R, pull, mass, t)) * R * objective.unit
         return upper
 
-    def step(
+    def step_and_divisor(
         self, problem: Problem, state: G, rows: float, total: float, value: float, level: float
     ) -> tuple[float, float]:
         """(step size, divisor of the sums of the pass); total, value and level as in the kernel."""

@@ -3,7 +3,10 @@
 Units. The largest row has the norm `radius`. 30 gave the narrowest margin interval of 1, 3, 10, 30 and 100, or nearly
 so, after 600 passes over each of four sets; 1 gave the widest. Rows are x / u. The constants of Theorem 3.1 are then
 L <= 2 radius and lambda' / u^2, where lambda' is that of the rows as they are. The bound is one of ||v - u w*||.
-Relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2.
+Relative to ||u w*|| its first term shrinks with u^2, its second one with u^-2. units=paper has u = 1.
+
+Schedule. What the paper proves is of lambda_s = s^-p. Section 6.2 only names the other decays. They take alpha
+from p, and C from Lemma 4.3 with their lambda_0.
 
 Certificate. v = sum c_i a_i / u with c >= 0. The mass is the sum of c, and c / mass is a point of the simplex. So
 u v / mass is a point of the hull of the rows. Of a whole pass, the mean of the rows inside the margin is another.
@@ -18,7 +21,7 @@ the iterate; the best of them is reported.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -26,7 +29,8 @@ from streammargin.compiled import homotopic as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.order import permutation
 from streammargin.compiled.vectors import mix
-from streammargin.kinds import YesNo
+from streammargin.errors import DataError, UsageError
+from streammargin.kinds import Number, Whole, Word, YesNo
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.margin.hull import Hull, hull_bound, hull_rounding
@@ -37,8 +41,12 @@ from streammargin.solvers.roles import Axis, K, Shared, W, f8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
+M = TypeVar("M", bound="Homotopic")
+
 # a stochastic step shrinks all d + 1 weights, so its rows should have at least this many times as many values
 WORK = 4
+DECAYS = ("power", "log", "exponential")  # as POWER, LOG and EXPONENTIAL of the kernel
+PLAIN_RANGE = 1e-100, 1e100  # of the largest norm of a row that is taken as it is
 LEAST_ROWS = 16  # least rows of a group, on which F_lambda is estimated
 
 
@@ -84,12 +92,13 @@ class Stochastic(HomotopicState):
 class Homotopic(HingePass[HomotopicState]):
     """Subgradient steps on the hinge while its penalty falls; C = inf, l2; slow; stops by the margin gap.
 
-    Outer iteration s = 0, 1, ... has t = (s + 10)^2 steps with the penalty lambda = t^-1/4 and the step eta_s:
-        v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1.
-    It ends with the mean of its iterates, or with the best one (average=no), where the next begins.
-    With stochastic, each step takes the rows of one group in place of all.
-    Rows are divided so that the largest has norm 30. Every pass certifies the weights that it starts from.
-    The iterate v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
+    Outer iteration s = s0, s0 + 1, ... has t = s^r steps with the penalty lambda = s^-p and the step eta_s:
+        v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1
+    and ends with the mean of its iterates, or with the best one (average=no), where the next begins.
+    stochastic: each step takes the rows of one group in place of all; group=1: of one row.
+    Rows are divided so that the largest has norm 30; the paper's method, units=paper, takes them as they are. Every
+    pass certifies the weights that it starts from.
+    v over the sum of the multiples is a point of the hull of the rows, and bounds the margin from above.
 
     Source: homotopic paper, Algorithm 1, Corollary 3.2, section 6.
     """
@@ -97,9 +106,41 @@ class Homotopic(HingePass[HomotopicState]):
     name = "homotopic"
     average: bool = entry(True, YesNo(), "end an outer iteration with the mean of its iterates; no: with the best one")
     stochastic: bool = entry(False, YesNo(), "a step for each group of rows; no: a step for each pass", kw_only=True)
+    s0: float = entry(
+        10.0, Number("a number above 2, at most 1e6", lambda value: 2.0 < value <= 1e6), "the first s", kw_only=True
+    )
+    p: float = entry(
+        0.5, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0), "lambda is s^-p", kw_only=True
+    )
+    r: float = entry(
+        2.0, Number("a number above 2 p, at most 10", lambda value: 0.0 < value <= 10.0), "s^r steps", kw_only=True
+    )
+    decay: str = entry("power", Word(DECAYS), "lambda is s^-p, 1/log s or base^(s - s0)", kw_only=True)
+    base: float = entry(
+        0.9, Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0), "for decay=exponential", kw_only=True
+    )
+    units: str = entry("scaled", Word(("scaled", "paper")), "scaled: rows of norm 30 at most; paper: as they are",
+        kw_only=True,
+    )  # fmt: skip
+    group: int | None = entry(
+        None, Whole(1), "rows of a stochastic step; none: as many as shrinking all weights is worth", kw_only=True
+    )
     state_class = HomotopicState
-    s0: ClassVar[float] = 10.0  # s0^2 steps in the first outer iteration
     radius: ClassVar[float] = 30.0
+
+    def checked(self: M) -> M:
+        made = super().checked()
+        if made.group is not None and not made.stochastic:
+            raise UsageError("the field group of homotopic is of stochastic steps; write stochastic as well")
+        if made.r <= 2.0 * made.p:
+            raise UsageError(f"the field r of homotopic must be above 2 p, which is {2.0 * made.p:g}, not {made.r:g}")
+        penalty, _, eta = kernel.rates(0.0, made.schedule())
+        if eta * penalty > 1.0:  # v would not be a sum of rows with positive multiples
+            raise UsageError(f"the first step of homotopic times its lambda is {eta * penalty:.3g}, above 1: raise s0")
+        return made
+
+    def schedule(self) -> kernel.Schedule:
+        return kernel.Schedule(self.s0, self.p, self.r, DECAYS.index(self.decay), self.base)
 
     def kind_of_state(self) -> type[HomotopicState]:
         if self.stochastic:
@@ -107,8 +148,19 @@ class Homotopic(HingePass[HomotopicState]):
         return HomotopicState if self.average else BestIterate
 
     def unit(self, state: HomotopicState) -> float:
-        """The divisor of the rows."""
-        return self.largest_norm(state) / self.radius
+        """What the rows are divided by."""
+        return 1.0 if self.units == "paper" else self.largest_norm(state) / self.radius
+
+    def length(self, state: HomotopicState) -> float:
+        """The largest norm of a row in units."""
+        return self.largest_norm(state) if self.units == "paper" else self.radius
+
+    def check_scale(self, state: HomotopicState) -> None:
+        super().check_scale(state)
+        low, high = PLAIN_RANGE
+        size = self.largest_norm(state)
+        if self.units == "paper" and not low <= size <= high:
+            raise DataError(f"the largest row has the norm {size:.3g}, too far from 1 as it is; use `solver=homotopic`")
 
     def start(self, problem: Problem, labels: RowLabels) -> HomotopicState:
         state = super().start(problem, labels)
@@ -138,10 +190,11 @@ class Homotopic(HingePass[HomotopicState]):
         if stochastic:
             rows = block.rows()
             entries = values_of(block).size + rows
-            group = min(rows, max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries)))
+            worth = max(LEAST_ROWS, math.ceil(WORK * (problem.features + 1) * rows / entries))
+            group = min(rows, self.group or worth)
             order = permutation(-(-rows // group), problem.seed, state.number, first)
             kernel.stochastic_block(
-                block, numbers, labels, order, group, active, self.s0, self.average, scale, state.v, state.kept,
+                block, numbers, labels, order, group, active, self.schedule(), self.average, scale, state.v, state.kept,
                 state.landed, state.carried,
             )  # fmt: skip
 
@@ -151,11 +204,11 @@ class Homotopic(HingePass[HomotopicState]):
         upper = np.full(problem.count, math.inf)
         for k in active:
             if mass[k] > 0.0:
-                upper[k] = unit * hull_bound(problem, state.hull, k, unit / mass[k], state.w[k], self.radius)
+                upper[k] = unit * hull_bound(problem, state.hull, k, unit / mass[k], state.w[k], self.length(state))
             if not stochastic:
                 inside = sums.figures[k, kernel.INSIDE]
                 if inside > 0.0:
-                    bound = hull_bound(problem, state.hull, k, 1.0 / inside, sums.pull[k], self.radius)
+                    bound = hull_bound(problem, state.hull, k, 1.0 / inside, sums.pull[k], self.length(state))
                     upper[k] = min(upper[k], unit * bound)
                 self._step(problem, state, k)
                 np.multiply(state.v[k], 1.0 / unit, out=state.w[k])
@@ -167,7 +220,7 @@ class Homotopic(HingePass[HomotopicState]):
         rows = float(state.row_norms[norms.ROWS])
         pull, inside = state.sums.pull[k], figures[kernel.INSIDE]
         average = self.average
-        penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)
+        penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.schedule())
         if not average and c[kernel.INNER] > 0.0:
             objective = 0.5 * penalty * float(v @ v) + figures[kernel.HINGE] / rows
             if objective < c[kernel.LEAST]:
@@ -177,7 +230,7 @@ class Homotopic(HingePass[HomotopicState]):
                 v[:], pull, inside = kept, state.kept_pull[k], state.kept_inside[k]
                 c[kernel.MASS], c[kernel.LEAST], c[kernel.INNER] = c[kernel.KEPT_MASS], math.inf, 0.0
                 c[kernel.OUTER] += 1.0
-                penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.s0)
+                penalty, steps, eta = kernel.rates(c[kernel.OUTER], self.schedule())
         mix(1.0 - penalty * eta, v, eta / rows, pull)
         c[kernel.MASS] = (1.0 - penalty * eta) * c[kernel.MASS] + eta * inside / rows
         c[kernel.INNER] += 1.0

@@ -24,7 +24,8 @@ from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.arrays import ArraySource
 
-SOFTMAX = [(s, loss) for s in ("dual-momentum", "normalized-gd", "gd") for loss in ("exponential", "logistic")]
+METHODS = ("dual-momentum", "normalized-gd", "normalized-gd:step=sqrt", "gd")
+SOFTMAX = [(s, loss) for s in METHODS for loss in ("exponential", "logistic")]
 ALL = [(s, {"loss": loss}) for s, loss in SOFTMAX] + [
     (word, {}) for word in ("batch-perceptron", "batch-perceptron:average=no")
 ]
@@ -141,7 +142,8 @@ def test_bounds_contain_the_largest_margin_and_are_of_a_point_of_the_simplex(met
         assert largest * (1 - 1e-9) <= figures.margin_upper <= before
         before = figures.margin_upper
     # far below the first bound, the length of the mean row
-    assert figures.margin_upper - largest < 0.7 * (np.linalg.norm(A.mean(axis=0)) - largest)
+    share = 0.8 if method.endswith("sqrt") else 0.7  # steps that become shorter are slower
+    assert figures.margin_upper - largest < share * (np.linalg.norm(A.mean(axis=0)) - largest)
 
 
 def momentum(X, codes, count, loss="exponential"):

@@ -131,7 +131,7 @@ def test_stochastic_steps_depend_on_the_seed_alone():
         ({"C": 1.0}, "maximum margin only"),
         ({"penalty": "lp:1.5"}, "p = 2"),
         ({"loss": "squared_hinge"}, "loss of its own"),
-        ({"solver": "homotopic:decay=linear"}, "homotopic has no field 'decay=linear'"),
+        ({"solver": "homotopic:decay=linear"}, "must be power, log or exponential"),
     ],
 )
 def test_what_it_does_not_serve(options, message):

@@ -7,32 +7,27 @@ import pytest
 from reference.datasets import separable
 from reference.diagonal import toy, unsigned
 from reference.drive import hard_problem, one_pass, started
-from reference.homotopic import constants, objective, outer_iterations
+from reference.homotopic import constants, objective, one_row_steps, outer_iterations
+from reference.optimum import solve
+from reference.training import binary
 
+import streammargin as sm
 from streammargin.compiled import homotopic as kernel
+from streammargin.compiled.order import permutation
 from streammargin.driver.midway import Midway
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.papers.homotopic import Homotopic
+from streammargin.solvers.registry import make_solver
+
+PAPER = "s0=3,units=paper"
+RATES = Homotopic(s0=3.0).schedule()
 
 
-class Printed(Homotopic):
-    """In the units of the rows as they are, as the paper has it."""
-
-    s0 = 3.0
-
-    def unit(self, state):
-        return 1.0
-
-
-class PrintedTen(Printed):
-    s0 = 10.0
-
-
-def frozen(A, passes, **options):
+def frozen(A, passes, word):
     """(weights that a pass saw, their mass) of the first passes."""
     X, y = unsigned(A)
-    solver, problem = Printed(**options), hard_problem(X)
+    solver, problem = make_solver(word), hard_problem(X)
     state = started(solver, problem, X, y)
     for t in range(1, passes + 1):
         mass = state.carried[0, kernel.MASS]
@@ -55,10 +50,75 @@ def test_iterates_are_those_of_the_paper(average):
         steps = slice(min(s, 1), None) if not average else slice(None, -1)
         expected += list(zip(ws[steps], cs[steps], strict=True))
     assert len(expected) == 9 + 16 + 25 + 36 + (not average)
-    for (w, mass), (w_paper, c) in zip(frozen(A, len(expected), average=average), expected, strict=True):
+    word = f"homotopic:{'average' if average else 'average=no'},{PAPER}"
+    for (w, mass), (w_paper, c) in zip(frozen(A, len(expected), word), expected, strict=True):
         np.testing.assert_allclose(w, w_paper, rtol=1e-9, atol=1e-13)
         assert mass == pytest.approx(c.sum(), rel=1e-9, abs=1e-13)
         assert np.all(c >= 0)
+
+
+@pytest.mark.parametrize(("fields", "given"), [
+    ("s0=3,p=0.25,r=1.5", {"s0": 3, "p": 0.25, "r": 1.5}),
+    ("s0=4,r=1.2", {"s0": 4, "r": 1.2}),
+    ("s0=3,decay=log", {"s0": 3, "penalty": lambda s: 1 / np.log(s)}),
+    ("s0=4,decay=exponential,base=0.7", {"s0": 4, "penalty": lambda s: 0.7 ** (s - 4)}),
+    ("s0=4,decay=exponential", {"s0": 4, "penalty": lambda s: 0.9 ** (s - 4)}),
+])  # fmt: skip
+def test_other_rates(fields, given):
+    A = rows()
+    expected = []
+    for _, ws, cs, _ in islice(outer_iterations(A, **given), 4):
+        expected += list(zip(ws[:-1], cs[:-1], strict=True))
+    found = frozen(A, len(expected), f"homotopic:{fields},units=paper")
+    for (w, mass), (w_paper, c) in zip(found, expected, strict=True):
+        np.testing.assert_allclose(w, w_paper, rtol=1e-9, atol=1e-13)
+        assert mass == pytest.approx(c.sum(), rel=1e-9, abs=1e-13)
+
+
+def test_the_bounds_of_rows_as_they_are_hold():
+    """Also where they are long, so that the rounding of their sums is."""
+    A = rows()
+    margin = 1e6 / np.linalg.norm(solve(binary(A, np.ones(len(A)), C=np.inf), "hinge").w)
+    X, y = unsigned(1e6 * A)
+    result = sm.train((X, y), solver="homotopic:units=paper", passes=300, tol=1e-9)
+    assert result.model.header["solver"].endswith("units=paper")
+    assert result.certificate["margin_lower"] <= margin <= result.certificate["margin_upper"]
+    assert 0.5 * margin < result.certificate["margin_lower"] and result.certificate["margin_upper"] < 3 * margin
+
+
+@pytest.mark.parametrize(("word", "message"), [
+    ("homotopic:s0=2", "above 2"), ("homotopic:p=1", "between 0 and 1"), ("homotopic:r=1", "above 2 p, which is 1"),
+    ("homotopic:group=1", "write stochastic as well"), ("homotopic:s0=2.1,r=0.1,p=0.01", "raise s0"),
+])  # fmt: skip
+def test_what_the_paper_rules_out(word, message):
+    with pytest.raises(sm.UsageError, match=message):
+        make_solver(word)
+
+
+def test_rows_that_no_unit_suits():
+    A = 1e-120 * rows()
+    with pytest.raises(sm.DataError, match="use solver=.homotopic"):
+        sm.train(unsigned(A), solver="homotopic:units=paper", passes=3)
+    assert sm.train(unsigned(A), solver="homotopic", passes=3).certificate["margin_lower"] > 0.0
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_stochastic_steps_of_one_row(average):
+    """Each pass takes n of them, in an order of its own."""
+    A = rows()
+    X, y = unsigned(A)
+    word = f"homotopic:{'average' if average else 'average=no'},stochastic,s0=3,units=paper,group=1"
+    solver, problem = make_solver(word), hard_problem(X, seed=3)
+    state = started(solver, problem, X, y)
+    steps = one_row_steps(A, 3, average)
+    next(steps)
+    for t in range(1, 21):
+        one_pass(solver, problem, state, X, t)
+        for i in permutation(len(A), 3, t, 0):
+            w, mass = steps.send(i)
+        np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
+        assert state.carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9)
+    assert state.carried[0, kernel.OUTER] >= 5
 
 
 def test_the_best_iterate_is_the_best():
@@ -70,9 +130,9 @@ def test_the_best_iterate_is_the_best():
 def test_a_step_for_all_rows_is_a_step_of_the_full_method():
     A = rows()  # no more rows than the smallest group has
     X, y = unsigned(A)
-    solver, problem = Printed(stochastic=True), hard_problem(X)
+    solver, problem = make_solver(f"homotopic:stochastic,{PAPER}"), hard_problem(X)
     state = started(solver, problem, X, y)
-    for t, (w, mass) in enumerate(frozen(A, 60, average=True), 1):
+    for t, (w, mass) in enumerate(frozen(A, 60, f"homotopic:{PAPER}"), 1):
         np.testing.assert_allclose(state.v[0, :-1], w, rtol=1e-9, atol=1e-13)
         assert state.carried[0, kernel.MASS] == pytest.approx(mass, rel=1e-9, abs=1e-13)
         one_pass(solver, problem, state, X, t)
@@ -94,7 +154,7 @@ def test_stochastic_steps_against_plain_lines(average):
     for _ in range(12):
         order = rng.permutation(5)
         kernel.stochastic_block(
-            DenseBlock(X, 0.0), numbered_from(0), labels, order, 3, np.array([0]), 3.0, average, 0.5, v, kept, landed,
+            DenseBlock(X, 0.0), numbered_from(0), labels, order, 3, np.array([0]), RATES, average, 0.5, v, kept, landed,
             carried,
         )  # fmt: skip
         for group in order:
@@ -123,7 +183,7 @@ def test_constants_of_corollary_3_2():
     eps, alpha, C = constants(10)
     assert eps < 0.046 and C < 4.9
     for s in range(30):
-        penalty, steps, eta = kernel.rates(float(s), 10.0)
+        penalty, steps, eta = kernel.rates(float(s), Homotopic().schedule())
         assert (penalty, steps) == (pytest.approx((10 + s) ** -0.5), (10 + s) ** 2)
         assert eta == pytest.approx(C * (9 + s) ** -alpha / (10 + s), rel=1e-14)
         assert eta * penalty < 1
@@ -137,13 +197,13 @@ def test_lemma_2_2_and_theorem_3_1(average):
     lengths = np.linalg.norm(A, axis=1).mean()
     eps, alpha, C = constants(10)
     L = 2 * lengths
-    solver, problem = PrintedTen(average=average), hard_problem(X)
+    solver, problem = Homotopic(average, units="paper"), hard_problem(X)
     state = started(solver, problem, X, y)
     outer, ends, errors = 0, 0, []
     for t in range(1, 1600):
         one_pass(solver, problem, state, X, t)
         s = state.carried[0, kernel.OUTER]
-        penalty = kernel.rates(s, 10.0)[0]
+        penalty = kernel.rates(s, solver.schedule())[0]
         v = state.v[0, :-1]
         assert np.linalg.norm(v) <= lengths / penalty * (1 + 1e-12)
         if s > outer and average:  # the theorem is one of the averages

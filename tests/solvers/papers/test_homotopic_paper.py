@@ -97,7 +97,7 @@ def test_what_the_paper_rules_out(word, message):
 
 def test_rows_that_no_unit_suits():
     A = 1e-120 * rows()
-    with pytest.raises(sm.DataError, match="use solver=.homotopic"):
+    with pytest.raises(sm.DataError, match=r"use solver=.homotopic"):
         sm.train(unsigned(A), solver="homotopic:units=paper", passes=3)
     assert sm.train(unsigned(A), solver="homotopic", passes=3).certificate["margin_lower"] > 0.0
 

@@ -43,8 +43,8 @@ def test_anything_else_is_an_error_that_names_them(solver, fields):
         sm.train(separable(), solver=f"{solver}:{fields}")
 
 
-def test_other_solvers_have_no_decay():
-    with pytest.raises(sm.UsageError, match="homotopic has no field 'decay=linear'; homotopic has average"):
+def test_other_solvers_have_other_decays():
+    with pytest.raises(sm.UsageError, match="the field decay of homotopic must be power, log or exponential, not"):
         sm.train(separable(), solver="homotopic:decay=linear")
 
 

@@ -60,11 +60,12 @@ class MarginClassifier(ClassifierMixin, Estimator):
     {options}
 
     fit_intercept : bool, default True
-        add a constant column, as `bias` says (default 1, at C = inf too)
+        Add a constant column, as `bias` says (default 1, at C = inf too).
     random_state : int, RandomState or None, default 0
-        seed of all random draws
+        Seed of all random draws.
+
     validation_fraction : float, default 0.1
-        with `early_stop`, the share of each class that is held out, drawn by random_state; the rest is copied
+        With `early_stop`, the share of each class that is held out, drawn by random_state. The rest is copied.
     verbose : bool, default False
         show the progress on stderr
 

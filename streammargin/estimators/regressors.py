@@ -71,9 +71,10 @@ class MarginRegressor(Regressor):
         add a constant column, as `bias` says. By default it is not penalised, where the solver supports that.
         Otherwise its distance from the best constant prediction is penalised.
     random_state : int, RandomState or None, default 0
-        seed of all random draws
+        Seed of all random draws.
+
     validation_fraction : float, default 0.1
-        with `early_stop`, the share of the rows that is held out, drawn by random_state; the rest is copied
+        With `early_stop`, the share of the rows that is held out, drawn by random_state. The rest is copied.
     verbose : bool, default False
         show the progress on stderr
 

@@ -127,7 +127,7 @@ class Options:
         "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
         "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
         short=("-e",), common=True)
-    passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after so many passes over the rows", common=True)
+    passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
         "smaller error on the held-out rows (`valid`), and keep the best pass; regressions compare the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),

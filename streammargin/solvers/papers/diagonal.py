@@ -15,9 +15,9 @@ With gamma=fixed it is the paper's step: 1/gamma is 1.1 times the ||A A^T|| that
 the number of rows where that is less. Such an iteration comes from below: a step that proves 1/gamma too small raises
 it to its quotient. It never falls.
 
-Penalty. lambda0 is in the units of the rows as they are, the duals' box [0, 1/lambda_t] being that of C = 1/lambda_t.
-Without it lambda_0 = R^2. The default decay, 2^t, is the soonest of the paper's or equal to it on every data set tried
-(and as safe: the box is not what keeps the iteration stable).
+Penalty. lambda0 is for the rows as given: the duals' box [0, 1/lambda_t] is that of C = 1/lambda_t. Without it
+lambda_0 = R^2. On every data set tried, no other decay of the paper is faster than the default, 2^t. It is as safe as
+the others, as the box is not what keeps the iteration stable.
 
 On data that no hyperplane separates the sum of the duals grows without a bound while ||A^T beta|| <= sqrt(2 sum beta):
 the upper bound falls like 1/t or faster (1/gamma falls with it, to `SHORTEST`).
@@ -81,12 +81,12 @@ class Diagonal(HingePass[DiagonalState]):
     """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
-        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t)
-        w <- sum_i beta_i y_i x_i
-    gamma follows the curvature that the last steps met, with a margin of safety. gamma=fixed is the paper's step, below
-    1 / ||A A^T||, by a power iteration of 8 reads before the first pass.
+        beta_i <- clip(beta_i + gamma (1 - y_i x_i.w), 0, 1 / lambda_t);
+        w <- sum_i beta_i y_i x_i.
+    The step gamma follows the curvature that the last steps met, with a margin of safety. With gamma=fixed it is the
+    paper's, below 1 / ||A A^T||, by a power iteration of 8 reads before the first pass.
     On rows that can be separated w comes to the maximum margin as lambda_t falls.
-    ||w|| / sum_i beta_i bounds the margin from above.
+    The margin is at most ||w|| / sum_i beta_i.
 
     Source: diagonal descent paper, Algorithm 1, eq. (4.1)-(4.3).
     """

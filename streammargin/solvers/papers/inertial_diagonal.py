@@ -30,11 +30,11 @@ class InertialDiagonal(Diagonal):
     """As diagonal, with inertia, which takes fewer reads; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
-        z_i <- beta_i + t/(t + alpha) (beta_i - old beta_i)
-        beta_i <- clip(z_i + gamma (1 - y_i x_i.v), 0, 1 / lambda_t),   v = sum_i z_i y_i x_i
-        w <- sum_i beta_i y_i x_i
-    t starts again where the inertia leads uphill; all else is as for diagonal. The paper's method is gamma=fixed,
-    restarts=no.
+        z_i <- beta_i + t/(t + alpha) (beta_i - old beta_i);
+        beta_i <- clip(z_i + gamma (1 - y_i x_i.v), 0, 1 / lambda_t),   v = sum_i z_i y_i x_i;
+        w <- sum_i beta_i y_i x_i.
+    The count t starts again where the inertia leads uphill; all else is as for diagonal.
+    The paper's method is gamma=fixed, restarts=no.
 
     Source: diagonal descent paper, Algorithm 2, eq. (4.4)-(4.7).
     """

@@ -16,7 +16,8 @@ from importlib import metadata
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Kind, Read, YesNo
+from streammargin.kinds import Kind, Name, Read, YesNo
+from streammargin.packages import loaded
 from streammargin.wording import shown
 
 T = TypeVar("T")
@@ -61,6 +62,11 @@ class Thing:
         """The fields, in the order in which the word names them."""
         lines = [line for line in dataclasses.fields(cls) if "kind" in line.metadata]
         return sorted(lines, key=lambda line: bool(line.kw_only))
+
+    @classmethod
+    def has_defaults(cls) -> bool:
+        """Whether each field has a default, so that the word alone is enough."""
+        return all(line.default is not dataclasses.MISSING for line in cls.entries())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The fields by name; scikit-learn calls this."""
@@ -177,17 +183,28 @@ class Family(Generic[S]):
         known = self.classes.get(long) or self._of_packages(name)
         if known is not None:
             return known
-        ours = self.others.get(name.lower()) or next(iter(difflib.get_close_matches(name, self.words, 1)), None)
-        meant = f"did you mean `{self.option}={ours}`? " if ours else ""
-        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(self.words)}")
+        words = [*self.words, *self.words_of_packages()]
+        alike = next(iter(difflib.get_close_matches(name.lower(), [*words, *self.others], 1)), "")
+        meant = f"did you mean `{self.option}={self.others.get(alike, alike)}`? " if alike else ""
+        raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(words)}")
+
+    def words_of_packages(self) -> list[str]:
+        """The words that entry points of installed packages add to ours; none of them is imported."""
+        found = {point.name for point in metadata.entry_points(group=f"streammargin.{self.folder}")}
+        return sorted(found.difference(self.words))
 
     def _of_packages(self, name: str) -> type[S] | None:
         """The class of an entry point. Only words that are not ours look there, as it takes 25 ms."""
         group = f"streammargin.{self.folder}"
         for point in metadata.entry_points(group=group, name=name):
-            cls = point.load()
+            cls = loaded(point)
             if not (isinstance(cls, type) and issubclass(cls, self.kind)):
                 raise UsageError(f"the entry point {name} of {group} is no subclass of {self.option.title()}")
+            if cls.name != name:  # models and logs have the word of the class
+                raise UsageError(
+                    f"the entry point {name} of {group} is the class {cls.__name__}, whose word is {cls.name}; "
+                    "give both the same name"
+                )
             return cls
         return None
 
@@ -242,7 +259,7 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
         elif line is None or not equals:
             first = next(iter(lines.values()), None)
             if number or first is None or first.kw_only or not _may_be(first.metadata["kind"], part):
-                raise UsageError(f"{cls.name} has no field {shown(part)}")
+                raise UsageError(f"{cls.name} has no field {shown(key.rpartition(',')[2] if equals else key)}")
             line, text = first, part
         if line.name in seen:
             raise UsageError(f"the field {line.name} of {cls.name} is given twice")
@@ -252,8 +269,8 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
 
 
 def _may_be(kind: Kind, text: str) -> bool:
-    """Whether a text can be the value of the first field. If that is yes or no, other texts are names of fields."""
-    return not isinstance(kind, YesNo) or text in kind.choices
+    """Whether a text can be the value of the first field; else it names a field that does not exist."""
+    return text in kind.choices if isinstance(kind, YesNo) else isinstance(kind, Name) or "=" not in text
 
 
 def _parts(lines: Mapping[str, dataclasses.Field[Any]], rest: str) -> list[str]:

@@ -120,13 +120,15 @@ def test_what_was_added_is_on_the_command_line(word, name, extended, tmp_path):
 def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     """In the shell too; a word of ours is never theirs, and asks no package."""
     (tmp_path / "theirs.py").write_text(
-        "from streammargin.losses.wide import WideHinge\n"
+        "from streammargin.losses.wide import POSITIVE, Loss, WideHinge\n"
+        "from streammargin.words import needed\n"
         "from streammargin.penalties.downward import Downward\n"
         "from streammargin.solvers.streams.perceptron import Perceptron\n"
         "from streammargin.sources.arrays import ArraySource\n"
         "class Broader(WideHinge): pass\n"
         "class Below(Downward): pass\n"
         "class Theirs(Perceptron): name = 'theirs'\n"
+        "class Costly(Loss):\n    cost: float = needed(POSITIVE, 'no default')\n    def terms(self): pass\n"
         "def sniff(path, start): return start.startswith(b'THEIRS')\n"
         "def open_file(path, x, y, weights): return ArraySource([[1.0, 2.0], [-1.0, 0.5]], [1, -1], weights, path)\n"
     )
@@ -134,9 +136,10 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
-        "[streammargin.losses]\nbroader = theirs:Broader\nhinge = theirs:Broader\n"
+        "[streammargin.losses]\nbroader = theirs:Broader\nhinge = theirs:Broader\ncostly = theirs:Costly\n"
         "[streammargin.penalties]\nbelow = theirs:Below\nnone = theirs:sniff\n"
-        "[streammargin.solvers]\ntheirs = theirs:Theirs\n[streammargin.sources]\ntheirs = theirs\n"
+        "called = theirs:Below\nlost = nowhere:Below\nsplit = theirs:Nothing\n"
+        "[streammargin.solvers]\ntheirs = theirs:Theirs\n[streammargin.sources]\ntheirs = theirs\nzero = math\n"
     )
     (tmp_path / "data.bin").write_bytes(b"THEIRS")
     environment = {**os.environ, "PYTHONPATH": f"{extended}:{tmp_path}", "NUMBA_DISABLE_JIT": "1"}
@@ -153,3 +156,17 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     assert header["solver"] == "theirs:average" and header["loss"] == "hinge"
     wrong = run("train", "data.bin", "--penalty", "none")
     assert wrong.returncode == 2 and "the entry point none of streammargin.penalties is no subclass" in wrong.stderr
+    for word, why in (
+        ("called", "is the class Below, whose word is below"), ("lost", "nowhere:Below raises ModuleNotFoundError"),
+        ("split", "cannot be loaded: theirs:Nothing raises AttributeError"), ("belov", "did you mean --penalty below?"),
+    ):  # fmt: skip
+        wrong = run("penalties", word)
+        assert wrong.returncode == 2 and why in wrong.stderr, wrong.stderr
+    (tmp_path / "other.bin").write_bytes(b"OTHER")
+    wrong = run("info", "other.bin")
+    assert wrong.returncode == 2 and "names math, which has no functions sniff and open_file" in wrong.stderr
+    assert "of installed packages: broader, costly\n" in run("losses").stdout
+    assert "of installed packages: theirs\n" in run("solvers").stdout
+    assert "theirs serves C = inf; the losses hinge; the penalties l2, lp; streams" in run("solvers", "theirs").stdout
+    known = run("losses", "costly")
+    assert known.returncode == 0 and "cost (must be given)" in known.stdout

@@ -78,10 +78,10 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (0, "quantile:0.5,quantile=0.6",
         r"given twice; quantile has quantile \(default 0.5\), top \(default none\), as in loss=\"quantile:0.5\""),
     (0, "quantile:0.9,0.8", "'0.9,0.8' is not a number"), (0, "quantile:", "'' is not a number"),
-    (0, "quantile:rate=3", "'rate=3' is not a number; quantile has quantile"),
+    (0, "quantile:rate=3", "quantile has no field 'rate'; quantile has quantile"),
     (0, "hinge:3", r"hinge has no field '3'; hinge has top \(default none\), as in loss=\"hinge:top=ROWS\""),
-    (0, "interpolate:top=3", "'top=3' is not a number; interpolate has epsilon"),
-    (0, "squared_error:top=3", "squared_error has no field 'top=3'; squared_error has no fields"),
+    (0, "interpolate:top=3", "interpolate has no field 'top'; interpolate has epsilon"),
+    (0, "squared_error:top=3", "squared_error has no field 'top'; squared_error has no fields"),
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
@@ -90,7 +90,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (1, "linf:0.5", "linf has no field '0.5'; linf has no fields"),
     (2, "path", "path needs values; path has values .must be given., low .default none., high"),
     (2, "path:1", "the field values of path must be a whole number and at least 2, not 1"),
-    (2, "path:5,step=2", "'5,step=2' is not a whole number; path has"),
+    (2, "path:5,step=2", "path has no field 'step'; path has"),
 ])  # fmt: skip
 def test_what_is_no_word_is_told_with_fields_defaults_and_an_example(family, word, told):
     with pytest.raises(UsageError, match=told):
@@ -174,6 +174,8 @@ def test_the_front_door_is_small(capsys):
      ["groups : must be given", "group:FILE", "served by ascent, newton, pdprox, sdca, prox-newton"]),
     ("penalties", None, ["elasticnet:l1_ratio", "lp:p"]), ("solvers", None, ["the ones to take:", "streams:"]),
     ("solvers", "pdprox", ["algorithm : default none", "--solver pdprox:primal", "serves a finite C", "the field top"]),
+    ("penalties", "lp", ["served by ascent, mirror, perceptron, sdca, asdca\n"]),
+    ("solvers", "gd", ["gd serves C = inf; the losses exponential, logistic; the penalties l2; "]),
     ("solvers", "sdca", ["ascent: ", "sdca, which is ascent:momentum=no, serves any C; the losses "]),
 ])  # fmt: skip
 def test_what_there_is_can_be_asked_for(verb, name, told, capsys):
@@ -181,6 +183,15 @@ def test_what_there_is_can_be_asked_for(verb, name, told, capsys):
     out = capsys.readouterr().out
     assert all(text in out for text in told), out
     assert main([verb, "cake"]) == 2 and "unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option, word, meant", [
+    ("solver", "SDCA", 'did you mean solver="sdca"?'), ("loss", "log_los", 'did you mean loss="logistic"?'),
+    ("penalty", "elasticnet:alpha=3", "elasticnet has no field 'alpha'; elasticnet has l1_ratio"),
+])  # fmt: skip
+def test_a_slip_of_the_pen_is_named(option, word, meant):
+    with pytest.raises(UsageError, match=re.escape(meant)):
+        sm.train(*noisy(), **{option: word})
 
 
 def test_words_of_ours_ask_no_packages():

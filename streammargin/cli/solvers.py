@@ -25,6 +25,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"  {lines[word]}")
             for short in short_words(word):
                 print(f"    {short} is {SHORT[short]}")
+    words.print_packages(FAMILY)
     return 0
 
 
@@ -35,6 +36,8 @@ def short_words(word: str) -> list[str]:
 
 def served(cls: type[Any]) -> list[str]:
     """Lines on what a solver serves, one for each of its words."""
+    if not cls.has_defaults():
+        return []
     return [_served(word) for word in (cls.name, *short_words(cls.name)) if word != "auto"]
 
 
@@ -47,8 +50,8 @@ def _served(word: str) -> str:
     method = make_solver(word)
     hard, either = method.default_C == float("inf"), "has_hard_margin" in method.required()
     costs = "C = inf" if hard else "any C" if either else "a finite C"
-    able = [name for name, cls in LOSSES.items() if word in losses.served(cls)]
-    kinds = [name for name, cls in PENALTIES.items() if word in penalties.served(cls)]
+    able = [name for name, cls in LOSSES.items() if losses.serves(method, cls)]
+    kinds = [name for name, cls in PENALTIES.items() if penalties.serves(method, cls)]
     beside = ["`multiclass=joint`"] * method.joint + list(method.takes)
     beside += ["streams"] * isinstance(method, StreamSolver)
     more = f"; {', '.join(beside)}" if beside else ""

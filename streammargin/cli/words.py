@@ -35,10 +35,22 @@ def _with_fields(cls: type[Any]) -> str:
     return ":".join([cls.name, ",".join(line.name for line in entries)] if entries else [cls.name])
 
 
+def print_packages(family: Family[Any]) -> None:
+    """A line of the words that installed packages add, where they do."""
+    if words := family.words_of_packages():
+        print(f"of installed packages: {', '.join(words)}")
+
+
+def served_by(solvers: list[str]) -> str:
+    """The line of the solvers that serve a loss or a penalty."""
+    return f"served by {', '.join(solvers) or 'none of the solvers here'}"
+
+
 def show(family: Family[Any], name: str | None, served: Callable[[type[Any]], list[str]]) -> int:
     """Print one line for each word, or all about this one. served: lines on what it serves, or what serves it."""
     if name is None:
         print(listing(family.classes))
+        print_packages(family)
         return 0
     cls = family.find(name)
     print(f"{cls.name}: {inspect.getdoc(cls) or ''}\n")

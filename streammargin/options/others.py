@@ -50,7 +50,7 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "early_stopping": "`early_stop=5` with held-out data, `valid`",
     "n_iter_no_change": "`early_stop=5` with held-out data, `valid`",
     "random_state": "`seed`",
-    "n_jobs": "nothing: one thread learns, and another reads",
+    "n_jobs": "none: one thread learns, and another reads",
     "dual": "`solver`",
     "warm_start": "`checkpoint`, or `C=path:20` for several C",
     "validation_fraction": "`valid`, held-out data",

@@ -112,6 +112,11 @@ class Method(SolverWord):
         if math.isinf(self.default_C) and not problem.hard:
             raise UsageError(f"{self.called} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
+        if problem.p != 2.0 and not self.any_p:
+            other = "" if problem.free else f", or `solver={'asdca' if problem.hard else 'sdca'}`"
+            raise UsageError(
+                f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`{other}"
+            )
         needed = self.required()
         if not needed and problem.loss != terms(self.default_loss):
             raise UsageError(f"{self.called} has one loss of its own; leave `loss` out")
@@ -140,6 +145,8 @@ class Method(SolverWord):
         """Whether it supports this penalty; free: without the constant column. Default: lp, with the column."""
         return isinstance(penalty, LpSquare) and not free
 
+    any_p: ClassVar[bool] = True  # of those that serve lp: whether with p < 2 too
+
     def needs(self, penalty: Penalty) -> str:
         """Why it does not support this penalty; "" where the name of the penalty says it."""
         return ""
@@ -160,7 +167,7 @@ class Method(SolverWord):
                 "`solver=pdprox` takes it as it is"
             )
         why = self.needs(penalty)
-        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
+        raise UsageError(f"{self.called} does not serve `penalty={penalty}`{why and f': {why}'}; `solver=pdprox` does")
 
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import check_input
+from streammargin.packages import loaded
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
 
@@ -174,7 +175,12 @@ def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
         if module.sniff(path, start):
             return module.open_file(path, x, y, sample_weight)
     for point in metadata.entry_points(group="streammargin.sources"):  # of installed packages, tried last
-        module = point.load()
+        module = loaded(point)
+        if not (hasattr(module, "sniff") and hasattr(module, "open_file")):
+            raise UsageError(
+                f"the entry point {point.name} of {point.group} names {point.value}, which has no functions sniff and "
+                "open_file; mend its package, or uninstall it"
+            )
         if module.sniff(path, start):
             return module.open_file(path, x, y, sample_weight)
     kind = kind_of(start)

@@ -47,11 +47,10 @@ class Pdprox(Method):
     numeric = True
     requires = ("step", "primal", "dual")
     takes = (PATH, TOP)
+    any_p = False
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if not problem.objective.penalty.proximal:
-            raise UsageError(f"pdprox supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
         if bound_by_side(problem) and not (has(problem.loss, "reach") and has(problem.loss, "lifted")):
             raise UsageError(
                 f"the field top needs the methods reach and lifted of a loss of numbers, which {called(problem.loss)} "

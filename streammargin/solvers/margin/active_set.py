@@ -268,6 +268,7 @@ class ActiveSet(Succession):
     name = Exact.name
     requires = Exact.requires
     default_C = Exact.default_C
+    any_p = Exact.any_p
 
     def check(self, problem: Problem) -> None:
         SMALL.check(problem)

@@ -95,6 +95,7 @@ class Newton(Succession):
     name = "newton"
     numeric = True
     requires = ProximalNewton.requires
+    any_p = False
     takes = ProximalNewton.takes
     watch = Watch
 
@@ -112,11 +113,6 @@ class Newton(Succession):
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if problem.p != 2.0:
-            raise UsageError(
-                f"{self.name} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2` or "
-                "`solver=sdca`"
-            )
         if problem.hard:
             raise UsageError(f"{self.name} needs a finite C; for the hard margin, C = inf, use `solver=auto`")
 

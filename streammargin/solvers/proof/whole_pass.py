@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.compiled import row_norms as norms
 from streammargin.compiled.vectors import square
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import DataError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
@@ -59,12 +59,8 @@ class WholePass(Solver[P]):
 
     prologue = 1
     default_C = math.inf
+    any_p = False
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
-
-    def check(self, problem: Problem) -> None:
-        super().check(problem)
-        if problem.p != 2.0:
-            raise UsageError(f"{self.name} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`")
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
         if index == 0:

@@ -30,6 +30,7 @@ class Pegasos(Primal[Steps]):
 
     name = "pegasos"
     state_class = Steps
+    any_p = False
 
     def kind_of_state(self) -> type[Steps]:
         return AveragedSteps if self.average else Steps
@@ -40,8 +41,6 @@ class Pegasos(Primal[Steps]):
     def check(self, problem: Problem) -> None:
         if problem.hard:
             raise UsageError("pegasos needs a finite C; for the hard margin, C = inf, use `solver=perceptron`")
-        if problem.p != 2.0:
-            raise UsageError("pegasos supports penalties with p = 2 only; use `penalty=l2`, or `solver=sdca`")
         super().check(problem)
 
     def scale(self, problem: Problem, state: Steps, k: int) -> float:

@@ -179,7 +179,7 @@ class Size(Kind):
     metavar: str = "SIZE"
 
     def check(self, what: str, value: Any) -> Any:
-        parse_size(value)
+        parse_size(value, what)
         return value
 
 

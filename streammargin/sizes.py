@@ -11,21 +11,21 @@ LARGEST = 1 << 60  # bytes
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def parse_size(text: str | int | float) -> int:
-    """Bytes of "512M", "1G", "1.5GiB" or a plain number. Raises UsageError for anything else."""
+def parse_size(text: str | int | float, what: str = "size") -> int:
+    """Bytes of "512M", "1G", "1.5GiB" or a plain number; what: its name in the UsageError for anything else."""
     if isinstance(text, str):
         number: int | float
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
         if not match:
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {shown(text)}")
+            raise UsageError(f"{what} must be a number of bytes or like 512M or 2G, not {shown(text)}")
         number, unit = float(match[1]), _UNITS[match[2].upper()]
     else:
         try:
             number, unit = float(text), 1
         except (TypeError, ValueError, ArithmeticError):
-            raise UsageError(f"size must be a number of bytes or like 512M or 2G, not {shown(text)}") from None
+            raise UsageError(f"{what} must be a number of bytes or like 512M or 2G, not {shown(text)}") from None
     if not 1 <= number * unit < LARGEST:  # false for nan too
-        raise UsageError(f"size must be positive and less than {format_size(LARGEST)}, not {shown(text)}")
+        raise UsageError(f"{what} must be positive and less than {format_size(LARGEST)}, not {shown(text)}")
     return int(number * unit)
 
 

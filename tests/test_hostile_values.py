@@ -35,7 +35,7 @@ def model():
             r"the field p of lp must be a number in \(1, 2\] or the word",
         ),
         ({"loss": sm.losses.SmoothHinge(HUGE)}, "the field width of smooth_hinge must be a positive number, not 1000"),
-        ({"memory": HUGE}, "size must be a number of bytes or like 512M or 2G, not 1000"),
+        ({"memory": HUGE}, "memory must be a number of bytes or like 512M or 2G, not 1000"),
         ({"penalty": np.array(["l1", "l2"])}, "penalty must be a word, as l2, .*, not array"),
         ({"solver": np.array(["sdca", "auto"])}, "solver must be a word, as auto, or an object"),
         ({"loss": sp.csr_matrix(np.eye(2))}, "loss must be a word, as"),

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     top = facts.pop(TOP, [])
     for key, value in facts.items():
-        if value is not None or key == NAMES:
+        if (value is not None and value != []) or key == NAMES:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
     for part in top:
         print("\n".join(_weights(part, facts)))
@@ -127,7 +127,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "kind": "model",
         "features": model.answer.features,
-        "classes": [str(label) for label in model.classes_.tolist()],
+        "classes": [str(label) for label in model.classes_.tolist()],  # none of numbers
         NAMES: _names(model.feature_names_in_),
         **({"nonzeros": int((model.coef_ != 0.0).sum())} if isinstance(model, LinearModel) else {}),
         **{key: value for key, value in model.header.items() if key not in ("features", "classes")},

@@ -78,7 +78,7 @@ def check_read(source: Source, budget: int, needed: int, what: str) -> None:
         least = least_budget(source, needed) >> 20
         raise UsageError(
             f"a memory budget of {format_size(budget)} is too small for {source.name}: reading {what} needs "
-            f"{least}M; with `memory={least}M` or more the whole requirement is known"
+            f"{least}M; with `memory={least}M` or more the run says what it needs in all"
         )
 
 

@@ -167,7 +167,7 @@ class Method(SolverWord):
                 "`solver=pdprox` takes it as it is"
             )
         why = self.needs(penalty)
-        raise UsageError(f"{self.called} does not serve `penalty={penalty}`{why and f': {why}'}; `solver=pdprox` does")
+        raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
 
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 

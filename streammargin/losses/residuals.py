@@ -67,7 +67,7 @@ class ResidualTerms(NamedTuple):
         if curvature <= 0.0:  # its dual is linear; at C = inf the dual of a row of norm 0 has no effect
             if not cap < math.inf:
                 return alpha
-            if not self.missed(u):
+            if -self.under <= u <= self.over:
                 return 0.0
             return self.high * cap if u < 0.0 else self.low * cap
         moved = alpha - (u + self.g * alpha / cap) / curvature

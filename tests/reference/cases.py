@@ -70,9 +70,9 @@ def run():
         "hard": (separate, {"C": np.inf, "penalty": "lp:1.5"}),
         "mirror": (
             (as_form(separate[0], "csr"), separate[1]),
-            {"solver": "mirror", "penalty": "lp:1.5", "average": True},
+            {"solver": "mirror:average", "penalty": "lp:1.5"},
         ),
-        "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron", "bias": 1.0, "average": True}),
+        "perceptron": ((separate[0], np.arange(20) % 3), {"solver": "perceptron:average", "bias": 1.0}),
         "pegasos": ((as_form(X, "csr"), y), {"solver": "pegasos", "C": 0.1}),
         "asdca": ((as_form(X, "csr"), y), {"solver": "asdca", "penalty": "lp:1.5", "bias": 1.0}),
         "slow constant": (noisy(300, 5), {"solver": "sdca"}),

@@ -265,7 +265,7 @@ def test_steps_come_sooner_where_duals_never_rest():
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_a_class_that_ascent_has_certified_is_counted_with_its_weights(loss, monkeypatch):
     monkeypatch.setattr(newton, "COLUMNS", 19)
-    monkeypatch.setattr(newton, "far", lambda problem, watch, number, estimate: number >= 40)
+    monkeypatch.setattr(newton, "newton_is_cheaper", lambda problem, watch, number, estimate: number >= 40)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3600, 20)).astype(np.float32)
     y = (X @ rng.standard_normal((20, 3)) / 4 + 0.3 * rng.standard_normal((3600, 3))).argmax(axis=1)

@@ -15,8 +15,8 @@ class NormalizedGd(SoftmaxPass[Gradient]):
     """Normalised gradient steps, one read each; C = inf, l2, also joint; stops by the margin gap.
 
     In pass t, with rows divided by the longest:
-        q <- softmax(-y_i x_i.w) over all rows i                       (logistic: section 5.1, the step is 1/n)
-        w <- w + sum_i q_i y_i x_i                                     (step=sqrt: divided by sqrt t)
+        q <- softmax(-y_i x_i.w) over all rows i                       (logistic: section 5.1, the step is 1/n);
+        w <- w + sum_i q_i y_i x_i                                     (step=sqrt: divided by sqrt t).
     This is dual-momentum without momentum. The length of sum_i q_i y_i x_i, and that of w over the sum of its
     multiples, bound the margin from above.
 

@@ -92,7 +92,7 @@ class Stochastic(HomotopicState):
 class Homotopic(HingePass[HomotopicState]):
     """Subgradient steps on the hinge while its penalty falls; C = inf, l2; slow; stops by the margin gap.
 
-    Outer iteration s = s0, s0 + 1, ... has t = s^r steps with the penalty lambda = s^-p and the step eta_s:
+    Outer iteration s = s0, s0 + 1, ... has t = s^r steps. Its penalty is lambda = s^-p, and a step of size eta_s is
         v <- (1 - lambda eta_s) v + (eta_s / n) sum of the y_i x_i with y_i x_i.v <= 1.
     It ends with the mean of its iterates, or with the best one (average=no), where the next begins.
     With stochastic, each step takes the rows of one group in place of all; with group=1, one row.

@@ -184,7 +184,9 @@ class Family(Generic[S]):
         if known is not None:
             return known
         words = [*self.words, *self.words_of_packages()]
-        alike = next(iter(difflib.get_close_matches(name.lower(), [*words, *self.others], 1)), "")
+        low = name.lower()
+        near = [word for known in (words, self.others) for word in difflib.get_close_matches(low, known, 1)]
+        alike = low if low in self.others else next(iter(near), "")
         meant = f"did you mean `{self.option}={self.others.get(alike, alike)}`? " if alike else ""
         raise UsageError(f"unknown {self.option} {shown(name)}; {meant}the words are {', '.join(words)}")
 

@@ -153,7 +153,7 @@ def test_bad_names_and_widths_are_refused():
     for slope in (1.0, -2.0, math.inf, math.nan, "2"):
         with pytest.raises(UsageError, match="slope of generalized_hinge must be a number above 1"):
             terms(LOSSES["generalized_hinge"](slope))
-    with pytest.raises(UsageError, match="hinge has no field 'slope=3'; hinge has top"):
+    with pytest.raises(UsageError, match="hinge has no field 'slope'; hinge has top"):
         terms("hinge:slope=3")
 
 

@@ -117,6 +117,7 @@ def test_what_was_added_is_on_the_command_line(word, name, extended, tmp_path):
     assert name in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     """In the shell too; a word of ours is never theirs, and asks no package."""
     (tmp_path / "theirs.py").write_text(

@@ -101,6 +101,7 @@ def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, numbe
     assert written(folder) == expected
 
 
+@pytest.mark.slow
 def test_a_path_that_is_killed_again_and_again_goes_on_to_the_same_bits(tmp_path):
     data, held_out = str(tmp_path / "data.h5"), str(tmp_path / "valid.h5")
     generate(data, rows=8000, features=8)

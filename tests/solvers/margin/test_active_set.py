@@ -101,6 +101,7 @@ def test_few_reads_of_many_rows():
     assert result.certificate["margin_lower"] <= reference["margin_upper"] * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [(0, 120, 200), (0, 33, 100, 200)])
 def test_several_classes(few, blocks):
     X, _y, *_ = largest()

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import losses
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
 from reference.optimum import solve
@@ -167,6 +168,7 @@ def test_steps_in_memory_go_on_until_the_gap_is_closed(C, tol):
     assert problem.gap(w, 2 * C * np.maximum(1 - problem.A @ w, 0)) <= tol
 
 
+@pytest.mark.slow
 def test_short_passes_are_given_more_of_them(monkeypatch):
     """Of many columns a pass is one step: gaps that stay for 8 of these are no sign that the steps lead nowhere."""
     rng = np.random.default_rng(7)
@@ -290,6 +292,7 @@ def test_smooth_losses_are_not_stuck_while_the_objective_falls():
     assert 0.9 * known.primal <= result.certificate.primal <= known.primal
 
 
+@pytest.mark.slow
 def test_ascent_leaves_the_steps_some_of_the_passes():
     """As many passes as steps cost are more than 1000 here: ascent with momentum alone came to 4e-3 in these."""
     rng = np.random.default_rng(3)
@@ -335,7 +338,7 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
 
 
 @pytest.mark.parametrize("blocks", [0, 4])
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("loss", [slow("hinge"), "logistic"])
 def test_where_it_gets_stuck_coordinate_ascent_goes_on(loss, blocks, monkeypatch):
     X, y = overlapping(1000, 5)
     monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass

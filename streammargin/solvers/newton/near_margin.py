@@ -42,9 +42,9 @@ class NearState(Certified):
     """alpha (K, n): proximal centres; key (n,): distance of a row from the margin; w (K, d+1), and its sums `look`.
 
     The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others. The
-    first pass draws the sample from the share `drawn_from` of the blocks, unless weights are given. due: problems still
-    to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of the
-    pass were used.
+    first pass draws the sample from the share `drawn_from` of the blocks, where no weights are given. due: problems
+    still to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of
+    the pass were used.
     """
 
     alpha: Rows[f8]

@@ -43,7 +43,7 @@ def start_of(
         for output, sign in parts:
             line[order[known]] += sign * model.coef_[output, known]
             line[-1] += sign * model.intercept_[output]
-    if (largest := float(np.abs(w).max())) > LARGEST_NUMBER:
+    if not (largest := float(np.abs(w).max())) <= LARGEST_NUMBER:  # also where it is nan
         raise DataError(f"the largest weight of {name}, {largest:g}, is too far from 0 to begin from; leave out `init`")
     w[:, -1] -= target.shift
     return LinearPoint(w, 1.0)
@@ -116,7 +116,8 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
             "classes"
         )
     if lacking:
-        text = f"{name} lacks {listed(lacking)} of the classes of {source.name}: they begin at 0"
+        begun = "the other one counts" if len(wanted) == 2 else "they begin at 0"
+        text = f"{name} lacks {listed(lacking)} of the classes of {source.name}: {begun}"
         LOG.warning(Message(text), extra=CODE)
     if len(wanted) != 2:
         return [[known[label]] if label in known else [] for label in wanted]

@@ -195,7 +195,7 @@ def test_a_class_that_is_new_is_named_and_learned(caplog):
     start = sm.train(X[two], THREE[two], solver="newton").model
     with caplog.at_level(logging.WARNING):
         warm = sm.train(X, THREE, solver="newton", init=start, tol=1e-7)
-    assert "the model of init lacks c of the classes of " in caplog.text
+    assert "the model of init lacks c of the classes of X: they begin at 0" in caplog.text
     assert worth(warm) == pytest.approx(worth(sm.train(X, THREE, solver="newton", tol=1e-7)), rel=1e-6)
 
 
@@ -279,14 +279,15 @@ def rows_of_a_file(folder, rows=24_000, columns=20):
     return write_h5(folder / "rows.h5", data, y), data, y
 
 
+@pytest.mark.parametrize("memory", ["15M", "16M"], ids=["without room for rows", "rows near the margin are kept"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("solver", ["newton", "pdprox"])
-def test_out_of_core(solver, loss, tmp_path):
+def test_out_of_core(solver, loss, memory, tmp_path):
     path, data, y = rows_of_a_file(tmp_path)
     options = {"solver": solver, "loss": loss, "C": 0.01, "passes": 5000}
     start = sm.train(data, y, **{**options, "solver": "newton"}, tol=1e-6).model
-    cold = sm.train(path, memory="16M", **options)
-    warm = sm.train(path, memory="16M", init=start, **options)
+    cold = sm.train(path, memory=memory, **options)
+    warm = sm.train(path, memory=memory, init=start, **options)
     assert warm.history[0]["plan"]["blocks"] > 1 and warm.converged
     if (solver, loss) != ("pdprox", "hinge"):  # there the duals, which no weights tell, take as many
         assert warm.passes < cold.passes
@@ -358,6 +359,8 @@ def test_a_checkpoint_is_of_one_model(tmp_path):
     (lambda: sm.train(X, THREE).model, {}, sm.DataError, "has no class of .*, but a, b, c; give init a model of its"),
     (lambda: LinearModel(np.full((1, COLUMNS), 1e300), np.zeros(1), np.array([-1, 1]), {}), {}, sm.DataError,
      "the largest weight of the model of init, 1e[+]300, is too far from 0 to begin from"),
+    (lambda: LinearModel(np.full((1, COLUMNS), np.nan), np.zeros(1), np.array([-1, 1]), {}), {}, sm.DataError,
+     "the largest weight of the model of init, nan, is too far from 0"),
     (lambda: 3, {}, sm.UsageError, "init must be a model or the path of its file, not 3"),
     (lambda: sm.train(X, TWO).model, {"C": "path:4", "valid": (X, TWO)}, sm.UsageError,
      "a path over C begins where all weights are 0; give values of C, or leave out init"),

@@ -144,7 +144,7 @@ class Options:
         "run", RUNS, "seconds between two checkpoints; more where they would take over 2% of the time")
     init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
         "begin from the weights of this model: columns are matched by name, classes by label, and what it lacks starts "
-        "at 0; for solvers that keep weights, which auto then takes (finite C)")
+        "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
         "dataset of the labels (default y); also a .npy file", common=True)

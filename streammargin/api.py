@@ -52,6 +52,7 @@ def train(
     seed: int = 0,
     checkpoint: str | None = None,
     checkpoint_seconds: float = 60.0,
+    init: object = None,
     valid: object = None,
     verbose: bool = False,
     listeners: Iterable[Listener] = (),
@@ -94,7 +95,7 @@ def train(
         class_weight=class_weight, positive=positive, classes=classes, multiclass=multiclass, tol=tol,
         passes=passes, early_stop=early_stop, max_seconds=max_seconds, max_rows=max_rows, memory=memory, seed=seed,
         checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds, valid=valid,
+        checkpoint_seconds=checkpoint_seconds, init=init, valid=valid,
     )  # fmt: skip
     if should_stop is not None and not callable(should_stop):
         raise UsageError(f"should_stop must be a function, not {shown(should_stop)}")

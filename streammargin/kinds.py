@@ -57,6 +57,11 @@ class Rows(Read):
 
 
 @dataclass(frozen=True)
+class Saved(Read):
+    """A model file; in Python also a model."""
+
+
+@dataclass(frozen=True)
 class Column(Read):
     """A dataset NAME beside the rows, FILE:NAME or FILE.npy; any_file: a FILE of another name as well."""
 

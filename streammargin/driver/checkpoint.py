@@ -21,7 +21,9 @@ LOG = logging.getLogger("streammargin")
 HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "progress": dict, "history": dict,
           "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
-SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of columns")  # of the identity, of the data
+# of the identity, of what is read
+SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of columns", "first weights")
+OPTIONAL = {"held-out labels": ("held-out data", "valid"), "first weights": ("a model to begin from", "init")}
 SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
 
 
@@ -200,15 +202,16 @@ class Checkpoint:
 
     def _differs(self, name: str, then: Any, now: Any) -> StreamMarginError:
         """The error for an unfinished training that differs from this one in `name`."""
-        if name in SIZES or (name in TEXTS and (name != "held-out labels" or None not in (then, now))):
+        if name in SIZES or (name in TEXTS and (name not in OPTIONAL or None not in (then, now))):
             which = f"{now} {name}, not the {then}" if name in SIZES else f"other {name} than those"
+            have = "the model of `init` has" if name == "first weights" else "the data have"
             return DataError(
-                f"the data have {which} of the unfinished training in {self.folder}; put them back as they were, "
+                f"{have} {which} of the unfinished training in {self.folder}; put them back as they were, "
                 "delete the directory, or name another"
             )
-        if name == "held-out labels":
-            first, mend = ("without", "leave out `valid`") if then is None else ("with", "name them with `valid`")
-            differ = f"{first} held-out data; {mend}"
+        if name in OPTIONAL:
+            what, mend = OPTIONAL[name]
+            differ = f"without {what}; leave out `{mend}`" if then is None else f"with {what}; name it with `{mend}`"
         else:
             differ = f"with {name} {then!r}, not {now!r}; use {then!r} again"
         return UsageError(f"{self.folder} holds an unfinished training {differ}, delete it, or name another directory")

@@ -45,7 +45,7 @@ class Shared:
     """What all runs of a training share.
 
     column: value of the constant column. watched: the sources as stored, training and held-out, of a training with
-    checkpoints; they detect altered files.
+    checkpoints; they detect altered files. start: what to begin from, for unscaled rows; None: 0.
     """
 
     labels: RowLabels
@@ -60,6 +60,7 @@ class Shared:
     midway: Midway | None = None
     predictions: Predictions | None = None
     watched: Sequence[WatchedSource] = ()
+    start: Point | None = None
 
 
 class Course:
@@ -84,7 +85,10 @@ class Course:
         self.watch = new(method.watch, problem) if watch is None and method.watch is not None else watch
         self.state = self.solver.start(problem, shared.labels) if state is None else state
         if progress is None:
-            self.progress.go(SCALING if self.scaling is not None else self.after_scaling())
+            if self.scaling is not None:
+                self.progress.go(SCALING)
+            else:
+                self.begin()
         self.active = self.progress.active
         # needed in the first pass only
         self.ranges = Ranges(problem, shared.labels) if self.scaling is None and not self.progress.number else None
@@ -99,6 +103,17 @@ class Course:
         none = np.zeros(self.problem.count, bool)
         stopping = Stopping(self.problem.count, self.limits.tol)
         return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
+
+    def begin(self) -> None:
+        """Begin from given weights, if there are any; called once the scale of the columns is known."""
+        if self.shared.start is not None:
+            found = self.scaling
+            center, factor = (None, None) if found is None else (found.center, found.factor)
+            start = self.shared.start.scaled(center, factor, self.column)
+            if not start.finite():
+                raise out_of_range()
+            self.solver.begin_from(self.problem, self.state, start)
+        self.progress.go(self.after_scaling())
 
     def after_scaling(self) -> str:
         """The next phase after scaling, or after a prologue read."""

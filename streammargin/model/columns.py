@@ -37,6 +37,26 @@ def match(
     missing or is unknown. Raises UsageError where `memory` is too small to compare them, with `held` bytes used
     already.
     """
+    order, unknown = places(known, given, source, memory, held)
+    missing = known[order < 0]
+    if unknown or (len(missing) and missing_columns == ERROR):
+        lacking = list(missing) if missing_columns == ERROR else []
+        raise DataError(_difference(source.name, lacking, unknown))
+    if len(missing):
+        return order, (
+            f"{source.name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
+            f"({listed(missing)}): they count as 0"
+        )
+    return order, f"the columns of {source.name} are in another order than the model's: matched by name"
+
+
+def places(
+    known: np.ndarray, given: np.ndarray, source: Source, memory: int, held: int = 0
+) -> tuple[np.ndarray, list[str]]:  # fmt: skip
+    """(order (d,) as `match` returns it, the names of the source that the model does not know); arguments as there.
+
+    Raises DataError where a name occurs twice, UsageError where `memory` is too small.
+    """
     check_read(
         source, memory, held + matching_bytes(known, source), "and matching its column names, besides the model,"
     )
@@ -48,17 +68,7 @@ def match(
                 "matched by name; give every column a name of its own"
             )
     place = {name: column for column, name in enumerate(given.tolist())}
-    order = np.array([place.pop(name, -1) for name in known.tolist()], np.int64)
-    missing = known[order < 0]
-    if place or (len(missing) and missing_columns == ERROR):
-        lacking = list(missing) if missing_columns == ERROR else []
-        raise DataError(_difference(source.name, lacking, list(place)))
-    if len(missing):
-        return order, (
-            f"{source.name} lacks {counted(len(missing), 'column')} of the model's {len(known)} "
-            f"({listed(missing)}): they count as 0"
-        )
-    return order, f"the columns of {source.name} are in another order than the model's: matched by name"
+    return np.array([place.pop(name, -1) for name in known.tolist()], np.int64), list(place)
 
 
 def _difference(name: str, missing: list[str], unknown: list[str]) -> str:

@@ -52,7 +52,7 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "random_state": "`seed`",
     "n_jobs": "none: one thread learns, and another reads",
     "dual": "`solver`",
-    "warm_start": "`checkpoint`, or `C=path:20` for several C",
+    "warm_start": "`init`, an earlier model of `streammargin.train`, or `C=path:20` for several C",
     "validation_fraction": "`valid`, held-out data",
     "multi_class": "`multiclass`",
     "verbosity": "`verbose`",

@@ -25,6 +25,7 @@ from streammargin.kinds import (
     Number,
     Read,
     Rows,
+    Saved,
     Size,
     Whole,
     Word,
@@ -141,6 +142,9 @@ class Options:
         "(exit code 75: stopped early, run the same command again)", common=True)
     checkpoint_seconds: float = option(60.0, Number("a positive number", lambda value: value > 0.0, metavar="S"),
         "run", RUNS, "seconds between two checkpoints; more where they would take over 2% of the time")
+    init: object = option(None, Saved("MODEL"), "data", Where.SHELL | Where.NUMBERS,
+        "begin from the weights of this model: columns are matched by name, classes by label, and what it lacks starts "
+        "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
         "dataset of the labels (default y); also a .npy file", common=True)
@@ -258,9 +262,9 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
     """The files and names that these options (name -> value) make a training read.
 
     rows: further files of rows; x: the name of the rows; columns: names of labels and weights; files: further files
-    that may hold them. Arrays are left out. Fields of words count like options.
+    that may hold them, and models. Arrays are left out. Fields of words count like options.
     """
-    named: dict[type, list[tuple[Kind, str]]] = {Rows: [], Dataset: [], Column: []}
+    named: dict[type, list[tuple[Kind, str]]] = {Rows: [], Dataset: [], Column: [], Saved: []}
     for line in TABLE:
         kind, value = line.kind, given.get(line.name)
         if isinstance(kind, Worded):
@@ -272,5 +276,6 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
         "rows": [value for _, value in named[Rows]],
         "x": next((value for _, value in named[Dataset]), None),
         "columns": [value for _, value in named[Column]],
-        "files": [file for kind, value in named[Column] if isinstance(kind, Column) for file in kind.files(value)],
+        "files": [file for kind, value in named[Column] if isinstance(kind, Column) for file in kind.files(value)]
+        + [value for _, value in named[Saved]],
     }

@@ -71,6 +71,9 @@ class Point(Answer, Protocol):
         center, factor (d,): None for no scaling.
         """
 
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> Point:
+        """The inverse of `unscaled` without shift; bias: the value of the constant column, 0 where constants go."""
+
 
 def answered(scores: np.ndarray) -> np.ndarray:
     """The predicted class (m,) from scores (m, 1) of two classes or (m, K) of K classes."""

@@ -84,6 +84,16 @@ class LinearPoint:
             constants -= coef @ center
         return LinearPoint.of(coef, constants)
 
+    def scaled(self, center: np.ndarray | None, factor: np.ndarray | None, bias: float) -> LinearPoint:
+        w = self.w.copy()
+        w[:, -1] *= self.bias
+        if center is not None:
+            w[:, -1] += w[:, :-1] @ center
+        if factor is not None:
+            np.divide(w[:, :-1], factor, out=w[:, :-1], where=factor != 0.0)  # a column of zeros needs no weight
+        w[:, -1] = w[:, -1] / bias if bias else 0.0
+        return LinearPoint(w, bias)
+
     def for_columns(self, order: np.ndarray, features: int) -> LinearPoint:
         w = np.zeros((self.outputs, features + 1))
         present = np.flatnonzero(order >= 0)

@@ -169,6 +169,11 @@ class Method(SolverWord):
         why = self.needs(penalty)
         raise UsageError(f"{self.called} does not serve `penalty={penalty}`; `solver=pdprox` does{why and f' ({why})'}")
 
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether it can begin from given weights: one of its solvers has a method `begin_at` of its own."""
+        return any(type(stage.solver).begin_at is not Solver.begin_at for stage in self.stages().values())
+
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 
     @abstractmethod
@@ -280,6 +285,16 @@ class Solver(Method, Generic[S]):
         """The state before the first pass; labels: those of the rows."""
         made: Any = new(self.kind_of_state(), problem, self.dtype(problem), labels=labels)
         return made
+
+    def begin_from(self, problem: Problem, state: S, point: Point) -> None:
+        """Begin from this point, for each value of C, in place of 0. Called before the prologue."""
+        assert isinstance(point, LinearPoint)
+        inside = [problem.objective.inside(w) for w in point.w]
+        self.begin_at(problem, state, np.stack(inside * problem.trials))
+
+    def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
+        """Begin at these weights (K, d+1) float64, of which R is finite."""
+        raise AssertionError(f"{self.name} keeps no weights")
 
     def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:
         """One block of prologue pass number `index`, of `prologue_passes`; in units."""

@@ -30,6 +30,7 @@ class Problem:
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
     entries: values stored for all rows, 0 where that is not known; sparse: they come with their column indices.
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
+    from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
     costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
@@ -55,6 +56,7 @@ class Problem:
     free: bool = False
     resident: bool = True
     path: bool = False
+    from_weights: bool = False
     top: float = math.inf
     numeric: bool = False
     largest_target: float = 0.0

@@ -15,6 +15,7 @@ from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
 from streammargin.penalties.base import Penalty
+from streammargin.points.linear import LinearPoint
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
@@ -29,6 +30,7 @@ def identity(
     labels: RowLabels,
     names: np.ndarray | None,
     validator: Validator | None,
+    start: LinearPoint | None,
     plan: Plan,
 ) -> dict[str, object]:
     """Name -> plain value: the options that decide the bits, the labels by what they hold, versions and processor.
@@ -43,6 +45,7 @@ def identity(
         "penalty": _held(problem.objective.penalty, str(params["penalty"])),
         "labels": _digest(labels.codes, labels.weights, labels.targets),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
+        "first weights": None if start is None else _digest(start.w),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
         "streammargin": __version__,

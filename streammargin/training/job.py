@@ -24,6 +24,7 @@ from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
+from streammargin.points.linear import LinearPoint
 from streammargin.result import Certificate, TrainResult
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
@@ -46,7 +47,8 @@ class Job:
     why: one line on the choice of `auto`, None where a solver was named;
     better: whether `auto` would have chosen another solver;
     watched: with a checkpoint, the training and held-out sources as stored;
-    names: (d,) column names, or None.
+    names: (d,) column names, or None;
+    start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0.
     """
 
     options: Options
@@ -65,6 +67,7 @@ class Job:
     better: bool
     watched: list[WatchedSource]
     names: np.ndarray | None
+    start: LinearPoint | None
 
     def params(self) -> dict[str, object]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -96,7 +99,7 @@ class Job:
 
     def identity(self) -> dict[str, object]:
         """The values that must be the same for another process to resume."""
-        return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.plan)
+        return identity(self.params(), self.problem, self.labels, self.names, self.validator, self.start, self.plan)
 
     def training(self, history: History, should_stop: Callable[[], str | None] | None) -> Runs:
         """The runs of this training, before the first block."""
@@ -125,7 +128,7 @@ class Job:
         midway = Midway(self.problem.count) if options.midway else None
         shared = Shared(
             self.labels, reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
-            self.validator, self.scaling, midway, predictions, self.watched,
+            self.validator, self.scaling, midway, predictions, self.watched, self.start,
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
 

@@ -33,6 +33,7 @@ from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
 from streammargin.training.problem import make_objective, make_problem
+from streammargin.training.start import start_of
 from streammargin.training.task import Task, make_task
 from streammargin.wording import Message
 
@@ -53,9 +54,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     # copies of the weights: latest, certified, shown, best of a path; and four vectors of one output
     own = labels.nbytes
     copies = 3 + (options.path is not None) + 2 * (options.early_stop is not None)  # the best pass, and the current one
+    copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
     own += LinearPoint.nbytes(copies * asked.count + 4, source.features)
     names = column_names(source, budget, own)
     own += source.names_bytes()
+    start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
     held_out = None
     if options.valid is not None:
         held_out, more = watch(_held_out(stack, options, source, names, budget, own), options)
@@ -64,7 +67,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if options.scale != "none":
         own += Scaling.nbytes(source.features)
         working = ScaledSource(source, np.empty(0), np.empty(0))  # without values, for planning
-    asked = replace(asked, budget=max(0, asked.budget - own), least_tol=least_tol)
+    spare = max(0, asked.budget - own)
+    asked = replace(asked, budget=spare, least_tol=least_tol, from_weights=start is not None)
 
     def problem_for(method: Method) -> Problem:
         return _problem_for(method, asked, task, options, source)
@@ -76,7 +80,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     able = [make_solver(word) for word in candidates(asked)]
     if options.auto:
         check_served(able, asked)
-    method, (problem, plan) = choose(able if options.auto else [make_solver(options.solver)], problem_for, fit)
+    named = able if options.auto else [make_solver(options.solver)]
+    if start is not None:
+        named = who_begin(named, asked, options.auto)
+    method, (problem, plan) = choose(named, problem_for, fit)
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     left = budget - method.memory(problem) - own
@@ -109,7 +116,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, problem, working, scaling, validator,
-        plan, why, better, watched, names,
+        plan, why, better, watched, names, start,
     )  # fmt: skip
 
 
@@ -185,6 +192,24 @@ def check_served(methods: Sequence[Method], problem: Problem) -> None:
             *others, last = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]
             able = f"{', '.join(others)} and {last}" if others else last
             raise UsageError(f"{extra} is for {able}; name the one to take with `solver`, or leave it out")
+
+
+def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
+    """Those of these solvers that can begin from given weights; auto: they are those that `auto` tries.
+
+    UsageError where none can.
+    """
+    if problem.path:
+        raise UsageError("a path over C begins where all weights are 0; give values of `C`, or leave out `init`")
+    able = [method for method in methods if method.keeps_weights]
+    if not able:
+        names = " or ".join(method.called for method in methods)
+        others = " and ".join(name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights)
+        raise UsageError(
+            f"{f'`solver=auto` takes {names} here, which' if auto else names} cannot begin from weights; {others} can, "
+            "for a finite C: name one with `solver`, or leave out `init`"
+        )
+    return able
 
 
 def _held_out(

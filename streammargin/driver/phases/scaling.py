@@ -15,4 +15,4 @@ class FindScale(Phase):
     def end(self) -> None:
         assert self.course.scaling is not None
         self.course.scaling.finish()
-        self.course.progress.go(self.course.after_scaling())
+        self.course.begin()

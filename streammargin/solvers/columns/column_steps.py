@@ -154,7 +154,8 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         if state.pace.step[k] == 0.0 and plan.penalty is not None:
             first_step(problem, state, k, gaps)
             state.sigma[k] = state.next_sigma[k] = working_set.first_sigma(problem, k, zero_factor(problem, state, k))
-            state.alpha[k] = 0.0
+            if not problem.from_weights:
+                state.alpha[k] = 0.0
         if state.sigma[k] == 0.0:
             super().advance(problem, state, k, gaps)
         elif not self._stay(problem, plan, state, k):

@@ -183,6 +183,9 @@ class DualPass(Solver[P]):
     def reserved_bytes(self, problem: Problem) -> int:
         return 8 * (problem.features + 1) * (problem.count + 6)  # copies of weights, and temporary vectors
 
+    def begin_at(self, problem: Problem, state: P, w: np.ndarray) -> None:
+        state.w[:] = w
+
     # prologue: the norms of rows and columns
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> Share:
@@ -230,7 +233,7 @@ class DualPass(Solver[P]):
         if not (max(largest, sizes.max()) <= LARGEST and least >= SMALLEST):
             raise DataError(TOO_FAR)
         self.first_pace(problem, state, mass, squares)
-        for k in range(problem.count):
+        for k in range(0 if problem.from_weights else problem.count):
             self.first_weights(problem, state, k)
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:

@@ -148,6 +148,10 @@ class RestartedSteps(DualPass[R]):
         )  # that of a column of what each dual counts for
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
 
+    def begin_at(self, problem: Problem, state: R, w: np.ndarray) -> None:
+        super().begin_at(problem, state, w)
+        state.anchor.w[:] = w
+
     def first_weights(self, problem: Problem, state: R, k: int) -> None:
         if problem.objective.free and not problem.numeric:
             alone = constant_alone(problem, state.labels, k)

@@ -129,6 +129,9 @@ class ProximalNewton(Solver[ProxNewton]):
     def _softness(problem: Problem) -> float:
         return 0.0 if smooth(problem.loss) else SOFTNESS
 
+    def begin_at(self, problem: Problem, state: ProxNewton, w: np.ndarray) -> None:
+        state.w[:] = w
+
     def prologue_passes(self, problem: Problem) -> int:
         return 1 if problem.path else 0
 
@@ -153,7 +156,8 @@ class ProximalNewton(Solver[ProxNewton]):
         clear(state.read)
 
     def run_block(self, problem: Problem, state: ProxNewton, active: np.ndarray, block: Block, first: int) -> Share:
-        if state.number <= 1 and state.read.rows == 0 and problem.objective.free and not problem.numeric and block.bias:
+        alone = problem.objective.free and not (problem.numeric or problem.from_weights)
+        if state.number <= 1 and state.read.rows == 0 and alone and block.bias:
             for k in range(problem.count):
                 state.w[k, -1] = constant_alone(problem, state.labels, k) / block.bias
         for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
@@ -193,7 +197,8 @@ class ProximalNewton(Solver[ProxNewton]):
             self._judge(problem, state, active)
         if state.due.any():
             k = int(np.argmax(state.due))
-            self._step(problem, state, k, state.image[k] if state.number == 1 else read.dual_image[k].sum(axis=0))
+            from_zero = state.number == 1 and not problem.from_weights
+            self._step(problem, state, k, state.image[k] if from_zero else read.dual_image[k].sum(axis=0))
             if state.number == 1:  # the first Hessian is an upper bound, so there is no predicted fall to check
                 state.step.count[k] = 0
             state.due[k] = False

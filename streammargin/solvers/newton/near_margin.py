@@ -42,8 +42,9 @@ class NearState(Certified):
     """alpha (K, n): proximal centres; key (n,): distance of a row from the margin; w (K, d+1), and its sums `look`.
 
     The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others. The
-    first pass draws the sample from the share `drawn_from` of the blocks. due: problems still to be solved, unit by
-    unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
+    first pass draws the sample from the share `drawn_from` of the blocks, where no weights are given. due: problems
+    still to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of
+    the pass were used.
     """
 
     alpha: Rows[f8]
@@ -76,9 +77,12 @@ class NearMargin(CertifiedBySweep[NearState]):
     def kept_bytes(self, problem: Problem) -> int:
         return cache_bytes(problem)
 
+    def begin_at(self, problem: Problem, state: NearState, w: np.ndarray) -> None:
+        state.w[:] = w
+
     def order(self, problem: Problem, state: NearState, number: int, blocks: int) -> np.ndarray:
         """The first pass reads one block of every part of the file, for the first sample."""
-        if number > 1:
+        if not draws(problem, number):
             return super().order(problem, state, number, blocks)
         stretches = min(blocks, max(STRETCHES, math.ceil(blocks * capacity(problem) / problem.rows)))
         state.drawn_from = stretches / blocks
@@ -89,12 +93,14 @@ class NearMargin(CertifiedBySweep[NearState]):
         super().begin_pass(problem, state, number)
         clear(state.look)
         state.rows, state.held = RowCache(), 0
-        state.limit, state.part, state.ended = 2.0 if number > 1 else -1.0, 0, False
+        state.limit, state.part, state.ended = -1.0 if draws(problem, number) else 2.0, 0, False
         state.due[:] = False
 
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
-        if state.number > 1 and (share := self._look(problem, state, active, block, first)) is not None:
-            return share
+        if not draws(problem, state.number):
+            share = self._look(problem, state, active, block, first)
+            if share is not None:
+                return share
         state.look.seen += block.rows()
         rows = np.arange(first, first + block.rows())
         wanted = self._wanted(problem, state, rows)
@@ -127,7 +133,7 @@ class NearMargin(CertifiedBySweep[NearState]):
     def _sampled(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
         share = capacity(problem) / problem.rows
-        share *= 1.0 / state.drawn_from if state.number == 1 else 1.0 - NEAR
+        share *= 1.0 / state.drawn_from if draws(problem, state.number) else 1.0 - NEAR
         return hashed(rows, problem.seed, state.number) < 0.95 * share
 
     def _drop(self, problem: Problem, state: NearState) -> None:
@@ -144,7 +150,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         state.held = sum(bytes_of(*kept) for kept in state.rows.pieces.values())
 
     def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
-        first = state.number == 1
+        first = draws(problem, state.number)
         if not state.ended:
             state.ended = True
             if first:
@@ -174,7 +180,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         parts: Parts = [
             (numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)
         ]  # fmt: skip
-        near, first = state.key[ids] <= state.limit, state.number == 1
+        near, first = state.key[ids] <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights = state.labels.weights[ids] if state.labels.weights.size else np.ones(ids.size)
         weights[~near] *= stands
@@ -200,7 +206,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         """Set up the problem of the cached rows; in the first pass it is that of the sample, from w = 0."""
         proximal, w = state.proximal, state.w[k]
         proximal.centres, proximal.made = state.alpha[k, ids], 0
-        if state.number == 1:
+        if draws(problem, state.number):
             proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
@@ -218,6 +224,11 @@ class NearMargin(CertifiedBySweep[NearState]):
 
     def weights(self, problem: Problem, state: NearState) -> np.ndarray:
         return state.w.copy()
+
+
+def draws(problem: Problem, number: int) -> bool:
+    """Whether this pass draws the first sample; given weights take its place."""
+    return number == 1 and not problem.from_weights
 
 
 def bytes_of(ids: np.ndarray, rows: Block) -> int:

@@ -131,6 +131,9 @@ class Newton(Succession):
     def first(self, problem: Problem) -> str:
         if self.takes_proximal(problem):
             return "proximal"
+        if problem.from_weights:  # they take the place of a sample, and of ascent
+            near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
+            return "near" if near else "steps"
         if not problem.resident:
             return "near" if enough_rows_fit(problem, LEAST_SAMPLE) else "steps"
         if sample.takes_all(problem):

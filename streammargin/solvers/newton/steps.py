@@ -62,8 +62,16 @@ class Steps(Solver[StepsState]):
         state = super().start(problem, labels)
         if smooth(problem.loss):
             state.softness[:] = 0.0
-        state.sampling = problem.resident and sample.samples(problem)
+        drawn = sample.takes_all(problem) or (sample.samples(problem) and not problem.from_weights)
+        state.sampling = problem.resident and drawn
         return state
+
+    def begin_at(self, problem: Problem, state: StepsState, w: np.ndarray) -> None:
+        """As after a sample of all rows: steps first, from duals halfway where the weights do not give them."""
+        state.w[:], state.due[:] = w, True
+        if not smooth(problem.loss):
+            for k in range(problem.count):
+                middle_centres(problem, state, k, 1.0)
 
     def begin_pass(self, problem: Problem, state: StepsState, number: int) -> None:
         super().begin_pass(problem, state, number)

@@ -1,0 +1,125 @@
+"""The weights of an earlier model, as the problems of a training begin from them (`init`)."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import numpy as np
+
+from streammargin.driver.setup import LARGEST_NUMBER, Target
+from streammargin.errors import DataError, UsageError
+from streammargin.files import as_path
+from streammargin.model.base import Model
+from streammargin.model.columns import places
+from streammargin.model.io import load_model
+from streammargin.model.linear import LinearModel
+from streammargin.points.linear import LinearPoint
+from streammargin.sources.base import Source
+from streammargin.sources.labels import label_key
+from streammargin.sources.names import equal, listed
+from streammargin.wording import Message, counted, shown
+
+LOG = logging.getLogger("streammargin")
+CODE = {"code": "init"}
+
+
+def start_of(
+    given: object, source: Source, target: Target, names: np.ndarray | None, budget: int, held: int
+) -> LinearPoint:
+    """One output for each class (one for two classes or numbers), for the source's columns, unscaled, minus the shift.
+
+    given: a model, or the path of its file; names (d,): of the columns; held: bytes of the budget used already. Columns
+    and classes that the model lacks begin at 0. Raises InputMissingError, DataError, UsageError.
+    """
+    model, name = _model(given, budget)
+    if model.numeric != (target.classes.size == 0):
+        kinds = ("numbers", "classes") if model.numeric else ("classes", "numbers")
+        raise UsageError(f"{name} predicts {kinds[0]}, but this training is for {kinds[1]}; give `init` another model")
+    order = _columns(model, name, source, names, budget, held)
+    known = np.flatnonzero(order >= 0)
+    w = np.zeros((len(target.positive), source.features + 1))
+    for line, parts in zip(w, _parts(model, name, source, target), strict=True):
+        for output, sign in parts:
+            line[order[known]] += sign * model.coef_[output, known]
+            line[-1] += sign * model.intercept_[output]
+    if not (largest := float(np.abs(w).max())) <= LARGEST_NUMBER:  # also where it is nan
+        raise DataError(f"the largest weight of {name}, {largest:g}, is too far from 0 to begin from; leave out `init`")
+    w[:, -1] -= target.shift
+    return LinearPoint(w, 1.0)
+
+
+def _model(given: object, budget: int) -> tuple[LinearModel, str]:
+    """The model, and its name in messages."""
+    if isinstance(given, (str, os.PathLike)):
+        path = as_path(given, "`init`")
+        model, name = load_model(path, budget), path
+    elif isinstance(given, Model):
+        model, name = given, "the model of `init`"
+    else:
+        raise UsageError(f"`init` must be a model or the path of its file, not {shown(given)}")
+    if not isinstance(model, LinearModel):
+        raise UsageError(f"{name} is not linear; give `init` a linear model")
+    return model, name
+
+
+def _columns(
+    model: LinearModel, name: str, source: Source, names: np.ndarray | None, budget: int, held: int
+) -> np.ndarray:  # fmt: skip
+    """(columns of the model,) int64: which column of the source each is, -1 for none."""
+    known = model.feature_names_in_
+    if known is None or names is None:
+        if model.answer.features != source.features:
+            raise DataError(
+                f"{name} was trained on {model.answer.features} columns but {source.name} has {source.features}; give "
+                "`init` a model of as many, or name the columns of both"
+            )
+        if known is not names:
+            nameless, other = (source.name, name) if names is None else (name, source.name)
+            text = f"{nameless} has no column names, though {other} has: columns are matched by position"
+            LOG.warning(Message(text), extra=CODE)
+    if known is None or names is None or equal(known, names):
+        return np.arange(source.features)
+    order, unknown = places(known, names, source, budget, held)
+    lacking = known[order < 0]
+    if len(lacking) == len(known):
+        raise DataError(f"{source.name} has no column of {name} ({listed(known)}); give `init` a model of its columns")
+    if len(lacking):
+        text = f"{source.name} lacks {counted(len(lacking), 'column')} of {name} ({listed(lacking)}): left out"
+        LOG.warning(Message(text), extra=CODE)
+    if unknown:
+        text = f"{name} lacks {counted(len(unknown), 'column')} of {source.name} ({listed(unknown)}): they begin at 0"
+        LOG.warning(Message(text), extra=CODE)
+    return order
+
+
+def _parts(model: LinearModel, name: str, source: Source, target: Target) -> list[list[tuple[int, float]]]:
+    """For each problem the outputs of the model that it begins from, with their factors; none: it begins at 0.
+
+    An output is that of a class against the rest. Of two classes the second has the output, and the first its negative.
+    A problem of two classes begins from half the difference of their outputs.
+    """
+    if model.numeric:
+        return [[(0, 1.0)]]
+    rest = model.header.get("positive")
+    labels = [label_key(label) for label in model.classes_.tolist()]
+    known = {label: (output, 1.0) for output, label in enumerate(labels)}
+    if len(labels) == 2:
+        known = {labels[0]: (0, -1.0), labels[1]: (0, 1.0)} if rest is None else {label_key(rest): (0, 1.0)}
+    wanted = [label_key(label) for label in target.classes.tolist()]
+    if target.rest is not None:
+        wanted = [label_key(target.rest)]
+    lacking = [label for label in wanted if label not in known]
+    if len(lacking) == len(wanted):
+        raise DataError(
+            f"{name} has no class of {source.name} ({listed(wanted)}), but {listed(known)}; give `init` a model of its "
+            "classes"
+        )
+    if lacking:
+        begun = "the other one counts" if len(wanted) == 2 else "they begin at 0"
+        text = f"{name} lacks {listed(lacking)} of the classes of {source.name}: {begun}"
+        LOG.warning(Message(text), extra=CODE)
+    if len(wanted) != 2:
+        return [[known[label]] if label in known else [] for label in wanted]
+    found = [(sign, known[label]) for sign, label in zip((-1.0, 1.0), wanted, strict=True) if label in known]
+    return [[(output, sign * own / len(found)) for sign, (output, own) in found]]

@@ -1,0 +1,397 @@
+"""A training that begins from an earlier model ends where one that begins from 0 does, and sooner."""
+
+import itertools
+import json
+import logging
+import math
+
+import h5py
+import numpy as np
+import pytest
+from conftest import write_h5
+from reference.datasets import as_form, noisy
+from reference.sources import CountingSource
+
+import streammargin as sm
+from streammargin.cli.main import main
+from streammargin.driver.setup import Target
+from streammargin.model.linear import LinearModel
+from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.sources.hdf5.names import write_names
+from streammargin.sources.open import open_source
+from streammargin.training.start import start_of
+
+RANDOM = np.random.default_rng(5)
+ROWS, COLUMNS = 240, 8
+X = RANDOM.standard_normal((ROWS, COLUMNS)) * np.geomspace(0.3, 3.0, COLUMNS) + 0.5
+SCORES = X @ RANDOM.standard_normal((COLUMNS, 3)) + 2.0 * RANDOM.standard_normal((ROWS, 3))
+TWO = np.where(SCORES[:, 0] > np.median(SCORES[:, 0]), 1, -1)
+THREE = np.array(["a", "b", "c"])[np.argmax(SCORES, axis=1)]
+NUMBERS = SCORES[:, 0] + 40.0
+
+
+def multiplications(result):
+    return max(event["multiplications"] for event in result.history if event.get("multiplications"))
+
+
+def worth(result):
+    return result.certificate.primal
+
+
+# the same optimum
+
+PROBLEMS = {
+    "newton, hinge": (TWO, {"solver": "newton"}),
+    "newton, smooth": (TWO, {"solver": "newton", "loss": "logistic"}),
+    "newton, three classes": (THREE, {"solver": "newton", "loss": "squared_hinge"}),
+    "newton, a constant that is free": (TWO, {"solver": "newton", "bias": "free"}),
+    "newton, columns dropped": (THREE, {"solver": "newton", "penalty": "l1", "loss": "logistic"}),
+    "newton, a kink in loss and penalty": (TWO, {"solver": "newton", "penalty": "elasticnet:0.5"}),
+    "newton, numbers": (NUMBERS, {"solver": "newton", "loss": "huber:1"}),
+    "pdprox, hinge": (TWO, {"solver": "pdprox"}),
+    "pdprox, three classes": (THREE, {"solver": "pdprox", "loss": "logistic"}),
+    "pdprox, a constant that is free": (TWO, {"solver": "pdprox", "bias": "free", "loss": "smooth_hinge:0.5"}),
+    "pdprox, steps on columns": (TWO, {"solver": "pdprox", "penalty": "l1"}),
+    "pdprox, steps on columns, smooth": (THREE, {"solver": "pdprox", "penalty": "l1", "loss": "squared_hinge"}),
+    "pdprox, weights in a ball": (TWO, {"solver": "pdprox", "penalty": "l2:radius=0.2"}),
+    "pdprox, weights in a box": (TWO, {"solver": "pdprox", "penalty": "l1:low=-0.1,high=0.1"}),
+    "pdprox, numbers": (NUMBERS, {"solver": "pdprox", "loss": "squared_error"}),
+    "pdprox, the largest losses": (TWO, {"solver": "pdprox", "loss": "hinge:top=40"}),
+    "pdprox, as in the paper": (TWO, {"solver": "pdprox:primal", "loss": "squared_hinge", "C": 0.01}),
+}
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_it_ends_where_a_start_at_0_does(case):
+    y, options = PROBLEMS[case]
+    options = {"tol": 1e-6, "passes": 20_000, "scale": "std", **options}
+    tight = {**options, "tol": 1e-7 if "paper" in case else 1e-8}
+    cold = sm.train(X, y, **tight)
+    assert cold.converged
+    fewer = slice(0, None, 2)
+    starts = {
+        "of half of the rows": sm.train(X[fewer], y[fewer], **options).model,
+        "of another C": sm.train(X, y, **{**options, "C": 0.05}).model,
+        "of nobody": LinearModel(
+            RANDOM.standard_normal(cold.model.coef_.shape), np.zeros(len(cold.model.coef_)), cold.model.classes_, {}
+        ),
+    }
+    for name, start in starts.items():
+        warm = sm.train(X, y, init=start, **options)
+        assert warm.converged and warm.certificate.gap <= 1e-6, name
+        assert worth(cold) * (1.0 - 1e-7) <= worth(warm) <= worth(cold) * (1.0 + 1.1e-6), name
+
+
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_from_the_optimum_it_takes_no_more_work(case):
+    y, options = PROBLEMS[case]
+    options = {"tol": 1e-4, "passes": 20_000, "scale": "std", **options}
+    cold = sm.train(X, y, **options)
+    tight = {**options, "tol": 1e-7 if "paper" in case else 1e-8}
+    warm = sm.train(X, y, init=sm.train(X, y, **tight).model, **options)
+    assert warm.converged and warm.passes <= cold.passes and multiplications(warm) <= multiplications(cold)
+    if options.get("loss") in ("logistic", "squared_hinge", "squared_error", "huber:1") and "paper" not in case:
+        assert warm.passes == 1  # the duals are those of the margins, so the first read proves it
+
+
+# what is converted
+
+
+@pytest.mark.parametrize("scale", ["none", "maxabs", "std"])
+@pytest.mark.parametrize("bias", [1.0, 0.0, 3.0, "free"])
+@pytest.mark.parametrize("form, dtype", [("dense", np.float64), ("csr", np.float32)])
+@pytest.mark.parametrize("y", [TWO, THREE, NUMBERS], ids=["two", "three", "numbers"])
+def test_scale_constant_and_signs_are_those_of_the_weights(scale, bias, form, dtype, y):
+    # pdprox certifies the weights that it begins from: only the optimum itself is proven by the first pass
+    loss = "squared_error" if y is NUMBERS else "logistic"
+    options = {"solver": "pdprox", "loss": loss, "scale": scale, "bias": bias, "C": 0.1, "passes": 50_000}
+    rows = as_form(X, form, dtype)
+    model = sm.train(rows, y, tol=1e-6, **options).model
+    warm = sm.train(rows, y, tol=1e-4, init=model, **options)
+    assert warm.converged and warm.passes == 1
+    np.testing.assert_allclose(warm.model.coef_, model.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(warm.model.intercept_, model.intercept_, rtol=1e-9, atol=1e-9)
+
+
+def test_the_first_figures_are_those_of_the_model():
+    model = LinearModel(RANDOM.standard_normal((1, COLUMNS)), np.array([0.7]), np.array([-1, 1]), {})
+    warm = sm.train(X, TWO, solver="pdprox", C=0.5, bias=2.0, init=model, passes=1)
+    w, b = model.coef_[0], 0.7
+    expected = 0.5 * (w @ w + (b / 2.0) ** 2) + 0.5 * np.maximum(0.0, 1.0 - TWO * (X @ w + b)).sum()
+    [first] = [event for event in warm.history if event["event"] == "certificate"]
+    assert first["primal"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_each_C_begins_from_it():
+    options = {"solver": "pdprox", "loss": "logistic", "valid": (X, THREE), "passes": 20_000}
+    alone = sm.train(X, THREE, solver="newton", loss="logistic", C=0.1, tol=1e-9).model
+    warm = sm.train(X, THREE, C=[0.05, 0.1], init=alone, **{**options, "passes": 1})
+    first, second = [event for event in warm.history if event["event"] == "certificate"]
+    assert second["gap"] <= 1e-6 < first["gap"]
+    both = sm.train(X, THREE, C=[0.05, 0.1], init=alone, **options)
+    assert both.converged and both.passes > 1
+
+
+def test_a_column_that_scaling_makes_0_is_of_no_account():
+    rows = np.column_stack([X, np.full(ROWS, 4.0)])
+    model = LinearModel(np.ones((1, COLUMNS + 1)), np.array([-3.0]), np.array([-1, 1]), {})
+    warm = sm.train(rows, TWO, scale="std", solver="newton", init=model, loss="logistic", tol=1e-8)
+    cold = sm.train(rows, TWO, scale="std", solver="newton", loss="logistic", tol=1e-8)
+    np.testing.assert_allclose(warm.model.coef_, cold.model.coef_, atol=1e-3)
+
+
+# classes
+
+
+def target_of(labels, rest=None):
+    classes = np.array(labels)
+    positive = np.array([1]) if len(labels) == 2 or rest is not None else np.arange(len(labels))
+    return Target(classes, np.zeros(2, np.int16), positive, rest)
+
+
+def lines(model_classes, wanted, header=None, rest=None):
+    """Weights of the first column by problem; those of the model are 1 for one output, else 1, 10, 100."""
+    outputs = 1 if len(model_classes) == 2 else len(model_classes)
+    weights = 10.0 ** np.arange(outputs)[:, None]
+    model = LinearModel(weights, -weights[:, 0], np.array(model_classes), header or {})
+    with open_source((np.ones((2, 1)), np.array([0, 1]))) as source:
+        point = start_of(model, source, target_of(wanted, rest), None, 1 << 30, 0)
+    np.testing.assert_array_equal(point.w[:, 1], -point.w[:, 0])
+    return point.w[:, 0].tolist()
+
+
+@pytest.mark.parametrize("known, wanted, expected", [
+    (["a", "b"], ["a", "b"], [1.0]),
+    (["b", "a"], ["a", "b"], [-1.0]),  # the positive class is the other one
+    ([1, 2], ["1", "2"], [1.0]),  # numbers and text
+    ([0.0, 1.0], [0, 1], [1.0]),
+    (["a", "b", "c"], ["a", "b", "c"], [1.0, 10.0, 100.0]),
+    (["c", "a", "b"], ["a", "b", "c"], [10.0, 100.0, 1.0]),
+    (["a", "b", "c"], ["b", "c", "d"], [10.0, 100.0, 0.0]),  # d begins at 0
+    (["a", "b"], ["a", "b", "c"], [-1.0, 1.0, 0.0]),  # the first of two is minus the second against the rest
+    (["a", "b", "c"], ["a", "c"], [49.5]),  # half the difference
+    (["a", "b", "c"], ["c", "d"], [-100.0]),
+    (["a", "b", "c"], ["B", "b"], [10.0]),
+    (["a", "b"], ["b", "c"], [-1.0]),
+])  # fmt: skip
+def test_classes_are_matched_by_label(known, wanted, expected):
+    assert lines(known, wanted) == expected
+
+
+@pytest.mark.parametrize("known, header, wanted, rest, expected", [
+    (["not b", "b"], {"positive": "b"}, ["a", "b", "c"], None, [0.0, 1.0, 0.0]),
+    (["not b", "b"], {"positive": "b"}, ["a", "b"], None, [1.0]),
+    (["not b", "b"], {"positive": "b"}, ["b", "c"], None, [-1.0]),
+    (["not b", "b"], {"positive": "b"}, ["not b", "b"], "b", [1.0]),
+    (["a", "b", "c"], {}, ["not c", "c"], "c", [100.0]),
+    (["a", "b"], {}, ["not a", "a"], "a", [-1.0]),
+])  # fmt: skip
+def test_one_class_against_the_rest(known, header, wanted, rest, expected):
+    assert lines(known, wanted, header, rest) == expected
+
+
+def test_a_class_that_is_new_is_named_and_learned(caplog):
+    two = THREE != "c"
+    start = sm.train(X[two], THREE[two], solver="newton").model
+    with caplog.at_level(logging.WARNING):
+        warm = sm.train(X, THREE, solver="newton", init=start, tol=1e-7)
+    assert "the model of init lacks c of the classes of X: they begin at 0" in caplog.text
+    assert worth(warm) == pytest.approx(worth(sm.train(X, THREE, solver="newton", tol=1e-7)), rel=1e-6)
+
+
+# columns
+
+NAMES = [f"c{j}" for j in range(COLUMNS)]
+
+
+def named(path, X, y, names):
+    write_h5(path, X, y)
+    with h5py.File(path, "a") as file:
+        write_names(file, np.array(names, object))
+    return str(path)
+
+
+def test_columns_are_matched_by_name(tmp_path, caplog):
+    options = {"solver": "pdprox", "loss": "logistic", "scale": "std", "passes": 20_000}
+    start = sm.train(named(tmp_path / "one.h5", X, TWO, NAMES), tol=1e-7, **options)
+    start.model.save(tmp_path / "m.npz")
+    order = RANDOM.permutation(COLUMNS)
+    other = named(tmp_path / "two.h5", X[:, order], TWO, [NAMES[j] for j in order])
+    with caplog.at_level(logging.WARNING):
+        warm = sm.train(other, init=tmp_path / "m.npz", tol=1e-5, **options)
+    assert warm.passes == 1 and warm.converged and not caplog.records
+
+
+def test_columns_that_one_side_lacks_are_said(tmp_path, caplog):
+    model = LinearModel(
+        np.arange(1.0, COLUMNS + 1)[None], np.array([0.5]), np.array([-1, 1]), {}, np.array([*NAMES[:-1], "x"], object)
+    )
+    rows = named(tmp_path / "rows.h5", X, TWO, NAMES)
+    with caplog.at_level(logging.WARNING):
+        warm = sm.train(rows, init=model, solver="pdprox", loss="logistic", passes=1)
+    assert "lacks 1 column of the model of init (x): left out" in caplog.text
+    assert "the model of init lacks 1 column of " in caplog.text and f"({NAMES[-1]}): they begin at 0" in caplog.text
+    w = np.append(np.arange(1.0, COLUMNS), [0.0, 0.5])
+    margins = TWO * (np.column_stack([X, np.ones(ROWS)]) @ w)
+    [first] = [event for event in warm.history if event["event"] == "certificate"]
+    assert first["primal"] == pytest.approx(0.5 * w @ w + np.logaddexp(0.0, -margins).sum(), rel=1e-12)
+
+
+# who takes it
+
+
+def test_solvers_that_keep_weights_take_it_and_the_others_name_them():
+    start = sm.train(X, TWO, solver="newton").model
+    able = [name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights]
+    assert sorted(able) == ["newton", "pdprox"]
+    for name in list(CLASSES)[1:]:
+        if name in able:
+            assert sm.train(X, TWO, solver=name, init=start).converged
+        else:
+            said = "cannot begin from weights; newton and pdprox can, for a finite C: name one with solver, or leave"
+            with pytest.raises(sm.UsageError, match=f"^{name} {said}"):
+                sm.train(X, TWO, solver=name, init=start)
+
+
+def test_auto_takes_a_solver_that_can_or_says_who_could():
+    start = sm.train(X, TWO, solver="newton").model
+    for options, taken in (({}, "newton"), ({"penalty": "l1"}, "newton"), ({"penalty": "linf"}, "pdprox")):
+        warm = sm.train(X, TWO, init=start, **options)
+        assert warm.converged and warm.model.header["solver"].startswith(taken)
+    with pytest.raises(sm.UsageError, match="takes active-set or asdca here, which cannot begin from weights"):
+        sm.train(X, TWO, init=start, C=math.inf)
+    wide, y = noisy(rows=40, features=4000)
+    zeros = LinearModel(np.zeros((1, 4000)), np.zeros(1), np.array([-1, 1]), {})
+    with pytest.raises(
+        sm.UsageError, match="takes ascent or sdca here, which cannot begin from weights; newton and pdprox"
+    ):
+        sm.train(wide, y, init=zeros)
+    assert sm.train(wide, y, init=zeros, solver="pdprox").converged
+
+
+# out of core, and stopped
+
+
+def rows_of_a_file(folder, rows=24_000, columns=20):
+    random = np.random.default_rng(1)
+    data = random.standard_normal((rows, columns))
+    y = np.where(data @ random.standard_normal(columns) + 3.0 * random.standard_normal(rows) > 0.0, 1, -1)
+    return write_h5(folder / "rows.h5", data, y), data, y
+
+
+@pytest.mark.parametrize("memory", ["15M", "16M"], ids=["without room for rows", "rows near the margin are kept"])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("solver", ["newton", "pdprox"])
+def test_out_of_core(solver, loss, memory, tmp_path):
+    path, data, y = rows_of_a_file(tmp_path)
+    options = {"solver": solver, "loss": loss, "C": 0.01, "passes": 5000}
+    start = sm.train(data, y, **{**options, "solver": "newton"}, tol=1e-6).model
+    cold = sm.train(path, memory=memory, **options)
+    warm = sm.train(path, memory=memory, init=start, **options)
+    assert warm.history[0]["plan"]["blocks"] > 1 and warm.converged
+    if (solver, loss) != ("pdprox", "hinge"):  # there the duals, which no weights tell, take as many
+        assert warm.passes < cold.passes
+    assert abs(worth(warm) - worth(cold)) <= 1.1e-3 * worth(cold)
+
+
+def test_the_weights_are_in_the_memory_plan(tmp_path):
+    path, *_ = rows_of_a_file(tmp_path)
+    model = LinearModel(np.zeros((1, 20)), np.zeros(1), np.array([-1, 1]), {})
+    options = {"solver": "pdprox", "passes": 1}
+    plans = [sm.train(path, init=init, **options).history[0]["plan"]["memory_bytes"] for init in (None, model)]
+    assert plans[1] - plans[0] == 3 * 8 * 21
+
+
+def without_clocks(result):
+    clocks = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+    events = [{k: v for k, v in e.items() if k not in clocks} for e in result.history if e["event"] != "checkpoint"]
+    return result.model.coef_.tobytes(), json.dumps(events)
+
+
+@pytest.mark.parametrize("options", [
+    {"solver": "newton"}, {"solver": "newton", "penalty": "l1"}, {"solver": "pdprox"},
+    {"solver": "pdprox", "penalty": "l1", "loss": "logistic"},
+], ids=lambda options: "-".join(options.values()))  # fmt: skip
+@pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
+def test_stopped_anywhere_it_ends_in_the_same_bits(options, y, tmp_path):
+    model = sm.train(X[::2], y[::2], solver="newton", loss="logistic").model
+    options = {"scale": "maxabs", "tol": 1e-3, "passes": 600, "init": model, **options}
+    source = CountingSource(X, y, bounds=range(0, ROWS + 1, 60))
+    whole = sm.train(source, **options)
+
+    def stopping():
+        calls = itertools.count()
+        return lambda: "signal" if next(calls) >= 8 else None
+
+    result = sm.train(source, checkpoint=str(tmp_path), should_stop=stopping(), **options)
+    assert result.reason == "signal"
+    while result.reason == "signal":
+        result = sm.train(source, checkpoint=str(tmp_path), should_stop=stopping(), **options)
+    assert without_clocks(result) == without_clocks(whole)
+
+
+def test_a_checkpoint_is_of_one_model(tmp_path):
+    start = sm.train(X, TWO, solver="newton", C=0.1).model
+    other = sm.train(X, TWO, solver="newton", C=0.2).model
+    options = {"solver": "pdprox", "tol": 1e-9, "should_stop": lambda: "signal"}
+    for first, second, error, text in (
+        (start, other, sm.DataError, "the model of init has other first weights than those of the unfinished"),
+        (start, None, sm.UsageError, "with a model to begin from; name it with init, delete"),
+        (None, start, sm.UsageError, "without a model to begin from; leave out init, delete"),
+    ):
+        folder = str(tmp_path / f"{first is None}{second is None}")
+        sm.train(X, TWO, checkpoint=folder, init=first, **options)
+        with pytest.raises(error, match=text):
+            sm.train(X, TWO, checkpoint=folder, init=second, **options)
+        sm.train(X, TWO, checkpoint=folder, init=first, **options)
+
+
+# what is refused
+
+
+@pytest.mark.parametrize("model, options, error, text", [
+    (lambda: LinearModel(np.ones((1, 3)), np.zeros(1), np.array([-1, 1]), {}), {}, sm.DataError,
+     "was trained on 3 columns but .* has 8; give init a model of as many"),
+    (lambda: sm.train(X, NUMBERS, loss="squared_error").model, {}, sm.UsageError,
+     "predicts numbers, but this training is for classes; give init another model"),
+    (lambda: sm.train(X, TWO).model, {"loss": "squared_error"}, sm.UsageError,
+     "predicts classes, but this training is for numbers"),
+    (lambda: sm.train(X, THREE).model, {}, sm.DataError, "has no class of .*, but a, b, c; give init a model of its"),
+    (lambda: LinearModel(np.full((1, COLUMNS), 1e300), np.zeros(1), np.array([-1, 1]), {}), {}, sm.DataError,
+     "the largest weight of the model of init, 1e[+]300, is too far from 0 to begin from"),
+    (lambda: LinearModel(np.full((1, COLUMNS), np.nan), np.zeros(1), np.array([-1, 1]), {}), {}, sm.DataError,
+     "the largest weight of the model of init, nan, is too far from 0"),
+    (lambda: 3, {}, sm.UsageError, "init must be a model or the path of its file, not 3"),
+    (lambda: sm.train(X, TWO).model, {"C": "path:4", "valid": (X, TWO)}, sm.UsageError,
+     "a path over C begins where all weights are 0; give values of C, or leave out init"),
+    (lambda: sm.train(X, TWO).model, {"loss": "interpolate"}, sm.UsageError, "init does not apply to .*interpolate"),
+])  # fmt: skip
+def test_a_model_that_does_not_fit_is_refused_in_a_sentence(model, options, error, text):
+    with pytest.raises(error, match=text) as raised:
+        sm.train(X, TWO, solver=options.pop("solver", "auto"), init=model(), **options)
+    assert "\n" not in str(raised.value)
+
+
+def test_other_names_of_columns_altogether(tmp_path):
+    model = LinearModel(np.ones((1, 2)), np.zeros(1), np.array([-1, 1]), {}, np.array(["x", "y"], object))
+    with pytest.raises(sm.DataError, match=r"has no column of the model of init \(x, y\); give init a model of its"):
+        sm.train(named(tmp_path / "rows.h5", X, TWO, NAMES), init=model)
+
+
+def test_the_command_reads_the_file_and_never_writes_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows, model = write_h5(tmp_path / "rows.h5", X, TWO), tmp_path / "rows.model.npz"
+    assert main(["train", rows, "--solver", "newton", "-q"]) == 0
+    held = model.read_bytes()
+    for arguments in (["--force"], ["--force", "-o", str(model)], ["--force", "--log-json", str(model), "-o", "new"],
+                      ["-o", "new", "--force", "--checkpoint", str(model)]):  # fmt: skip
+        assert main(["train", rows, "--init", str(model), *arguments]) == 2
+        assert "is an input as well" in capsys.readouterr().err and model.read_bytes() == held
+    assert main(["train", rows, "--init", str(model), "-o", "new.npz", "-q"]) == 0
+    assert main(["train", rows, "--init", "none.npz", "-o", "newer.npz"]) == 66
+    assert "none.npz: no such model file" in capsys.readouterr().err
+    assert main(["train", rows, "--init", rows, "-o", "newer.npz"]) == 65
+    assert "is not a model" in capsys.readouterr().err
+    assert main(["train", rows, "--init", str(model), "--solver", "sdca", "-o", "newer.npz"]) == 2
+    said = capsys.readouterr().err
+    assert "name one with --solver, or leave out --init" in said and not (tmp_path / "newer.npz").exists()

@@ -147,9 +147,11 @@ def test_options_of_before_and_of_peers_name_ours(name, capsys, tmp_path):
     assert name not in known
     if name.startswith("no_"):
         return
-    with pytest.raises(UsageError, match=f"there is no {name} here; give "):
-        sm.train(*noisy(), **{name: 1})
-    flag = f"--{name.replace('_', '-')}"
+    flag = name
+    if not name.startswith("-"):
+        with pytest.raises(UsageError, match=f"there is no {name} here; give "):
+            sm.train(*noisy(), **{name: 1})
+        flag = f"--{name.replace('_', '-')}"
     assert main(["train", str(tmp_path / "a.h5"), flag, "1"]) == 2
     assert f"there is no {flag} here; give " in capsys.readouterr().err
 
@@ -165,6 +167,11 @@ def test_the_front_door_is_small(capsys):
     assert len(short.splitlines()) <= 50 and all(len(line) <= 120 for line in short.splitlines())
     assert "--log-json" in everything and "--log-json" not in short and "--loss" in short
     assert "help all" in short
+    for line in TABLE:
+        if line.common:
+            phrase = re.split("[;(]", line.help)[0].strip()
+            assert phrase in short and phrase.count(" ") >= 1, f"the line of {line.name} is cut"
+    assert "larger fits harder" in short
 
 
 @pytest.mark.parametrize("verb, name, told", [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
@@ -23,6 +24,8 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "algorithm": "`solver`",
     "optimizer": "`solver`",
     "learning_rate": "`solver`: no solver here has a learning rate",
+    "eta0": "`solver`: no solver here has a learning rate",
+    "power_t": "`solver`: no solver here has a learning rate",
     "l1_ratio": "`penalty=elasticnet:0.5`, or `penalty=group:FILE,l1_ratio=0.5`",
     "groups": "`penalty=group:FILE`",
     "width": "`loss=smooth_hinge:1`",
@@ -50,19 +53,42 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "early_stopping": "`early_stop=5` with held-out data, `valid`",
     "n_iter_no_change": "`early_stop=5` with held-out data, `valid`",
     "random_state": "`seed`",
-    "n_jobs": "none: one thread learns, and another reads",
+    "n_jobs": "nothing: one thread learns, and another reads",
     "dual": "`solver`",
     "warm_start": "`checkpoint`, or `C=path:20` for several C",
     "validation_fraction": "`valid`, held-out data",
     "multi_class": "`multiclass`",
     "verbosity": "`verbose`",
+    "shuffle": "nothing: each pass has another order of the rows, by `seed`",
+    "epochs": "`passes`",
+    "batch_size": "nothing: `memory` decides how many rows are read at once",
+    "cache_size": "`memory`",
+    "kernel": "nothing: models are linear; transform the rows first, as by Nystroem of scikit-learn",
+    "probability": "nothing: a model of `loss=logistic` predicts probabilities",
+    "oaa": "nothing: the classes are those of the labels",
+    "random_seed": "`seed`",
+    "final_regressor": "-o MODEL, or in Python the method save of a model",
+    "bit_precision": "nothing: columns are not hashed",
+    "link": "nothing: a model of `loss=logistic` predicts probabilities",
+    # letters of LIBLINEAR and Vowpal Wabbit
+    "-s": "`loss`: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2, hinge for 3, epsilon_insensitive for "
+    "13; for 5 squared_hinge and for 6 logistic with `penalty=l1`; the others are not here",
+    "-p": "`loss=epsilon_insensitive:0.1`, whose number it is",
+    "-n": "nothing: one thread learns, and another reads",
+    "-R": "`bias=free`",
+    "-w": "`class_weight`, as in `class_weight=1=2`",
+    "-b": "nothing: columns are not hashed, and probabilities are for the verb predict",
+    "-d": "the file alone, without a letter",
+    "-f": "-o MODEL",
+    "-l": "`solver`: no solver here has a learning rate",
     "eps": "`tol`",
 }
 
 
 def instead(name: str) -> str | None:
-    """What to use instead of an option of this name, with options in backquotes; None for an unknown name."""
-    return INSTEAD.get(name.replace("-", "_"))
+    """What to use instead of a keyword, a flag (--max-iter) or a letter with its number (-w1); None if unknown."""
+    letter = re.fullmatch(r"(-[A-Za-z])\d*", name)
+    return INSTEAD.get(letter[1] if letter else name.removeprefix("--").replace("-", "_"))
 
 
 def refuse(names: Iterable[str]) -> None:

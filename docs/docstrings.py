@@ -29,7 +29,11 @@ def item(lines: list[str]) -> list[str]:
     found = NAME.match(lines[0])
     assert found is not None
     first, rest = found[2].strip(), " ".join(line.strip() for line in lines[1:])
-    body = [f"*{escaped(first)}*", "", escaped(rest)] if TYPE.match(first) else [escaped(f"{first} {rest}")]
+    body = [escaped(f"{first} {rest}")]
+    if TYPE.match(first):
+        body = [f"*{escaped(first)}*", "", escaped(rest)]
+    elif rest[:1].isupper() and first[-1] not in ".,;":  # what it may be, and then a sentence
+        body = [escaped(first), "", escaped(rest)]
     return [f"``{found[1]}``", *(f"    {line}" for line in body), ""]
 
 

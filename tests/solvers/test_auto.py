@@ -141,4 +141,4 @@ def test_a_budget_too_small_is_told_before_what_another_solver_refuses():
     able, unable = make_solver("sdca"), make_solver("pdprox")  # of a hard margin
     for methods in ([able, unable], [unable, able]):
         with pytest.raises(UsageError, match="too small a budget"):
-            choose(methods, lambda method: hard_problem(40, 3), fit)
+            choose(methods, lambda method: hard_problem(np.ones((40, 3))), fit)

@@ -79,7 +79,7 @@ class Parser(argparse.ArgumentParser):
             option = argument.partition("=")[0]
             better = instead(option) if option.startswith("-") and option not in known else None
             if better is not None:
-                self.error(f"there is no {option} here; give {in_shell(better)}")
+                self.error(f"there is no {option} here{in_shell(better)}")
             alike = [name for name in known if name.lower() == option.lower()]
             alike += [name for name in known if len(name) > 3 and (option.startswith(name) or name.startswith(option))]
             if option.startswith("-"):

@@ -1,4 +1,4 @@
-"""The pass with the smallest held-out error is kept, and passes in vain end a training."""
+"""The pass with the smallest held-out error is kept, and several passes without a smaller one end the training."""
 
 import itertools
 import json

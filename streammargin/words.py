@@ -168,7 +168,7 @@ class Family(Generic[S]):
 
     def of(self, value: object) -> S:
         """The checked object of a word, or a checked copy of a given object. Raises UsageError."""
-        if isinstance(value, str) or value is None:
+        if isinstance(value, str) or (value is None and "none" in self.others):
             return self._parse(str(value))
         if not isinstance(value, self.kind):
             raise UsageError(

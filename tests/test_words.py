@@ -85,6 +85,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
+    (1, "none", "did you mean penalty=\"l2\" with a large C=1e4"), (1, None, "did you mean penalty=\"l2\" with a"),
     (1, "group",
         "group needs groups; group has groups .must be given., l1_ratio .default 1., as in penalty="),
     (1, "linf:0.5", "linf has no field '0.5'; linf has no fields"),
@@ -154,6 +155,16 @@ def test_options_of_before_and_of_peers_name_ours(name, capsys, tmp_path):
         flag = f"--{name.replace('_', '-')}"
     assert main(["train", str(tmp_path / "a.h5"), flag, "1"]) == 2
     assert re.search(f"there is no {flag} here(; give |: )", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("given, told", [
+    (["-s", "2"], "there is no -s here; give --loss: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2"),
+    (["-w1", "2"], "there is no -w1 here; give --class-weight"), (["--n-jobs=2"], "there is no --n-jobs here: one"),
+    (["-solver", "ascent"], "did you mean --solver?"),
+])  # fmt: skip
+def test_letters_of_peers_and_misspelt_flags_are_told_apart(given, told, capsys):
+    assert main(["train", "a.h5", *given]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_the_front_door_is_small(capsys):

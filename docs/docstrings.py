@@ -16,7 +16,7 @@ TYPE = re.compile(r"^(.*, default .*|must be given)$")  # of an option: what fol
 def escaped(text: str) -> str:
     """Plain text, but for code in backticks."""
     parts = re.split(r"`+([^`]+)`+", text)
-    plain = [re.sub(r"([\\*|_<>\[\]])", r"\\\1", part) for part in parts[::2]]
+    plain = [re.sub(r"([\\*|_<>:\[\]])", r"\\\1", part) for part in parts[::2]]
     code = [f"``{part.strip()}``" for part in parts[1::2]]
     text = plain[0]
     for inside, after in zip(code, plain[1:], strict=True):
@@ -29,7 +29,11 @@ def item(lines: list[str]) -> list[str]:
     found = NAME.match(lines[0])
     assert found is not None
     first, rest = found[2].strip(), " ".join(line.strip() for line in lines[1:])
-    body = [f"*{escaped(first)}*", "", escaped(rest)] if TYPE.match(first) else [escaped(f"{first} {rest}")]
+    body = [escaped(f"{first} {rest}")]
+    if TYPE.match(first):
+        body = [f"*{escaped(first)}*", "", escaped(rest)]
+    elif rest[:1].isupper() and first[-1] not in ".,;":  # what it may be, and then a sentence
+        body = [escaped(first), "", escaped(rest)]
     return [f"``{found[1]}``", *(f"    {line}" for line in body), ""]
 
 

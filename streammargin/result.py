@@ -125,7 +125,8 @@ def advice(result: TrainResult) -> str:
     elif far and not math.isinf(asked["C"]):
         mends = ", ".join([*others, "use a smaller `C`", f"raise {limit}"])
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
-    stopped = f"not converged after {counted(result.passes, 'pass')}: stopped by {result.reason} when {known}"
+    by = "" if result.reason == "passes" else f" by {result.reason}"
+    stopped = f"not converged: stopped{by} after {counted(result.passes, 'pass')} when {known}"
     near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
     if asked["tol"] == 0.0:
         near = "and a gap of exactly 0 is rarely reached"

@@ -168,8 +168,8 @@ class Family(Generic[S]):
 
     def of(self, value: object) -> S:
         """The checked object of a word, or a checked copy of a given object. Raises UsageError."""
-        if isinstance(value, str):
-            return self._parse(value)
+        if isinstance(value, str) or (value is None and "none" in self.others):
+            return self._parse(str(value))
         if not isinstance(value, self.kind):
             raise UsageError(
                 f"`{self.option}` must be a word, as {next(iter(self.classes))}, or an object of a subclass of "

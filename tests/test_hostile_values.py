@@ -1,4 +1,4 @@
-"""What users pass by mistake: one sentence, which says what is wrong; never Python's own error, never no end."""
+"""What users pass by mistake: one sentence on what is wrong; no error of Python itself, no endless run."""
 
 import math
 import pathlib

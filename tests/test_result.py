@@ -45,7 +45,9 @@ def test_what_did_not_converge_is_told_as_python_spells_it(caplog):
         assert not caplog.records
         sm.train(*noisy(rows=3000), passes=1, tol=1e-9)
     (record,) = caplog.records
-    assert "not converged after 1 pass:" in record.getMessage() and "raise passes or tol" in record.getMessage()
+    assert (
+        "not converged: stopped after 1 pass " in record.getMessage() and "raise passes or tol" in record.getMessage()
+    )
     assert "--" not in record.getMessage()
 
 

@@ -1,4 +1,4 @@
-"""Messages name an option as the door spells it through which they are read."""
+"""Messages spell options as flags in the shell and as keywords in Python."""
 
 import ast
 import re

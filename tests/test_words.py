@@ -85,6 +85,7 @@ def test_a_comma_ends_a_value_only_before_a_field(monkeypatch, tmp_path):
     (0, "hindge", "unknown loss 'hindge'; did you mean loss=\"hinge\""),
     (0, "log_loss", "did you mean loss=\"logistic\""), (0, "mse", "did you mean loss=\"squared_error\""),
     (1, "elastic_net", "did you mean penalty=\"elasticnet\""), (1, "ridge", "did you mean penalty=\"l2\""),
+    (1, "none", "did you mean penalty=\"l2\" with a large C=1e4"), (1, None, "did you mean penalty=\"l2\" with a"),
     (1, "group",
         "group needs groups; group has groups .must be given., l1_ratio .default 1., as in penalty="),
     (1, "linf:0.5", "linf has no field '0.5'; linf has no fields"),
@@ -147,11 +148,23 @@ def test_options_of_before_and_of_peers_name_ours(name, capsys, tmp_path):
     assert name not in known
     if name.startswith("no_"):
         return
-    with pytest.raises(UsageError, match=f"there is no {name} here; give "):
-        sm.train(*noisy(), **{name: 1})
-    flag = f"--{name.replace('_', '-')}"
+    flag = name
+    if not name.startswith("-"):
+        with pytest.raises(UsageError, match=f"there is no {name} here(; give |: )"):
+            sm.train(*noisy(), **{name: 1})
+        flag = f"--{name.replace('_', '-')}"
     assert main(["train", str(tmp_path / "a.h5"), flag, "1"]) == 2
-    assert f"there is no {flag} here; give " in capsys.readouterr().err
+    assert re.search(f"there is no {flag} here(; give |: )", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("given, told", [
+    (["-s", "2"], "there is no -s here; give --loss: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2"),
+    (["-w1", "2"], "there is no -w1 here; give --class-weight"), (["--n-jobs=2"], "there is no --n-jobs here: one"),
+    (["-solver", "ascent"], "did you mean --solver?"),
+])  # fmt: skip
+def test_letters_of_peers_and_misspelt_flags_are_told_apart(given, told, capsys):
+    assert main(["train", "a.h5", *given]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_the_front_door_is_small(capsys):
@@ -165,6 +178,11 @@ def test_the_front_door_is_small(capsys):
     assert len(short.splitlines()) <= 50 and all(len(line) <= 120 for line in short.splitlines())
     assert "--log-json" in everything and "--log-json" not in short and "--loss" in short
     assert "help all" in short
+    for line in TABLE:
+        if line.common:
+            phrase = re.split("[;(]", line.help)[0].strip()
+            assert phrase in short and phrase.count(" ") >= 1, f"the line of {line.name} is cut"
+    assert "larger fits harder" in short
 
 
 @pytest.mark.parametrize("verb, name, told", [

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
                 name = action.metavar or f"{{{','.join(action.choices)}}}" if action.choices else action.metavar
                 flags = ", ".join(action.option_strings) + (f" {name}" if name else "")
                 said = re.split(r"[;(]", (action.help or "").replace("%%", "%"))[0].strip()
-                lines.append(f"  {flags:<42} {said}")
+                lines.append(f"  {flags:<38} {said}")
         return "\n".join([*lines, "", str(self.epilog), ""])
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -77,9 +77,9 @@ class Parser(argparse.ArgumentParser):
         meant = []
         for argument in unknown:
             option = argument.partition("=")[0]
-            better = instead(option.lstrip("-")) if option.startswith("--") else None
-            if better is not None and option not in known:
-                self.error(f"there is no {option} here; give {in_shell(better)}")
+            better = instead(option) if option.startswith("-") and option not in known else None
+            if better is not None:
+                self.error(f"there is no {option} here{in_shell(better)}")
             alike = [name for name in known if name.lower() == option.lower()]
             alike += [name for name in known if len(name) > 3 and (option.startswith(name) or name.startswith(option))]
             if option.startswith("-"):

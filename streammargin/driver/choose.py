@@ -21,11 +21,13 @@ def choose(
 ) -> tuple[Method, Fitted]:
     """The first solver that supports its problem and fits, and the return value of `fit`.
 
-    Raises the last solver's UsageError where none does. problem_for: the problem, with the solver's own loss and C
-    where these were left out. fit: plans the memory; UsageError for a budget that is too small. It is tried with
-    smaller shares of the budget for the solver's optional caches; a share of 0 makes the error name the minimum.
+    Where none does, raises the last UsageError, of those that need more memory if there are any.
+    problem_for: the problem, with the solver's own loss and C where these were left out. fit: plans the memory;
+    UsageError for a budget that is too small. It is tried with smaller shares of the budget for the solver's optional
+    caches; a share of 0 makes the error name the minimum.
     """
-    refusal = UsageError("there is no solver to try")
+    refusal: UsageError | None = None
+    too_large: UsageError | None = None
     for method in methods:
         problem = problem_for(method)
         expose(type(problem.loss))
@@ -39,5 +41,5 @@ def choose(
             try:
                 return method, fit(method, replace(problem, budget=int(share * problem.budget)))
             except UsageError as error:
-                refusal = error
-    raise refusal
+                too_large = error
+    raise too_large or refusal or UsageError("there is no solver to try")

@@ -54,6 +54,7 @@ PEERS = {  # names in scikit-learn, LIBLINEAR and Vowpal Wabbit
     "log": "logistic", "log_loss": "logistic", "hinge_loss": "hinge", "squared": "squared_error",
     "squared_loss": "squared_error", "mse": "squared_error", "mae": "absolute_error", "pinball": "quantile",
     "l1": "hinge", "l2": "squared_hinge", "svr": "epsilon_insensitive", "softmax": "logistic",
+    "modified_huber": "smooth_hinge", "crammer_singer": "hinge", "multinomial": "logistic",
 }  # fmt: skip
 
 

@@ -77,14 +77,20 @@ class HingeTerms(NamedTuple):
 
 
 class Hinge(Largest):
-    """max(0, 1 - u): the loss of support vector machines. Kernels get (g, U) = (0, 1)."""
+    """max(0, 1 - u): the loss of support vector machines.
+
+    Kernels get (g, U) = (0, 1).
+    """
 
     def terms(self) -> HingeTerms:
         return HingeTerms(0.0, 1.0)
 
 
 class SquaredHinge(Largest):
-    """max(0, 1 - u)^2: smooth, and large errors cost more. Kernels get (g, U) = (1/2, inf)."""
+    """max(0, 1 - u)^2: smooth, and large errors cost more.
+
+    Kernels get (g, U) = (1/2, inf).
+    """
 
     def terms(self) -> HingeTerms:
         return HingeTerms(0.5, math.inf)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
@@ -11,7 +12,7 @@ from streammargin.errors import UsageError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-INSTEAD = {  # name with underscores -> what to give; options in backquotes (see wording.py)
+INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing; options in backquotes (wording.py)
     "norm": "`penalty=lp:1.5`, or `penalty=lp:sparse`",
     "p": "`penalty=lp:1.5`",
     "average": "`solver=perceptron:average`, or the field average of mirror, pegasos, homotopic and others",
@@ -23,6 +24,8 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "algorithm": "`solver`",
     "optimizer": "`solver`",
     "learning_rate": "`solver`: no solver here has a learning rate",
+    "eta0": "`solver`: no solver here has a learning rate",
+    "power_t": "`solver`: no solver here has a learning rate",
     "l1_ratio": "`penalty=elasticnet:0.5`, or `penalty=group:FILE,l1_ratio=0.5`",
     "groups": "`penalty=group:FILE`",
     "width": "`loss=smooth_hinge:1`",
@@ -50,26 +53,50 @@ INSTEAD = {  # name with underscores -> what to give; options in backquotes (see
     "early_stopping": "`early_stop=5` with held-out data, `valid`",
     "n_iter_no_change": "`early_stop=5` with held-out data, `valid`",
     "random_state": "`seed`",
-    "n_jobs": "none: one thread learns, and another reads",
+    "n_jobs": ": one thread learns, and another reads",
     "dual": "`solver`",
     "warm_start": "`init`, an earlier model of `streammargin.train`, or `C=path:20` for several C",
     "validation_fraction": "`valid`, held-out data",
     "multi_class": "`multiclass`",
     "verbosity": "`verbose`",
+    "shuffle": ": each pass has another order of the rows, by `seed`",
+    "epochs": "`passes`",
+    "batch_size": ": `memory` decides how many rows are read at once",
+    "cache_size": "`memory`",
+    "kernel": ": models are linear; transform the rows first, as by Nystroem of scikit-learn",
+    "probability": ": a model of `loss=logistic` predicts probabilities",
+    "oaa": ": the classes are those of the labels",
+    "random_seed": "`seed`",
+    "final_regressor": "-o MODEL, or in Python the method save of a model",
+    "bit_precision": ": columns are not hashed",
+    "link": ": a model of `loss=logistic` predicts probabilities",
+    # letters of LIBLINEAR and Vowpal Wabbit
+    "-s": "`loss`: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2, hinge for 3, epsilon_insensitive for "
+    "13; for 5 squared_hinge and for 6 logistic with `penalty=l1`; the others are not here",
+    "-p": "`loss=epsilon_insensitive:0.1`, whose number it is",
+    "-n": ": one thread learns, and another reads",
+    "-R": "`bias=free`",
+    "-w": "`class_weight`, as in `class_weight=1=2`",
+    "-b": ": columns are not hashed, and predict has an option for probabilities",
+    "-d": "the file alone, without a letter",
+    "-f": "-o MODEL",
+    "-l": "`solver`: no solver here has a learning rate",
     "eps": "`tol`",
 }
 
 
 def instead(name: str) -> str | None:
-    """What to use instead of an option of this name, with options in backquotes; None for an unknown name."""
-    return INSTEAD.get(name.replace("-", "_"))
+    """The end of "there is no NAME here", of a keyword, a flag or a letter with its number (-w1); None if unknown."""
+    letter = re.fullmatch(r"(-[A-Za-z])\d*", name)
+    found = INSTEAD.get(letter[1] if letter else name.removeprefix("--").replace("-", "_"))
+    return found if found is None or found.startswith(":") else f"; give {found}"
 
 
 def refuse(names: Iterable[str]) -> None:
     """Raise UsageError for the first keyword that has another name here."""
     for name in names:
         if (better := instead(name)) is not None:
-            raise UsageError(f"there is no {name} here; give {better}")
+            raise UsageError(f"there is no {name} here{better}")
 
 
 def of_others(function: Callable[P, R]) -> Callable[P, R]:

@@ -106,7 +106,7 @@ class Options:
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
         "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
-        "weight of the data against the penalty, as in scikit-learn; larger fits harder; inf: the hard margin; of "
+        "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
         short=("-c", "-C"), common=True)
     bias: float | str | None = option(None, Number("a number >= 0", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),

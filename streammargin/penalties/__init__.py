@@ -16,6 +16,7 @@ from streammargin.words import Family
 DEFAULT = "l2"
 PEERS = {"elastic_net": "elasticnet", "elastic-net": "elasticnet", "ridge": "l2", "lasso": "l1", "group_lasso": "group"}
 PEERS |= {"sparse_group_lasso": "sparse_group", "sparse-group": "sparse_group"}
+PEERS |= {"none": "l2` with a large `C=1e4"}  # no penalty at all: of several solutions one must be chosen
 
 
 def _load() -> dict[str, type[PenaltyWord]]:

@@ -51,8 +51,6 @@ class Penalty(PenaltyWord):
     """R(w) >= 0, convex, R(0) = 0, of weights (m,), and its conjugate R*(theta) of theta (m,).
 
     Without a closed form there is no `prox`. Where R is not strongly convex there is no `mirror` and no `norm`.
-    Where R* is no function of one number there is no `gauge`.
-    The gauge satisfies gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2.
 
     Its fields are those of the word; the first line of its docstring is its help.
     """
@@ -63,10 +61,6 @@ class Penalty(PenaltyWord):
     @abstractmethod
     def value(self, w: np.ndarray) -> float:
         """R(w)."""
-
-    def gauge(self, theta: np.ndarray) -> float:
-        """The quantity that determines R*(theta): the dual norm, or sqrt(2 R*(theta)) for a `Square`."""
-        raise NotImplementedError
 
     @abstractmethod
     def conjugate(self, theta: np.ndarray) -> float:
@@ -81,21 +75,18 @@ class Penalty(PenaltyWord):
         square. The bound holds for any such errors.
         """
 
-    def part(self, gauge: float, rounding: float) -> float:
-        """The factor s of `bound`."""
+    def part(self, theta: np.ndarray, blur: float, rounding: float) -> float:
+        """The largest known factor s <= 1 for which R* is finite near s theta; arguments as of `bound`."""
         return 1.0
 
     def zero_factor(self, theta: np.ndarray) -> float:
         """The largest factor s with R*(s theta) = 0, up to which w = 0 is optimal; 0 where there is none."""
         return 0.0
 
-    def stretch(self, size: int) -> float:
-        """The Lipschitz constant of the gauge with respect to ||.||_2, for vectors (size,)."""
-        return 1.0
-
-    def longest(self, theta: np.ndarray, blur: float) -> float:
-        """The gauge at most, where theta may be off by so much."""
-        return self.gauge(theta) + blur * self.stretch(theta.size)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the vectors that it keeps, which the memory plan counts."""
+        return sum(getattr(value, "nbytes", 0) for value in vars(self).values())
 
     def inside(self, w: np.ndarray) -> np.ndarray:
         """The nearest weights for which R is finite, of w (m,) that rounding may have led away from there."""
@@ -132,23 +123,39 @@ class Penalty(PenaltyWord):
         """argmin over w of R(w) + sum_j (w_j - v_j)^2 / (2 steps_j), a new array; steps (m,) > 0 as of `even`."""
 
 
-class Norm(Penalty):
+class Gauged(Penalty):
+    """R* is a function of one number, the gauge: gauge(theta + e) <= gauge(theta) + stretch(m) ||e||_2."""
+
+    @abstractmethod
+    def gauge(self, theta: np.ndarray) -> float:
+        """The dual norm of theta (m,), or sqrt(2 R*(theta)) for a `Square`."""
+
+    def stretch(self, size: int) -> float:
+        """The Lipschitz constant of the gauge with respect to ||.||_2, for vectors (size,)."""
+        return 1.0
+
+    def longest(self, theta: np.ndarray, blur: float) -> float:
+        """The gauge at most, where theta may be off by so much."""
+        return self.gauge(theta) + blur * self.stretch(theta.size)
+
+
+class Norm(Gauged):
     """A norm: R* is 0 on the unit ball of the dual norm, and inf outside of it."""
 
     def conjugate(self, theta: np.ndarray) -> float:
         return 0.0 if self.gauge(theta) <= 1.0 else math.inf
 
     def bound(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
-        return max(0.0, gain * self.part(self.longest(theta, blur), rounding))
+        return max(0.0, gain * self.part(theta, blur, rounding))
 
-    def part(self, gauge: float, rounding: float) -> float:
-        return 1.0 / max(1.0, gauge * (1.0 + rounding))
+    def part(self, theta: np.ndarray, blur: float, rounding: float) -> float:
+        return 1.0 / max(1.0, self.longest(theta, blur) * (1.0 + rounding))
 
     def zero_factor(self, theta: np.ndarray) -> float:
         return 1.0 / max(self.gauge(theta), TINY)
 
 
-class Square(Penalty):
+class Square(Gauged):
     """R* is half a square, finite everywhere."""
 
     def conjugate(self, theta: np.ndarray) -> float:

@@ -37,10 +37,6 @@ class Domain(Penalty):
     def above(self, theta: np.ndarray, blur: float) -> float:
         """No less than R* wherever it is no further from theta (m,) than `blur`, but for the rounding of its sum."""
 
-    def largest_factor(self, theta: np.ndarray, blur: float, rounding: float) -> float:
-        """The largest factor s <= 1 for which R* is finite near s theta."""
-        return 1.0
-
     def conjugate(self, theta: np.ndarray) -> float:
         return self.above(theta, 0.0)
 
@@ -53,7 +49,7 @@ class Domain(Penalty):
 
     def best_part(self, gain: float, theta: np.ndarray, blur: float, rounding: float) -> float:
         """The factor s of `bound`: what it proves is concave in s, and falls from where R* grows faster than s gain."""
-        low, high = 0.0, self.largest_factor(theta, blur, rounding)
+        low, high = 0.0, self.part(theta, blur, rounding)
         s = high
         for _ in range(HALVINGS):
             if float((theta * self.best(s * theta)).sum()) <= gain:
@@ -98,7 +94,7 @@ class Boxed(Domain):
             total += float((ends[active] * beyond[active]).sum())
         return total
 
-    def largest_factor(self, theta: np.ndarray, blur: float, rounding: float) -> float:
+    def part(self, theta: np.ndarray, blur: float, rounding: float) -> float:
         if self.r < 1.0:
             return 1.0
         pulled = np.where(np.isinf(self.high), theta, 0.0), np.where(np.isinf(self.low), -theta, 0.0)

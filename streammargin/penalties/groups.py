@@ -41,6 +41,11 @@ class Groups:
         """The number of groups."""
         return self.sizes.size
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its vectors, with the groups of the columns once more for kernels."""
+        return 2 * self.of.nbytes + 3 * self.sizes.nbytes
+
     def sums(self, values: np.ndarray) -> np.ndarray:
         """The sum of `values` (m,) over each group, float64."""
         return np.bincount(self.of, values, self.count)

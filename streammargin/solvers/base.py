@@ -113,9 +113,11 @@ class Method(SolverWord):
             raise UsageError(f"{self.called} finds the maximum margin only; leave `C` out, or use `solver=auto`")
         self._check_penalty(problem)
         if problem.p != 2.0 and not self.any_p:
-            other = "" if problem.free else f", or `solver={'asdca' if problem.hard else 'sdca'}`"
+            other = f"`solver={'asdca' if problem.hard else 'sdca'}`"
+            if problem.free:
+                other = "`bias=1` with `solver=auto`"
             raise UsageError(
-                f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`{other}"
+                f"{self.called} supports penalties with p = 2 only, not {problem.p:.6g}; use `penalty=l2`, or {other}"
             )
         needed = self.required()
         if not needed and problem.loss != terms(self.default_loss):

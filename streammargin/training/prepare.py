@@ -25,6 +25,7 @@ from streammargin.solvers.auto import candidates, reason
 from streammargin.solvers.base import Method, extras
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES, make_solver
+from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
@@ -52,7 +53,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     target, labels, asked = make_problem(source, task, options, budget)
 
     # copies of the weights: latest, certified, shown, best of a path; and four vectors of one output
-    own = labels.nbytes
+    own = labels.nbytes + asked.objective.penalty.nbytes
     copies = 3 + (options.path is not None) + 2 * (options.early_stop is not None)  # the best pass, and the current one
     copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
     own += LinearPoint.nbytes(copies * asked.count + 4, source.features)
@@ -79,7 +80,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
     if options.auto:
-        check_served(able, asked)
+        check_served(able, asked, problem_for)
     named = able if options.auto else [make_solver(options.solver)]
     if start is not None:
         named = who_begin(named, asked, options.auto)
@@ -185,13 +186,26 @@ def _first(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) 
     return None
 
 
-def check_served(methods: Sequence[Method], problem: Problem) -> None:
-    """UsageError for an option that few solvers support, and none of those that `auto` tries."""
+def check_served(methods: Sequence[Method], problem: Problem, problem_for: Callable[[Method], Problem]) -> None:
+    """UsageError where none of these solvers serves the problem, with those that do."""
     for extra in extras(problem):
         if not any(extra in method.takes for method in methods):
-            *others, last = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]
-            able = f"{', '.join(others)} and {last}" if others else last
-            raise UsageError(f"{extra} is for {able}; name the one to take with `solver`, or leave it out")
+            able = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]
+            raise UsageError(f"{extra} is for {_listed(able)}; name the one to take with `solver`, or leave it out")
+    refusal = ""
+    for method in methods:
+        try:
+            return method.check(problem_for(method))
+        except UsageError as error:
+            refusal = error.raw
+    others = [name for name in CLASSES if name != Auto.name]
+    able = [name for name in others if _first([make_solver(name)], problem_for) is not None]
+    raise UsageError(f"{refusal}; of all solvers only {_listed(able)} can: name one with `solver`" if able else refusal)
+
+
+def _listed(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[Method]:
@@ -204,7 +218,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
     able = [method for method in methods if method.keeps_weights]
     if not able:
         names = " or ".join(method.called for method in methods)
-        others = " and ".join(name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights)
+        others = _listed([name for name in list(CLASSES)[1:] if make_solver(name).keeps_weights])
         raise UsageError(
             f"{f'`solver=auto` takes {names} here, which' if auto else names} cannot begin from weights; {others} can, "
             "for a finite C: name one with `solver`, or leave out `init`"

@@ -191,7 +191,7 @@ def test_rows_that_are_only_separated_did_not_converge(solver, tmp_path, capsys)
 def test_require_convergence_and_limits(endless, tmp_path, here):
     file = write_h5(tmp_path / "endless.h5", *endless)
     done = here("train", file, "-c", "100", "--tol", "1e-9", "--passes", "1", "--require-convergence", cwd=tmp_path)
-    assert done.returncode == 3 and "stopped by passes" in done.stderr
+    assert done.returncode == 3 and "not converged (passes)" in done.stderr
     assert "far from the tolerance 1e-09; use a smaller --C, raise --passes or --tol" in done.stderr
     assert "--scale" not in done.stderr  # the columns have one range
     done = here("train", file, "-c", "100", "--force", "--tol", "0", "--passes", "100000000", "--max-seconds", "1",

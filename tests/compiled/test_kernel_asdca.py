@@ -1,4 +1,4 @@
-"""The two-vector kernel against the three sequences of the paper, every vector formed at every step."""
+"""The two-vector kernel against the three sequences of the paper, with every vector computed at every step."""
 
 import numpy as np
 import pytest

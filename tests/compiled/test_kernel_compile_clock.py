@@ -1,4 +1,4 @@
-"""Compiling is timed, so that a limit on the seconds does not take it for the length of a pass."""
+"""The time of compiling is measured, so that a limit in seconds does not count it as part of a pass."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The equations of interior points against the same in NumPy, and the ranges of columns."""
+"""The equations of the interior-point method against NumPy, and the ranges of columns."""
 
 import numpy as np
 import pytest

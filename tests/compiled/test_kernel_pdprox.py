@@ -1,4 +1,4 @@
-"""One proximal step on all duals against NumPy, every sum of it summed afresh."""
+"""One proximal step on all duals against NumPy, every sum computed anew."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The row operations as they are compiled: what loops over unsigned positions and overloads make of them."""
+"""The row operations as compiled: loops over unsigned positions, and overloads."""
 
 from typing import NamedTuple
 

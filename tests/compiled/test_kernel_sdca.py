@@ -1,4 +1,4 @@
-"""The pass and the certificate kernels against the slow twins, with every running sum taken afresh."""
+"""The pass and the certificate kernels against the slow twins, which compute every running sum anew."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The kernels are plain Python underneath: without the JIT they give the same answers, and all of them are tried."""
+"""The kernels are plain Python underneath: without the JIT all of them give the same answers."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Files made to mislead convert: what they declare is compared with what they store before anything comes of it."""
+"""Files made to mislead convert: what they declare is compared with what they store before it is used."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""A finite C times the weights of a row must be a number: beyond its end a loss would be left out."""
+"""A finite C times the weights of a row must be finite: after an overflow a loss would be left out."""
 
 import numpy as np
 import pytest

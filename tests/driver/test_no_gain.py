@@ -1,4 +1,4 @@
-"""A training that gets nowhere says so, with what to do about it: once a minute, and at its end."""
+"""A training without progress says so, and what to do: once a minute, and at its end."""
 
 import itertools
 import logging

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from streammargin.driver import prefetch
 from streammargin.driver.plan import LEAST_BLOCK_BYTES, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError, UsageError
+from streammargin.penalties.base import Columns, Penalty
 from streammargin.rows.blocks import values_of
 from streammargin.sizes import format_size, parse_size
 
@@ -93,6 +95,31 @@ def test_the_least_budget_that_a_training_names_is_enough(files, solver):
     assert sm.train(dense, memory=f"{least}M", **options).passes == 1
     with pytest.raises(UsageError, match="the smallest plan needs"):
         sm.train(dense, memory=f"{least - 1}M", **options)
+
+
+GROUPS = np.arange(30_000) // 2
+PENALTIES = sm.penalties
+
+
+@pytest.mark.parametrize("word", [
+    PENALTIES.L1(high=1.0), PENALTIES.ElasticNet(low=0.0), PENALTIES.Group(GROUPS), PENALTIES.Group(GROUPS, 0.5),
+    PENALTIES.SparseGroup(GROUPS), PENALTIES.Exclusive(GROUPS),
+], ids=str)  # fmt: skip
+def test_the_vectors_of_a_penalty_are_in_the_plan(word, monkeypatch):
+    tracemalloc.start()
+    penalty = word.of_columns(Columns(GROUPS.size, np.asarray))
+    assert isinstance(penalty.norm, (tuple, type(None)))
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert 8 * GROUPS.size < held < penalty.nbytes + 8 * GROUPS.size // 10
+    X = np.random.default_rng(0).standard_normal((4, GROUPS.size))
+
+    def planned():
+        return sm.train((X, [0, 1, 0, 1]), penalty=word, solver="pdprox", passes=1).history[0]["plan"]["memory_bytes"]
+
+    counted, own = planned(), penalty.nbytes
+    monkeypatch.setattr(Penalty, "nbytes", 0)
+    assert counted - planned() == own
 
 
 def test_every_block_arrives_in_the_order_asked(files):

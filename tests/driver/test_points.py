@@ -1,4 +1,4 @@
-"""The driver never opens what a training finds: another kind of point will do."""
+"""The driver never looks into the answer of a training: another kind of point works too."""
 
 import ast
 from copy import copy

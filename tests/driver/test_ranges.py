@@ -1,4 +1,4 @@
-"""Columns whose ranges differ much bring the advice to scale: once, and where it helps."""
+"""Where the ranges of columns differ much, the run advises to scale them: once, and where it helps."""
 
 import logging
 from types import SimpleNamespace

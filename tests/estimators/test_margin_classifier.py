@@ -288,7 +288,7 @@ def test_classes_that_are_never_predicted_are_logged(caplog):
 @pytest.mark.parametrize(
     "options, advice",
     [
-        ({"passes": 1, "tol": 1e-9, "solver": "sdca"}, "not converged after 1 pass.*raise passes or tol"),
+        ({"passes": 1, "tol": 1e-9, "solver": "sdca"}, "not converged: stopped after 1 pass.*raise passes or tol"),
         ({"max_seconds": 1e-9, "tol": 1e-9, "solver": "sdca"}, "raise max_seconds"),
         ({"C": math.inf}, "finite C"),
     ],

@@ -1,4 +1,4 @@
-"""The benchmarks run at toy size, judge with numbers that are right, and go on where they were stopped."""
+"""The benchmarks run at toy size, judge by correct numbers, and continue after a stop."""
 
 import importlib
 import importlib.util

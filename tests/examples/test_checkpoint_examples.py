@@ -1,4 +1,4 @@
-"""The job for a scheduler asks for another turn until it is done; no damage to a slot goes unnoticed."""
+"""The job for a scheduler runs again until it is done; every damage to a slot is noticed."""
 
 import os
 import subprocess

@@ -288,7 +288,7 @@ def forge(path, rows, columns, dtype="<f8", header=None):
 
 
 def peak_of(job):
-    """Most bytes that Python and NumPy had at a time, beyond those of before."""
+    """The peak of bytes that Python and NumPy held, beyond those held before."""
     tracemalloc.start()
     try:
         job()

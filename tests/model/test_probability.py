@@ -1,4 +1,4 @@
-"""Probabilities of classes are those of the logistic loss, and no other loss has some."""
+"""Probabilities of classes are those of the logistic loss, and no other loss has any."""
 
 import math
 

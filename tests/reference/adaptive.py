@@ -1,4 +1,4 @@
-"""Adaptive sampling the slow way: explicit signed rows, all scores taken afresh at every step."""
+"""Adaptive sampling the slow way: explicit signed rows, all scores computed anew at every step."""
 
 import numpy as np
 

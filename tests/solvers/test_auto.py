@@ -8,9 +8,12 @@ from reference.datasets import noisy, separable
 from reference.drive import hard_problem
 
 import streammargin as sm
+from streammargin.driver.choose import choose
+from streammargin.errors import UsageError
 from streammargin.penalties.elastic import ElasticNet
 from streammargin.penalties.norms import L1, Linf
 from streammargin.solvers.auto import candidates
+from streammargin.solvers.registry import make_solver
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,25 @@ def test_an_option_of_single_solvers_names_them():
 def test_the_last_refusal_is_told():
     with pytest.raises(sm.UsageError, match="sdca needs the method step"):
         sm.train(separable(), C=1.0, loss="exponential")
+
+
+@pytest.mark.parametrize("options, told", [
+    ({"loss": "exponential"}, r"lacks; the losses that serve are .*; of all solvers only dual-momentum, gd and norm"),
+    ({"loss": "exponential", "C": 1.0}, "the losses that serve are .*squared_hinge$"),
+    ({"loss": "exponential", "penalty": "linf", "C": 1.0}, "^pdprox needs the method step of a loss"),
+    ({"penalty": "lp:1.5", "bias": "free"}, 'use penalty="l2", or bias=1 with solver="auto"$'),
+])  # fmt: skip
+def test_a_problem_that_none_of_its_solvers_serves_is_told_with_what_mends_it(options, told):
+    X, y = noisy()
+    with pytest.raises(UsageError, match=told):
+        sm.train(X, y, **options)
+
+
+def test_a_budget_too_small_is_told_before_what_another_solver_refuses():
+    def fit(method, problem):
+        raise UsageError("too small a budget")
+
+    able, unable = make_solver("sdca"), make_solver("pdprox")  # of a hard margin
+    for methods in ([able, unable], [unable, able]):
+        with pytest.raises(UsageError, match="too small a budget"):
+            choose(methods, lambda method: hard_problem(np.ones((40, 3))), fit)

@@ -1,4 +1,4 @@
-"""Weights within a domain: six digits of an interior-point solution, never a weight outside, and who serves them."""
+"""Weights within a domain: six digits of an interior-point solution, never a weight outside, and what serves them."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The field top of losses of numbers: duals of both signs, bound in all, against an interior-point method and NumPy."""
+"""`top` for numbers: duals of both signs with a bound on their sum, against an interior-point method and NumPy."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The multiplications that events tell, against what a count by hand comes to."""
+"""The multiplications in events, against a count by hand."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Texts of variable length: the same as h5py reads, and no damage of their heap that HDF5 does not come back from."""
+"""Texts of variable length: the same as h5py reads, and damage on which HDF5 itself would hang."""
 
 import h5py
 import numpy as np

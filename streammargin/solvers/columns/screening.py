@@ -31,8 +31,8 @@ def proven_zeros(problem: Problem, theta: np.ndarray, sums: Sums, gap: float, be
     ordered = problem.objective.pieces(theta.size)
     if ordered is None or not gap < math.inf:
         return zeros
-    blur = sums.blur * penalty.stretch(theta.size)
-    part = penalty.part(penalty.gauge(problem.objective.penalised(theta)) + blur, norm_rounding(theta.size))
+    blur = sums.blur
+    part = penalty.part(problem.objective.penalised(theta), blur, norm_rounding(theta.size))
     order, pieces = ordered
     first, sizes = pieces.starts[:-1], np.diff(pieces.starts)
     away, found, cuts = 2.0 * max(gap, 0.0) * bend[order], part * theta[order], np.repeat(pieces.cuts, sizes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums, total
 from streammargin.compiled.vectors import square
+from streammargin.penalties.base import Square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.visits import Turns
 from streammargin.solvers.base import PassReport
@@ -89,7 +92,7 @@ class Plain(DualAscent[PlainAscent]):
             for k in active:
                 state.power_sum[k] = float(np.sum(np.abs(state.theta[k]) ** problem.q))
         self.check_scale(problem, state)
-        estimate, penalty = np.zeros(problem.count), problem.objective.penalty
+        estimate, penalty = np.zeros(problem.count), cast(Square, problem.objective.penalty)
         for k in active:
             theta, alpha = state.theta[k], state.alpha[k]
             size = lp_norm(theta, 2.0, square(theta)) if problem.linear else penalty.gauge(theta)

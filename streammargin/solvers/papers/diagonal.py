@@ -38,8 +38,8 @@ from streammargin.losses.base import POSITIVE
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.papers import power
 from streammargin.solvers.papers.hinge_pass import Hinge, HingePass
+from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.papers.schedules import DECAYS
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import chunk_rows
@@ -77,7 +77,7 @@ class FixedState(DiagonalState):
     product: Sum[f8] = of(W)
 
 
-class Diagonal(HingePass[DiagonalState]):
+class Diagonal(PowerIteration[DiagonalState], HingePass[DiagonalState]):
     """Projected gradient steps on all duals of the hinge, in a box that grows; C = inf, l2; stops by the margin gap.
 
     In iteration t, one read, with the penalty lambda_t = lambda0 / decay(t):
@@ -122,20 +122,12 @@ class Diagonal(HingePass[DiagonalState]):
         state.fall[:] = 0.0 if self.fixed else self.fall
         return state
 
-    def prologue_passes(self, problem: Problem) -> int:
-        return self.prologue + (power.PRODUCTS if self.fixed else 0)
-
-    def prologue_block(self, problem: Problem, state: DiagonalState, index: int, block: Block, first: int) -> None:
-        if index == 0:
-            super().prologue_block(problem, state, index, block, first)
-            return
-        R, labels = self.largest_norm(state), labels_of(problem, state)
-        power.multiply(state.direction, state.product, index - 1, block, first, labels, R, problem.seed)
+    def iterates(self, problem: Problem) -> bool:
+        return self.fixed
 
     def after_prologue(self, problem: Problem, state: DiagonalState) -> None:
         if self.fixed:
-            norm = power.square_norm(state.product, self.largest_norm(state))
-            state.curvature[:] = min(norm, self._safe(state)) or 1.0
+            state.curvature[:] = min(self.square_norm(state), self._safe(state)) or 1.0
 
     def box(self, problem: Problem, state: DiagonalState) -> float:
         """The largest dual of this pass, 1/lambda_t, in units of R^-2."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-from streammargin.rows.blocks import Block
-from streammargin.solvers.papers import power
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
+from streammargin.solvers.papers.power import PowerIteration
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, Sum, W, f8, of, state
-from streammargin.solvers.state import labels_of
 
 
 def _bounded(problem: Problem) -> bool:
@@ -25,7 +23,7 @@ class Descent(Gradient):
     product: Sum[f8] = of(W.where(_bounded))
 
 
-class Gd(SoftmaxPass[Descent]):
+class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
     """Gradient descent on the mean exponential or logistic loss, a read each; C = inf, l2, also joint.
 
     In pass t, with rows divided by the longest:
@@ -42,15 +40,8 @@ class Gd(SoftmaxPass[Descent]):
     state_class = Descent
     requires = (*SoftmaxPass.requires, "curvature_bound", "curvature_at_start")
 
-    def prologue_passes(self, problem: Problem) -> int:
-        return self.prologue + (power.PRODUCTS if _bounded(problem) else 0)
-
-    def prologue_block(self, problem: Problem, state: Descent, index: int, block: Block, first: int) -> None:
-        if index == 0:
-            super().prologue_block(problem, state, index, block, first)
-            return
-        R, labels = self.largest_norm(state), labels_of(problem, state)
-        power.multiply(state.direction, state.product, index - 1, block, first, labels, R, problem.seed)
+    def iterates(self, problem: Problem) -> bool:
+        return _bounded(problem)
 
     def step_and_divisor(
         self, problem: Problem, state: Descent, rows: float, total: float, value: float, level: float
@@ -63,5 +54,5 @@ class Gd(SoftmaxPass[Descent]):
         """||A||^2 / n for rows of norm at most 1; 1, its upper bound, where it is not computed."""
         if not _bounded(problem):
             return 1.0
-        square = power.square_norm(state.product, self.largest_norm(state)) * problem.objective.spread
+        square = self.square_norm(state) * problem.objective.spread
         return min(1.0, square / rows) or 1.0  # steps below 2 / L descend

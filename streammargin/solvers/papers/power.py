@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from typing import Any, TypeVar
+
 import numpy as np
 
 from streammargin.compiled.spectral import gram_product
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
-from streammargin.rows.labels import Labels, numbered_from
+from streammargin.rows.labels import numbered_from
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.whole_pass import Whole, WholePass
+from streammargin.solvers.state import labels_of
 
 PRODUCTS = 8  # iterations of the power method, one read each
 SAFETY = 1.1  # the power method underestimates
 
-
-def multiply(
-    direction: np.ndarray, product: np.ndarray, read: int, block: Block, first: int, labels: Labels, R: float, seed: int
-) -> None:
-    """One block of the reads 0 .. PRODUCTS - 1: product (d+1,), the sum over the rows, of A^T A and direction (d+1,).
-
-    R: the largest norm of a row.
-    """
-    if first == 0:
-        v = product if read else np.random.default_rng(seed).standard_normal(product.size)
-        # of norm 1 / R, so that products with rows do not overflow
-        direction[:] = v / (lp_norm(v, 2.0) or 1.0) / R
-        product[:] = 0.0
-    gram_product(block, numbered_from(first), labels, direction, product)
+P = TypeVar("P", bound=Whole)
 
 
-def square_norm(product: np.ndarray, R: float) -> float:
-    """||A / R||^2 times SAFETY, after all reads."""
-    return SAFETY * (lp_norm(product, 2.0) / R)
+class PowerIteration(WholePass[P]):
+    """A whole-pass method that may need ||A||; its state has the vectors `direction` and `product` (d+1,) for it."""
+
+    @abstractmethod
+    def iterates(self, problem: Problem) -> bool:
+        """Whether ||A|| is needed."""
+
+    def prologue_passes(self, problem: Problem) -> int:
+        return self.prologue + (PRODUCTS if self.iterates(problem) else 0)
+
+    def prologue_block(self, problem: Problem, state: Any, index: int, block: Block, first: int) -> None:
+        if index < self.prologue:
+            super().prologue_block(problem, state, index, block, first)
+            return
+        if first == 0:
+            v = state.product
+            if index == self.prologue:
+                v = np.random.default_rng(problem.seed).standard_normal(v.size)
+            # of norm 1 / R, so that products with rows do not overflow
+            state.direction[:] = v / (lp_norm(v, 2.0) or 1.0) / self.largest_norm(state)
+            state.product[:] = 0.0
+        gram_product(block, numbered_from(first), labels_of(problem, state), state.direction, state.product)
+
+    def square_norm(self, state: Any) -> float:
+        """||A / R||^2 times SAFETY, after all reads; R: the largest norm of a row."""
+        return SAFETY * (lp_norm(state.product, 2.0) / self.largest_norm(state))

@@ -1,4 +1,4 @@
-"""Interior points against HiGHS, and where pdprox sets out for them."""
+"""Interior points against HiGHS, and where pdprox uses them."""
 
 from types import SimpleNamespace
 

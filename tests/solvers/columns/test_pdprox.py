@@ -447,7 +447,7 @@ X, Y = rows()
         ({"penalty": "l2", "bias": "free", "solver": "sdca"}, "constant column to be penalised"),
         ({"solver": "pdprox", "C": math.inf}, "pdprox needs a finite C"),
         ({"solver": "pdprox", "penalty": "lp:1.5"}, "p = 2 only, not 1.5; use penalty=\"l2\", or solver=\"sdca\""),
-        ({"penalty": "lp:1.5", "bias": "free"}, "pdprox supports penalties with p = 2 only, not 1.5; use .*l2\"$"),
+        ({"penalty": "lp:1.5", "bias": "free"}, "pdprox supports penalties with p = 2 only, not 1.5; use .* or bias=1"),
         ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
         ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
         ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the field top of a loss"),

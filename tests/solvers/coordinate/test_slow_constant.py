@@ -1,4 +1,4 @@
-"""The constant's weight follows slowly: the steps against a twin, the end against the optimum, and passes."""
+"""The constant's weight follows slowly: the steps against a twin, the last weights against the optimum, and passes."""
 
 from types import SimpleNamespace
 

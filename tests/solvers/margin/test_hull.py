@@ -1,4 +1,4 @@
-"""The nearest point of the hull: never shorter than the nearest of all, never longer than any that was shown."""
+"""The nearest point of the hull: never nearer than the true one, and no farther than any point given."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Newton's steps on rows that three holders have: what they find leaves through sums, and nothing else reads rows."""
+"""Newton's steps on rows split over three holders: all results pass through sums, and nothing else reads rows."""
 
 from contextlib import contextmanager
 from itertools import pairwise

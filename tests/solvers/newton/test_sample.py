@@ -1,4 +1,4 @@
-"""Second-order steps in memory set out from a sample of the rows: what it holds, and what it saves."""
+"""Second-order steps in memory begin on a sample of the rows: its rows, and the time it saves."""
 
 import numpy as np
 import pytest

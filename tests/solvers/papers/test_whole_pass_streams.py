@@ -1,4 +1,4 @@
-"""Forms and precisions; classes left out; classes that are done; passes that are broken off."""
+"""Forms and precisions; classes left out; classes that have converged; passes that are interrupted."""
 
 import numpy as np
 import pytest

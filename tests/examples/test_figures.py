@@ -35,9 +35,9 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
     [
         pytest.param("figure_dual_acceleration", [DATA], 5, marks=MNIST),
         ("figure_lp_perceptron", ["--passes", "4"], 8),
-        ("figure_diagonal_descent", [], 4),
-        ("figure_homotopic", [], 11),
-        pytest.param("figure_pdprox_groups", [DATA], 9, marks=SPLICE),
+        ("figure_diagonal_descent", [], 5),
+        ("figure_homotopic", [], 12),
+        pytest.param("figure_pdprox_groups", [DATA], 13, marks=SPLICE),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
         pytest.param("figure_pdprox_forms", [DATA], 5, marks=A9A),
         pytest.param("figure_pdprox_pegasos", [DATA], 7, marks=COVTYPE),
@@ -45,7 +45,7 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 )
 def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, verdicts):
     picture = tmp_path / "figure.png"
-    command = [sys.executable, os.path.join(ROOT, "examples", f"{script}.py"), *given, "--quick", "--out", picture]
+    command = [sys.executable, "-m", f"examples.{script}", *given, "--quick", "--out", picture]
     environment = {**os.environ, "PYTHONPATH": ROOT, "PYTHONWARNINGS": "error"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -57,9 +57,8 @@ def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, ve
 
 
 @pytest.fixture
-def example(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "examples"))
-    return importlib.import_module
+def example():
+    return lambda name: importlib.import_module(f"examples.{name}")
 
 
 def said(capsys):

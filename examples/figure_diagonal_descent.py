@@ -61,10 +61,11 @@ def judge(distances, paper, own, visible=1e-3):
     )  # fmt: skip
     ratios = np.array([distances[name] for name in inertial])
     ratios = ratios.max(axis=0) / np.maximum(ratios.min(axis=0), 1e-15)
-    holds, by = above(ratios.max(), 10.0, "factor")
+    typical = float(np.median(ratios))
+    holds, by = above(typical, 10.0, "factor")
     verdict(
         holds, "Figure 3, the choice of alpha decisively affects the performance",
-        f"the distances of the three differ by a factor of {ratios.max():.1e} at iteration {ratios.argmax() + 1}", by,
+        f"the distances of the three differ by a factor of {typical:.1e}, the median over the iterations", by,
     )  # fmt: skip
     print("beside the paper, iterations until within 1e-6 for good: " + ", ".join(
         f"{name} {reached(distances[name], 1e-6):.0f}" for name in paper + own))  # fmt: skip

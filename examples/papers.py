@@ -101,8 +101,8 @@ def run(script: str, pictures: Path, data: str | None) -> Outcome:
         return Outcome(script, problem=ABSENT.format(", ".join(absent)))
     picture = pictures / f"{script}.png"
     before, started, problem = len(figure_tools.VERDICTS), time.perf_counter(), ""
-    kept, sys.argv = sys.argv, [script]
-    sys.argv += ([data] if SCRIPTS[script] and data else []) + (["--out", str(picture)] if draws(script) else [])
+    words = [data] if data and SCRIPTS[script] else []
+    kept, sys.argv = sys.argv, [script, *words, *(["--out", str(picture)] if draws(script) else [])]
     try:
         importlib.import_module(f"examples.{script}").main()
         if draws(script):

@@ -258,11 +258,14 @@ def test_budgets_that_contradict_the_paper_are_not_confirmed(example, capsys):
 def test_forms_that_contradict_the_paper_are_not_confirmed(example, capsys):
     figure = example("figure_pdprox_forms")
     falling = 0.9 ** np.arange(1.0, 50.0)
-    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "one", "two")
-    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "two", "one")
+    times = {"one": np.ones(8), "two": np.array([2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.5])}
+    figure.judge_time("here", times, "one", "two")
+    figure.judge_time("here", times, "two", "one")
+    times["two"][:2] = 0.5
+    figure.judge_time("here", times, "one", "two")
     figure.judge_alike(falling, 1.01 * falling, falling)
     figure.judge_alike(falling, 1.1 * falling, falling + 0.1)
-    assert said(capsys) == [True, False, True, True, False, False]
+    assert said(capsys) == [True, False, False, True, True, False, False]
 
 
 def test_courses_that_contradict_the_paper_are_not_confirmed(example, capsys):

@@ -1,15 +1,17 @@
-"""Figures 2 to 5 of the homotopic paper.
+"""Figures 1 to 5 of the homotopic paper.
 
-    python examples/figure_homotopic.py [--out FIGURE.png] [--passes 30000]
+    python -m examples.figure_homotopic [--out FIGURE.png] [--passes 30000]
 
 The toy set has the solution w* = (1/2, 1/2). The figures plot L2 error, angle gap and margin gap at the end of each
 outer iteration, for s0 = 3, 5, 10, 20. The baseline is gradient descent on the logistic loss with step
 1/sigma_max(X). Further panels multiply all y-coordinates by 20, and compare the averaged with the best iterate. The set
 has 16 rows: only then w* is the solution up to lambda' = 1/2 (8/n), as the paper says of its data. Rows are not
-rescaled: units=paper.
+rescaled: units=paper. The first panels show both data sets.
 
-What the paper says of these figures is confirmed after 30,000 steps, but for two things. s0 = 10 is ahead of s0 = 5 by
-3% alone, on one data set. With the y-coordinates times 20 the L2 error is 8 to 9 times as large, which is not slight.
+What the paper says of these figures is confirmed after 30,000 steps, but for three things. s0 = 10 is ahead of s0 = 5
+by 1% alone, on one data set. In the margin gap s0 = 20 is level with the baseline in Figure 3: its first outer
+iteration takes 400 steps. With the y-coordinates times 20 the L2 error is 9 times as large, which is not slight. The
+errors swing, so that medians over the last half of the steps are compared.
 Measured beside it: the number of rows matters most. With 84 rows lambda' is 0.095, lambda_s = (s0 + s)^(-1/2) is above
 it for some 400,000 steps, and after 100,000 all s0 are still 0.14 away from w*.
 The averaged iterates stay near an L2 error of 1e-3, in length and not in direction. The first step of the baseline on
@@ -19,19 +21,20 @@ the tall data, whose rows are long, goes to 17 ||w*||, where the logistic loss h
 import math
 
 import numpy as np
-from figure_tools import arguments, marks, verdict
 from matplotlib import pyplot as plt
-from paper_data import toy
-from trajectories import margin, states
 
 import streammargin as sm
+from examples.figure_tools import CLEAR, above, ahead, arguments, below, factor, marks, verdict
+from examples.paper_data import toy
+from examples.trajectories import margin, states
 from streammargin.compiled.homotopic import OUTER
 from streammargin.solvers import Homotopic
 
 STARTS = (3, 5, 10, 20)
 BASELINE = "logistic GD"
 ERROR, GAPS = "L2 error", ("angle gap", "relative margin gap")
-CLEAR, SLIGHT = 0.1, 2.0  # an advantage that is no accident of one data set, and a factor that may be called slight
+SLIGHT, FAR = 2.0, 2.0  # a factor that may be called slight, and one that may be called far
+LIMIT, BEYOND = 0.5, 0.55  # lambda', up to which w* is the solution, and a lambda above it
 # what the methods are raced to: in Figures 3 and 4 (an angle gap is of second order), and in Figure 5
 CLOSE, TIGHT = {"angle gap": 1e-6, "relative margin gap": 1e-3}, 1e-6
 
@@ -102,8 +105,8 @@ def before(run, step):
 
 
 def last(runs, gap):
-    """The final value of every curve."""
-    return {name: float(values[gap][-1]) for name, (_, values) in runs.items()}
+    """The median of every curve over the second half of its steps: the errors swing."""
+    return {name: float(np.median(values[gap][steps > steps[-1] / 2])) for name, (steps, values) in runs.items()}
 
 
 def listed(values, form=".2e"):
@@ -128,49 +131,68 @@ def judge(square, tall, passes):
     others = min(error for name, error in errors.items() if name != "s0 = 10")
     steps = square["s0 = 10"][0]
     best = [min(own, key=lambda name: before(square[name], t)) == "s0 = 10" for t in steps]
+    holds, by = ahead(errors["s0 = 10"], others)
     verdict(
-        errors["s0 = 10"] < (1.0 - CLEAR) * others,
-        f"Figure 2, s0 = 10 has a smaller L2 error than s0 = 3, 5, 20, by more than {CLEAR:.0%}",
-        f"after {passes} steps " + listed(errors) + f"; the best at {sum(best)} of its {len(best)} outer iterations",
+        holds, "Figure 2, s0 = 10 has a smaller L2 error than s0 = 3, 5, 20",
+        f"medians of the last half of {passes} steps: " + listed(errors)
+        + f"; the best at {sum(best)} of its {len(best)} outer iterations", by,
     )  # fmt: skip
     for figure, runs in ((3, square), (4, tall)):
         for gap in GAPS:
             needed = {name: reached(runs, gap, CLOSE[gap])[name] for name in own + baseline}
+            holds, by = ahead(max(needed[name] for name in own), needed[BASELINE])
             verdict(
-                max(needed[name] for name in own) < needed[BASELINE],
-                f"Figure {figure}, every s0 is ahead of {BASELINE} in the {gap}",
+                holds, f"Figure {figure}, every s0 is ahead of {BASELINE} in the {gap}",
                 f"steps until within {CLOSE[gap]:g} for good: " + listed(needed, ".0f")
-                + f"; after {passes} steps {BASELINE} is at {last(runs, gap)[BASELINE]:.1e}, the others at most at "
-                + f"{max(last(runs, gap)[name] for name in own):.1e}",
+                + f"; in the last half of {passes} {BASELINE} is at {last(runs, gap)[BASELINE]:.1e}, the others at "
+                + f"most at {max(last(runs, gap)[name] for name in own):.1e}", by,
             )  # fmt: skip
     slower = {name: last(tall, ERROR)[name] / errors[name] for name in own}
+    holds, by = below(max(slower.values()), SLIGHT, "factor")
     verdict(
-        min(slower.values()) > 1.0 and max(slower.values()) < SLIGHT,
+        holds and min(slower.values()) > 1.0,
         f"Figure 4, y times 20: the L2 error falls slightly more slowly (it is less than {SLIGHT:g} times as large)",
-        f"after {passes} steps it is larger by the factors " + listed(slower, ".3g"),
-    )
+        f"medians of the last half of {passes} steps are larger by the factors " + listed(slower, ".3g"), by,
+    )  # fmt: skip
     for gap in GAPS:
         now, then = reached(tall, gap, CLOSE[gap]), reached(square, gap, CLOSE[gap])
         factors = {name: now[name] / then[name] for name in own + baseline}
+        holds, by = ahead(max(factors[name] for name in own), factors[BASELINE])
         verdict(
-            max(factors[name] for name in own) < factors[BASELINE],
-            f"Figure 4, y times 20 slows {BASELINE} down more than the homotopic method, in the {gap}",
-            f"steps until within {CLOSE[gap]:g} grow by the factors " + listed(factors, ".3g"),
-        )
+            holds, f"Figure 4, y times 20 slows {BASELINE} down more than the homotopic method, in the {gap}",
+            f"steps until within {CLOSE[gap]:g} grow by the factors " + listed(factors, ".3g"), by,
+        )  # fmt: skip
     pair = {name: last(square, ERROR)[name] for name in ("best iterate", "s0 = 10")}
+    holds, by = above(factor(pair["best iterate"], pair["s0 = 10"]), FAR, "factor")
     verdict(
-        pair["best iterate"] < 0.5 * pair["s0 = 10"], "Figure 5, the best iterate has a far smaller L2 error",
-        f"after {passes} steps {listed(pair)} (averaged)",
+        holds, "Figure 5, the best iterate has a far smaller L2 error",
+        f"medians of the last half of {passes} steps: {listed(pair)} (averaged)", by,
     )  # fmt: skip
     for gap, claim, limits in zip(
-        GAPS, ("is comparable", "is somewhat slower"), ((0.2, 5.0), (1.0, 100.0)), strict=True
+        GAPS, ("is comparable", "is somewhat slower"), ((0.2, 5.0), (CLEAR, 100.0)), strict=True
     ):
         needed = {name: reached(square, gap, TIGHT)[name] for name in pair}
+        slower = needed["best iterate"] / needed["s0 = 10"]
         verdict(
-            limits[0] < needed["best iterate"] / needed["s0 = 10"] < limits[1],
-            f"Figure 5, the best iterate {claim} in the {gap}",
+            limits[0] < slower < limits[1], f"Figure 5, the best iterate {claim} in the {gap}",
             f"steps until within {TIGHT:g} for good: {listed(needed, '.0f')} (averaged)",
-        )
+            f"factor {slower:.3g}, limits {limits[0]:g} and {limits[1]:g}",
+        )  # fmt: skip
+
+
+def judge_limit(at, above_it, visible=1e-3):
+    """The verdict on lambda'; distances of the solutions at it and above it from w*."""
+    holds, by = below(at, visible, "distance")
+    verdict(
+        holds and above_it > visible, f"Figure 1, w* is the solution for lambda up to {LIMIT:g}, and not above",
+        f"its distance from the solution is {at:.1e} at {LIMIT:g} and {above_it:.1e} at {BEYOND:g}", by,
+    )  # fmt: skip
+
+
+def distance(X, y, lam):
+    """How far the minimiser of the mean hinge and lam/2 ||w||^2, certified, is from w* = (1/2, 1/2)."""
+    result = sm.train((X, y), C=1.0 / (lam * len(y)), bias=0, tol=1e-10, passes=100_000)
+    return float(np.linalg.norm(result.model.coef_.ravel() - 0.5))
 
 
 def main():
@@ -178,12 +200,17 @@ def main():
     args = arguments("figure_homotopic", __doc__, 30_000)
     passes = max(args.passes, 500)
     X, y = toy(16)
-    square, tall = compare(X, y, passes), compare(X * (1.0, 20.0), y, passes)
+    sets = X, X * (1.0, 20.0)
+    square, tall = (compare(points, y, passes) for points in sets)
     show("toy set", square, passes)
     show("y times 20", tall, passes)
-    picture, axes = plt.subplots(2, 3, figsize=(16, 9))
+    picture, axes = plt.subplots(2, 4, figsize=(18, 9))
     for row, (title, runs) in enumerate((("toy set", square), ("y times 20", tall))):
-        for axis, gap in zip(axes[row], square[BASELINE][1], strict=True):
+        for label, mark in ((1, "o"), (-1, "s")):
+            axes[row, 0].plot(*sets[row][y == label].T, mark, label=f"label {label:+d}")
+        axes[row, 0].set(title=title)
+        axes[row, 0].legend()
+        for axis, gap in zip(axes[row, 1:], square[BASELINE][1], strict=True):
             for name, (steps, values) in runs.items():
                 axis.plot(steps, np.maximum(values[gap], 1e-16), "--" if name == BASELINE else "-", label=name)
             axis.set(title=title, xlabel="steps k", ylabel=gap, xscale="log", yscale="log")
@@ -191,6 +218,7 @@ def main():
     picture.tight_layout()
     picture.savefig(args.out, dpi=120)
     print(f"\n{args.out}\n")
+    judge_limit(distance(X, y, LIMIT), distance(X, y, BEYOND))
     judge(square, tall, passes)
 
 

@@ -1,6 +1,6 @@
 """Figures 1 and 2 of the lp-norm perceptron paper.
 
-    python examples/figure_lp_perceptron.py [--out FIGURE.png] [--passes 40] [--seeds 5]
+    python -m examples.figure_lp_perceptron [--out FIGURE.png] [--passes 40] [--seeds 5]
 
 The figure plots mistakes on 1000 training and 1000 test rows of 2000 features against epochs. The top panels use p = 2.
 The bottom panels use p = 1 + 1/ln d (`sparse`) and 2.5 times as many epochs, as in the paper. Lines are means over
@@ -26,10 +26,11 @@ first epoch on, but in the end more than asdca on the test rows.
 """
 
 import numpy as np
-from figure_tools import arguments, table, verdict
 from matplotlib import pyplot as plt
-from paper_data import gaussian
-from trajectories import trajectory
+
+from examples.figure_tools import CLEAR, ERRORS, above, arguments, factor, standard_errors, table, verdict
+from examples.paper_data import gaussian
+from examples.trajectories import trajectory
 
 # the solver, and what the paper calls it
 METHODS = {
@@ -48,11 +49,6 @@ def mistakes(name, seeds, epochs, sparse):
     return found
 
 
-def standard_error(differences):
-    """The standard error of their mean; nan for a single difference."""
-    return differences.std(ddof=1) / len(differences) ** 0.5 if len(differences) > 1 else np.nan
-
-
 def linearity(values):
     """R^2 of a straight line through log(values) over the epochs up to the last one with a mistake or more."""
     epochs = np.flatnonzero(values >= 1.0)
@@ -69,29 +65,32 @@ def judge(figure, found, compared):
     ):  # fmt: skip
         counts = {name: found[name][:, part].mean(axis=1) for name in compared}
         apart = {name: counts[name] - counts["asdca"] for name in compared if name != "asdca"}
-        errors = {name: standard_error(value) for name, value in apart.items()}
+        errors = {name: standard_errors(value) for name, value in apart.items()}
+        holds, by = above(min(errors.values()), ERRORS, "standard errors")
         verdict(
-            all(apart[name].mean() > 2.0 * errors[name] for name in apart), f"Figure {figure}, {claim}",
+            holds, f"Figure {figure}, {claim}",
             f"asdca makes {counts['asdca'].mean():.1f} {where} mistakes in a mean over the epochs, compared to it "
-            + ", ".join(f"{name} {apart[name].mean():+.1f} (+-{errors[name]:.1f})" for name in apart)
-            + "; after the last epoch " + ", ".join(f"{n} {found[n][:, part, -1].mean():.1f}" for n in compared),
+            + ", ".join(f"{name} {apart[name].mean():+.1f} ({errors[name]:.1f} standard errors)" for name in apart)
+            + "; after the last epoch " + ", ".join(f"{n} {found[n][:, part, -1].mean():.1f}" for n in compared), by,
         )  # fmt: skip
     curves = {name: found[name][:, 0].mean(axis=0) for name in compared}
     areas = {name: float(curve.mean()) for name, curve in curves.items()}
     primal = [name for name in compared if name not in ("asdca", "sdca")]
     ahead = {name: np.sum(curves[name] < curves["sdca"]) for name in primal}
+    apart = factor(areas["asdca"], areas["sdca"]), factor(areas["sdca"], min(areas[name] for name in primal))
+    holds, by = above(min(apart), CLEAR, "factor")
     verdict(
-        areas["asdca"] < areas["sdca"] < min(areas[name] for name in primal),
-        f"Figure {figure}, on the training rows asdca < sdca < {', '.join(primal)}",
+        holds, f"Figure {figure}, on the training rows asdca < sdca < {', '.join(primal)}",
         "a mean over the epochs of " + ", ".join(f"{name} {area:.1f}" for name, area in areas.items()) + "; "
         + ", ".join(f"{name} is ahead of sdca at {count}" for name, count in ahead.items())
-        + f" of {len(curves['sdca'])} epochs",
+        + f" of {len(curves['sdca'])} epochs", by,
     )  # fmt: skip
     fits = {name: float(np.median([linearity(one) for one in found[name][:, 0]])) for name in ("asdca", "sdca")}
+    holds, by = above(min(fits.values()), 0.9, "R^2")
     verdict(
-        min(fits.values()) > 0.9, f"Figure {figure}, (c) training mistakes of the dual methods fall exponentially",
+        holds, f"Figure {figure}, (c) training mistakes of the dual methods fall exponentially",
         "R^2 of a straight line through their logarithm, a median over the data sets: "
-        + " ".join(f"{n} {value:.3f}" for n, value in fits.items()),
+        + " ".join(f"{n} {value:.3f}" for n, value in fits.items()), by,
     )  # fmt: skip
 
 

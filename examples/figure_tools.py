@@ -1,11 +1,28 @@
-"""Shared parts of the figure scripts: options, tables and verdicts."""
+"""Shared parts of the scripts of the papers' figures: options, tables and verdicts."""
 
 import argparse
+import math
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
 
 matplotlib.use("Agg")
+
+CLEAR = 1.1  # what is ahead by a smaller factor may be behind on the next data set
+ERRORS = 2.0  # standard errors that a difference has to be above 0
+
+
+class Verdict(NamedTuple):
+    """What the numbers say of a statement of a paper; margin: by how much, beside the limit."""
+
+    holds: bool
+    statement: str
+    numbers: str
+    margin: str
+
+
+VERDICTS: list[Verdict] = []  # all of this process, in their order
 
 
 def arguments(script, doc, passes, data="", seeds=0):
@@ -44,9 +61,41 @@ def table(title, curves, passes, form="{:.5g}"):
         print(f"{name:{width}}", *(f"{form.format(values[t - 1]):>10}" for t in chosen))
 
 
-def verdict(holds, statement, numbers):
-    """Print whether a statement of the paper is what the numbers say."""
-    print(f"{'confirmed' if holds else 'NOT confirmed'}: {statement}; {numbers}")
+def verdict(holds, statement, numbers, margin=""):
+    """Record and print whether a statement of the paper is what the numbers say."""
+    VERDICTS.append(Verdict(bool(holds), statement, numbers, margin))
+    print(f"{'confirmed' if holds else 'NOT confirmed'}: {statement}; {numbers}{margin and f' [{margin}]'}")
+
+
+def above(value, limit, what):
+    """Whether a number is above its limit, and the margin in words."""
+    return bool(value > limit), f"{what} {value:.3g}, limit {limit:g}"
+
+
+def below(value, limit, what):
+    """Whether a number is below its limit, and the margin in words."""
+    return bool(value < limit), f"{what} {value:.3g}, limit {limit:g}"
+
+
+def factor(better, worse):
+    """worse / better, of numbers that are best at 0; nan where nothing can be said."""
+    better, worse = float(better), float(worse)
+    if better > 0.0:
+        return worse / better
+    return math.inf if worse > 0.0 else math.nan
+
+
+def ahead(better, worse):
+    """Whether the first of two numbers is clearly the smaller one, and the margin in words."""
+    return above(factor(better, worse), CLEAR, "factor")
+
+
+def standard_errors(differences):
+    """The mean of differences (m,) in units of its standard error; nan for a single one."""
+    differences = np.asarray(differences, float)
+    if len(differences) < 2:
+        return math.nan
+    return factor(differences.std(ddof=1) / len(differences) ** 0.5, 1.0) * float(differences.mean())
 
 
 def slope(values, start):

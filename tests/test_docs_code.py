@@ -80,5 +80,5 @@ def test_a_docstring_is_set_as_plain_text(monkeypatch):
 
 def test_pictures_are_there_and_each_is_shown():
     shown = {name for path in [*DOCS.glob("*.md"), pages.ROOT / "README.md"]
-             for name in re.findall(r"pictures/(\w+\.svg)", path.read_text())}  # fmt: skip
+             for name in re.findall(r"pictures/(\w+\.(?:svg|png))", path.read_text())}  # fmt: skip
     assert shown == {path.name for path in (DOCS / "pictures").iterdir()}

@@ -1,10 +1,12 @@
 """The figure scripts run, draw, and judge by numbers they computed."""
 
 import importlib
+import math
 import os
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -35,9 +37,9 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
     [
         pytest.param("figure_dual_acceleration", [DATA], 5, marks=MNIST),
         ("figure_lp_perceptron", ["--passes", "4"], 8),
-        ("figure_diagonal_descent", [], 4),
-        ("figure_homotopic", [], 11),
-        pytest.param("figure_pdprox_groups", [DATA], 9, marks=SPLICE),
+        ("figure_diagonal_descent", [], 5),
+        ("figure_homotopic", [], 12),
+        pytest.param("figure_pdprox_groups", [DATA], 13, marks=SPLICE),
         pytest.param("figure_pdprox_budget", [DATA], 1, marks=A9A),
         pytest.param("figure_pdprox_forms", [DATA], 5, marks=A9A),
         pytest.param("figure_pdprox_pegasos", [DATA], 7, marks=COVTYPE),
@@ -45,7 +47,7 @@ VERDICT = re.compile(r"(NOT )?confirmed: .*; .*\d")
 )
 def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, verdicts):
     picture = tmp_path / "figure.png"
-    command = [sys.executable, os.path.join(ROOT, "examples", f"{script}.py"), *given, "--quick", "--out", picture]
+    command = [sys.executable, "-m", f"examples.{script}", *given, "--quick", "--out", picture]
     environment = {**os.environ, "PYTHONPATH": ROOT, "PYTHONWARNINGS": "error"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -57,14 +59,37 @@ def test_a_figure_is_drawn_and_judged_by_its_numbers(tmp_path, script, given, ve
 
 
 @pytest.fixture
-def example(monkeypatch):
-    monkeypatch.syspath_prepend(os.path.join(ROOT, "examples"))
-    return importlib.import_module
+def example():
+    return lambda name: importlib.import_module(f"examples.{name}")
 
 
 def said(capsys):
     """For every verdict printed whether it was a confirmation."""
     return [line.startswith("confirmed") for line in capsys.readouterr().out.splitlines() if "confirmed: " in line]
+
+
+def test_a_margin_is_no_coin_toss(example):
+    tools = example("figure_tools")
+    assert tools.ahead(1.0, 1.5) == (True, "factor 1.5, limit 1.1")
+    assert tools.ahead(1.0, 1.09)[0] is False and tools.ahead(1.5, 1.0)[0] is False
+    assert tools.ahead(0.0, 1.0)[0] is True and tools.ahead(0.0, 0.0)[0] is False
+    assert tools.ahead(math.inf, math.inf)[0] is False and tools.ahead(1.0, math.inf)[0] is True
+    assert tools.below(0.5, 1.0, "share") == (True, "share 0.5, limit 1")
+    assert tools.below(math.nan, 1.0, "share")[0] is False
+    random = np.random.default_rng(0)
+    found = random.standard_normal((200, 30))
+    assert tools.standard_errors(found[0] + 1.0) == pytest.approx(
+        np.sqrt(30) * (found[0] + 1).mean() / found[0].std(ddof=1)
+    )
+    assert np.mean([tools.standard_errors(row) > tools.ERRORS for row in found]) < 0.06
+    assert math.isnan(tools.standard_errors([1.0])) and math.isnan(tools.standard_errors([0.0, 0.0]))
+
+
+def test_a_verdict_is_printed_and_recorded(example, capsys):
+    tools = example("figure_tools")
+    tools.verdict(np.bool_(False), "so", "1", "factor 1, limit 1.1")
+    assert capsys.readouterr().out == "NOT confirmed: so; 1 [factor 1, limit 1.1]\n"
+    assert tools.VERDICTS[-1] == (False, "so", "1", "factor 1, limit 1.1")
 
 
 def test_mistakes_that_contradict_the_paper_are_not_confirmed(example, capsys):
@@ -96,6 +121,25 @@ def test_distances_that_contradict_the_paper_are_not_confirmed(example, capsys):
         [],
     )
     assert said(capsys) == [False] * 4
+
+
+def test_hyperplanes_that_are_apart_do_not_overlap(example, capsys):
+    judge = example("figure_diagonal_descent").judge_hyperplanes
+    judge({"one": 1e-8, "two": 0.0})
+    judge({"one": 1e-8, "two": 1e-6})
+    assert said(capsys) == [True, False]
+
+
+def test_the_limit_of_lambda_is_a_limit(example, capsys):
+    figure = example("figure_homotopic")
+    figure.judge_limit(1e-8, 0.06)
+    figure.judge_limit(0.06, 0.06)
+    figure.judge_limit(1e-8, 1e-8)
+    assert said(capsys) == [True, False, False]
+    X, y = example("paper_data").toy(16)
+    # the four support vectors alone are inside the margin: w = 8 / (n lambda) w*
+    assert figure.distance(X, y, 0.55) == pytest.approx(np.sqrt(0.5) * (1.0 - 0.5 / 0.55), rel=1e-3)
+    assert figure.distance(X, y, 0.4) < 1e-4
 
 
 def test_errors_that_contradict_the_paper_are_not_confirmed(example, capsys):
@@ -178,6 +222,31 @@ def test_objectives_that_contradict_the_paper_are_not_confirmed(example, capsys)
     assert said(capsys) == [True, False]
 
 
+def test_empty_groups_are_counted_over_all_iterates(example, capsys):
+    figure = example("figure_pdprox_groups")
+    penalty = figure.GroupLasso(figure.Groups(np.array([0, 0, 1, 1])))
+    p = types.SimpleNamespace(penalty=penalty, products=0)
+
+    def iterates():
+        for w in ([0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, -1.0, 0.0], [1.0, 1.0, 1.0, 1.0]):
+            p.products += 2
+            yield np.array(w)
+
+    assert figure.emptiness(p, iterates(), 6) == pytest.approx((1.0 + 0.5 + 0.0) / 3.0)
+    figure.judge_sparsity(
+        {1e-3: {figure.PDPROX: 0.8, figure.GAP_METHOD: 0.8}, 1e-5: {figure.PDPROX: 0.0, figure.GAP_METHOD: 0.0}}
+    )
+    assert said(capsys) == [True, True, False, True]
+
+
+def test_few_rows_that_contradict_the_paper_are_not_confirmed(capsys):
+    few = pytest.importorskip("examples.pdprox_few_rows")
+    spread = np.linspace(-0.01, 0.01, 5)
+    few.judge(np.column_stack([0.95 + spread, 0.82 - spread]))
+    few.judge(np.column_stack([0.95 + spread, 0.95 - spread]))
+    assert said(capsys) == [True, True, False, False]
+
+
 def test_budgets_that_contradict_the_paper_are_not_confirmed(example, capsys):
     judge = example("figure_pdprox_budget").judge
     gaps = 1.0 / np.arange(1.0, 50.0)
@@ -189,11 +258,14 @@ def test_budgets_that_contradict_the_paper_are_not_confirmed(example, capsys):
 def test_forms_that_contradict_the_paper_are_not_confirmed(example, capsys):
     figure = example("figure_pdprox_forms")
     falling = 0.9 ** np.arange(1.0, 50.0)
-    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "one", "two")
-    figure.judge_time("here", {"one": 1.0, "two": 2.0}, "two", "one")
+    times = {"one": np.ones(8), "two": np.array([2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.5])}
+    figure.judge_time("here", times, "one", "two")
+    figure.judge_time("here", times, "two", "one")
+    times["two"][:2] = 0.5
+    figure.judge_time("here", times, "one", "two")
     figure.judge_alike(falling, 1.01 * falling, falling)
     figure.judge_alike(falling, 1.1 * falling, falling + 0.1)
-    assert said(capsys) == [True, False, True, True, False, False]
+    assert said(capsys) == [True, False, False, True, True, False, False]
 
 
 def test_courses_that_contradict_the_paper_are_not_confirmed(example, capsys):

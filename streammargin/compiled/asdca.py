@@ -35,12 +35,12 @@ def next_gamma(gamma):
 
 @kernel
 def asdca_turns(
-    turns, labels, loss, norm, problems, steps, refresh, alpha, momentum, sleep, curvature, theta, drift, pace, centre,
-    damping, figures,
+    turns, labels, loss, norm, problems, steps, refresh, alpha, momentum, sleep, longest, curvature, theta, drift,
+    pace, centre, damping, figures,
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0;
+    turns, labels, problems, sleep, longest, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0;
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2;
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n);
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum;
@@ -121,7 +121,7 @@ def asdca_turns(
                             square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                         sleep_k[row] = 0
                     elif loss.settled(old, cap):
-                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST)
+                        sleep_k[row] = longer(sleep_k[row], loss, u, longest)
                     last = gamma
                     gamma = next_gamma(gamma)
                 pace[k, GAMMA] = gamma
@@ -143,5 +143,6 @@ def warm(sample: Sample) -> None:
         alpha, momentum = np.zeros((2, 1, 2), dtype)
         asdca_turns(
             sample.turns, sample.labels, loss, norm, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros((1, 2), np.uint8),
-            np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros(1), 1.0, np.zeros((1, FIGURES)),
+            LONGEST, np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros(1), 1.0,
+            np.zeros((1, FIGURES)),
         )  # fmt: skip

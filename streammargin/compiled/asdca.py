@@ -19,6 +19,7 @@ from streammargin.compiled.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES, UPDAT
 from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
+from streammargin.losses.base import lifted
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
@@ -35,12 +36,13 @@ def next_gamma(gamma):
 
 @kernel
 def asdca_turns(
-    turns, labels, loss, norm, problems, steps, refresh, alpha, momentum, sleep, longest, curvature, theta, drift,
+    turns, labels, common, norm, problems, steps, refresh, alpha, momentum, sleep, longest, curvature, theta, drift,
     pace, centre, damping, figures,
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns, labels, problems, sleep, longest, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0;
+    turns, labels, common, problems, sleep, longest, curvature: as in `sdca_turns`; a sleeping row counts as a step of
+              length 0;
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2;
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n);
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum;
@@ -82,6 +84,7 @@ def asdca_turns(
                         block.prefetch_row(awake[place + FETCHED])
                     i = awake[place]
                     row = numbers.row(i)
+                    loss = lifted(common, labels.epsilon(row))
                     cap = labels.cap(k, row)
                     share = gamma * gamma
                     if q != 2.0:

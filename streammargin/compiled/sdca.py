@@ -11,6 +11,7 @@ from streammargin.compiled.samples import ONE, Sample, weights
 from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
+from streammargin.losses.base import lifted
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
@@ -20,12 +21,12 @@ GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = 0, 1, 2, 3, 4, 5
 
 @kernel
 def sdca_turns(
-    turns, labels, loss, norm, problems, alpha, sleep, longest, curvature, theta, powers, power_sum, centre, damping,
+    turns, labels, common, norm, problems, alpha, sleep, longest, curvature, theta, powers, power_sum, centre, damping,
     figures,
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns     of rows/visits.py; labels: of all n rows;
+    turns     of rows/visits.py; labels: of all n rows; common: the loss, before a row's own epsilon widens it;
     problems  indices k of the problems to update;
     alpha     (K, n) duals on the C scale; sleep (K, n) uint8; longest: passes that a row may sleep, 0 for none;
     curvature (n,) L_i, 0 until first needed, inf where it overflows;
@@ -58,6 +59,7 @@ def sdca_turns(
                         block.prefetch_row(awake[place + FETCHED])
                     i = awake[place]
                     row = numbers.row(i)
+                    loss = lifted(common, labels.epsilon(row))
                     cap = labels.cap(k, row)
                     old = np.float64(alpha_k[row])
                     L = curvature[row]

@@ -41,7 +41,7 @@ def identity(
         "rows": problem.rows,
         "features": problem.features,
         "penalty": _held(problem.objective.penalty, str(params["penalty"])),
-        "labels": _digest(labels.codes, labels.weights, labels.targets),
+        "labels": _digest(labels.codes, labels.weights, labels.targets, labels.epsilons),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),

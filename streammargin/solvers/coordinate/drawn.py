@@ -1,8 +1,8 @@
 """Coordinate ascent on rows drawn with replacement: the lp-norm perceptron paper's own Algorithms 1 and 2.
 
-Each draw is a step, and nothing else happens: no row sleeps, none is kept in memory for more visits, the constant is
-not damped, momentum never restarts, and the last iterate is certified. A pass makes as many draws as rows are present.
-Out of core the draws of a block are among its rows.
+Each draw is a step, and nothing else happens. No row sleeps or is kept in memory for more visits. The constant is not
+damped, momentum never restarts, and the last iterate is certified. A pass makes as many draws as rows are present. Out
+of core the draws of a block are among its rows.
 """
 
 from __future__ import annotations

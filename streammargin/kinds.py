@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,6 +131,37 @@ class Number(Kind):
             words = "".join(f" or the word {word}" for word in self.words)
             raise UsageError(f"{what} must be {self.what}{words}, not {shown(value)}") from None
         return given
+
+
+@dataclass(frozen=True)
+class NumberOrColumn(Column):
+    """A number for all rows, or a column with one for each; in Python an array (n,) too, whose values are not checked.
+
+    A text that Python reads as a number is one.
+    """
+
+    number: Number = Number()
+
+    @staticmethod
+    def like_a_field(text: str) -> bool:
+        """Whether a text begins like a field, KEY=."""
+        return re.match(r"\w+=", text) is not None
+
+    def read(self, text: str) -> Any:
+        try:
+            float(text)
+        except ValueError:
+            if self.like_a_field(text):
+                raise UsageError(f"{shown(text)} begins like a field; write /{text} for the dataset") from None
+            return super().read(text)
+        return self.number.read(text)
+
+    def check(self, what: str, value: Any) -> Any:
+        if isinstance(value, (str, os.PathLike)):
+            value = self.read(os.fspath(value))
+        if isinstance(value, (str, list, tuple)) or getattr(value, "ndim", 0) > 0:
+            return value
+        return self.number.check(what, value)
 
 
 @dataclass(frozen=True)

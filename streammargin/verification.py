@@ -38,6 +38,18 @@ def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
     return word.partition(":")[0], ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
+def column_of(word: str) -> str | None:
+    """The column that the word of a loss names in place of a number, None for a number."""
+    name, _, text = word.partition(":")
+    if name != "interpolate":
+        return None
+    try:
+        float(text)
+    except ValueError:
+        return text
+    return None
+
+
 def key(label: Any) -> str:
     """The same text for all spellings of a label: 1, 1.0, True and "1"."""
     for kind in (int, float) if "_" not in str(label) else ():
@@ -76,7 +88,11 @@ class Saved:
         self.problem = problem = h["problem"]
         if problem is None or h["certificate"]["primal"] is None:
             raise UsageError(f"{path} is of a stream, or stopped early, so nothing was certified; train it for longer")
-        (self.loss, self.number, named), (penalty, r, domain) = spelled(h["loss"]), spelled(h["penalty"])
+        self.column = column_of(h["loss"])  # of the epsilons
+        if self.column == "[...]":
+            raise UsageError(f"the epsilons of {path} were an array; to verify it, train with `loss=interpolate:NAME`")
+        word = h["loss"] if self.column is None else "interpolate"
+        (self.loss, self.number, named), (penalty, r, domain) = spelled(word), spelled(h["penalty"])
         if self.loss not in LOSSES or penalty not in PENALTIES:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
@@ -129,7 +145,7 @@ class Saved:
 class File:
     """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,)."""
 
-    def __init__(self, path: str, names: dict[str, str | None], weighted: bool, stack: contextlib.ExitStack) -> None:
+    def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack) -> None:
         with contextlib.suppress(ImportError):
             import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
         self.path, self.stack = path, stack
@@ -143,6 +159,7 @@ class File:
         self.rows, self.features = map(int, shape)
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
+        self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
 
     def _column(self, name: str) -> Any:
         """A dataset NAME, FILE:NAME, or an array FILE.npy."""
@@ -155,8 +172,11 @@ class File:
             raise DataError(f"{self.path}: {name} is not a dataset of {self.rows} values; {CONVERT} with `y={name}`")
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
-    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray]]:
-        """(first row, X (m, d), y (m,), weights (m,)), float64; UsageError where one row exceeds `memory`."""
+    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
+        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64.
+
+        UsageError where one row exceeds `memory`.
+        """
         item, row, stop = 64, 64 * (outputs + 4), 0  # bytes per value (X, X * X and |X|), and per row besides
         while stop < self.rows:
             start, stop = stop, min(self.rows, stop + max(1, memory // row))
@@ -173,7 +193,8 @@ class File:
             else:
                 X = numbers(self.x[start:stop])
             weights = np.ones(stop - start) if self.weights is None else numbers(self.weights[start:stop])
-            yield start, X, np.asarray(self.y[start:stop]), weights
+            epsilons = None if self.epsilons is None else numbers(self.epsilons[start:stop])
+            yield start, X, np.asarray(self.y[start:stop]), weights, epsilons
 
 
 class Sums:
@@ -188,9 +209,9 @@ class Sums:
         self.losses: list[np.ndarray] = []  # per block, (2, K): losses, and the effect of rounding on them
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []  # u and caps of all rows, needed for the field top
 
-    def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
+    def add(self, X: Any, labels: np.ndarray, codes: np.ndarray, weights: np.ndarray, epsilons: Any = None) -> None:
         """Add a block of rows."""
-        saved = self.saved
+        saved, number = self.saved, self.saved.number
         self.seen += len(codes)
         present = (codes >= 0) & (weights > 0.0)
         self.square = max(self.square, float(saved.squares(X)[present].max(initial=0.0)))
@@ -199,7 +220,9 @@ class Sums:
         if saved.numeric:
             numbers = labels[present].astype(np.float64)[:, None]
             u, blur = scores - numbers, blur + BLUR * np.abs(numbers)
-            self.violation = max(self.violation, float((np.abs(u) - (saved.number or 0.0)).max(initial=0.0)))
+            number = number if epsilons is None else epsilons[present][:, None]
+            beyond = np.abs(u) - (0.0 if number is None else number)
+            self.violation = max(self.violation, float(beyond.max(initial=0.0)))
         else:
             own = codes[:, None] == (1 if self.K == 1 else np.arange(self.K))
             u = np.where(own, scores, -scores)
@@ -214,7 +237,7 @@ class Sums:
         self.blur = np.maximum(self.blur, blur.max(axis=0, initial=0.0))
         wide = blur * (saved.eps / BLUR)
         with np.errstate(over="ignore", invalid="ignore"):
-            phi, low, high = (LOSSES[saved.loss](u + by, saved.number) for by in (0.0, -wide, wide))
+            phi, low, high = (LOSSES[saved.loss](u + by, number) for by in (0.0, -wide, wide))
             slip = np.maximum(low, high) - phi
         self.phi, self.slip = self.phi + float(phi.sum()), self.slip + float(slip.sum())
         if not saved.hard:
@@ -293,12 +316,12 @@ def sum_up(saved: Saved, paths: Sequence[Any], names: dict[str, str | None], mem
             file = File(path, names, weighted, stack)
             if file.features != saved.coef.shape[1]:
                 raise DataError(f"{path} has {file.features} columns, not {saved.coef.shape[1]}; name the model's data")
-            for start, X, labels, weights in file.blocks(memory, sums.K):
+            for start, X, labels, weights, epsilons in file.blocks(memory, sums.K):
                 codes = saved.codes(labels)
                 if learned and saved.header["classes"] is None and (codes < 0).any():
                     row = int(np.argmax(codes < 0))
                     raise DataError(f"{path}: the label of row {start + row} is new, {labels[row]}; use another `y`")
-                sums.add(X, labels, codes, weights)
+                sums.add(X, labels, codes, weights, epsilons)
     return sums
 
 
@@ -313,6 +336,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         if valid is not None and (known := saved.header["certificate"]["valid_error"]) is None:
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
+        called["epsilon"] = saved.column
         memory -= 64 * saved.coef.size
         sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
         checks = list(check_all(saved, sums))

@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from streammargin.errors import UsageError
-from streammargin.kinds import Kind, Name, Read, YesNo
+from streammargin.kinds import Kind, Name, NumberOrColumn, Read, YesNo
 from streammargin.packages import loaded
 from streammargin.wording import shown
 
@@ -272,6 +272,8 @@ def _values(cls: type[Thing], rest: str) -> Iterator[tuple[str, Any]]:
 
 def _may_be(kind: Kind, text: str) -> bool:
     """Whether a text can be the value of the first field; else it names a field that does not exist."""
+    if isinstance(kind, NumberOrColumn):
+        return not kind.like_a_field(text)
     return text in kind.choices if isinstance(kind, YesNo) else isinstance(kind, Name) or "=" not in text
 
 

@@ -19,6 +19,7 @@ from streammargin.compiled.sdca import FIGURES, GAP, MIN_MARGIN, MISTAKES, UPDAT
 from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
+from streammargin.losses.base import lifted
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
@@ -35,12 +36,13 @@ def next_gamma(gamma):
 
 @kernel
 def asdca_turns(
-    turns, labels, loss, norm, problems, steps, refresh, alpha, momentum, sleep, curvature, theta, drift, pace, centre,
-    damping, figures,
+    turns, labels, common, norm, problems, steps, refresh, alpha, momentum, sleep, longest, curvature, theta, drift,
+    pace, centre, damping, figures,
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns, labels, problems, sleep, curvature: as in `sdca_turns`; a sleeping row counts as a step of length 0;
+    turns, labels, common, problems, sleep, longest, curvature: as in `sdca_turns`; a sleeping row counts as a step of
+              length 0;
     steps     (K,) rows present, the n of the paper; refresh: values read between exact sums of ||A^T z||_q^2;
     alpha     (K, n) the mirror sequence on the C scale, momentum (K, n);
     theta     (K, d+1) A^T alpha, drift (K, d+1) A^T momentum;
@@ -82,6 +84,7 @@ def asdca_turns(
                         block.prefetch_row(awake[place + FETCHED])
                     i = awake[place]
                     row = numbers.row(i)
+                    loss = lifted(common, labels.epsilon(row))
                     cap = labels.cap(k, row)
                     share = gamma * gamma
                     if q != 2.0:
@@ -121,7 +124,7 @@ def asdca_turns(
                             square = max(square + moved * (2.0 * sign * score + moved * L / (q - 1.0)), 0.0)
                         sleep_k[row] = 0
                     elif loss.settled(old, cap):
-                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST)
+                        sleep_k[row] = longer(sleep_k[row], loss, u, longest)
                     last = gamma
                     gamma = next_gamma(gamma)
                 pace[k, GAMMA] = gamma
@@ -143,5 +146,6 @@ def warm(sample: Sample) -> None:
         alpha, momentum = np.zeros((2, 1, 2), dtype)
         asdca_turns(
             sample.turns, sample.labels, loss, norm, ONE, np.ones(1), 0.0, alpha, momentum, np.zeros((1, 2), np.uint8),
-            np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros(1), 1.0, np.zeros((1, FIGURES)),
+            LONGEST, np.zeros(2), weights(dtype), weights(dtype), np.ones((1, PACE)), np.zeros(1), 1.0,
+            np.zeros((1, FIGURES)),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import length_of
 from streammargin.compiled.samples import Sample, counts, weights
 from streammargin.compiled.sleep import AWAKE
+from streammargin.losses.base import lifted
 
 # columns of the sums, one row per problem; from CARRY on: compensation terms of the first three
 PRIMAL, DUAL, SUM_ALPHA, MIN_MARGIN, MISTAKES, SUMMED, PULLED, SURELY, LONGEST, ROUNDING, CARRY = range(11)
@@ -30,9 +31,10 @@ def add(sums, column, term):
 
 
 @kernel
-def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, theta, sums, wrong):
+def certify_block(block, numbers, labels, common, trials, w, blur, alpha, sleep, theta, sums, wrong):
     """Add the block's share of the primal and dual sums, and alpha_i a_i to theta.
 
+    common: the loss, before a row's own epsilon widens it;
     w (K, d+1) the weights to certify; blur (K,) eps times their norms; alpha (K, n), or (K, 0) for a method without
     duals; sleep (K, n), or (K, 0) where no row sleeps; theta (K, d+1) float64: A^T alpha, summed anew;
     sums (K, SUMS) from `new_sums`: PRIMAL; ROUNDING bounds its rounding error; MIN_MARGIN the smallest margin, or minus
@@ -51,6 +53,7 @@ def certify_block(block, numbers, labels, loss, trials, w, blur, alpha, sleep, t
         row = numbers.row(i)
         if not labels.weight(row) > 0.0:
             continue
+        loss = lifted(common, labels.epsilon(row))
         for k in range(w.shape[0]):
             if k == 0:
                 score, square = block.dot_and_square(i, w[k])

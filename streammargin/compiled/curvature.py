@@ -6,7 +6,12 @@ import math
 
 import numpy as np
 
+from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
+from streammargin.compiled.samples import NORMS, ONE, Sample
+from streammargin.penalties.mirror_maps import Grouped, Shrunk
+
+OTHERS = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
 
 
 @along
@@ -27,3 +32,16 @@ def _checked(L, block, i):
     if (L == 0.0 and block.sum_powers(i, 1.0) > 0.0) or not np.isfinite(L):
         return math.inf
     return L
+
+
+@kernel
+def curvatures(block, norm, rows, L):
+    """Write the curvature of these rows of the block to L (m,) where that is 0."""
+    for i in rows:
+        if L[i] == 0.0:
+            L[i] = row_curvature(block, norm, i)
+
+
+def warm(sample: Sample) -> None:
+    for norm in (*NORMS, *OTHERS):
+        curvatures(sample.block, norm, ONE, np.zeros(2))

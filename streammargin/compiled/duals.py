@@ -7,6 +7,7 @@ import numpy as np
 from streammargin.compiled import overloads  # noqa: F401
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import Sample
+from streammargin.losses.base import lifted
 
 
 @kernel(wide_sums=True)
@@ -19,13 +20,17 @@ def total(alpha):
 
 
 @kernel
-def dual_sums(labels, loss, k, alpha, momentum, share):
-    """(dual objective without -1/2 ||A^T alpha||_q^2, sum of duals) of alpha + share momentum (n,) in problem k."""
+def dual_sums(labels, common, k, alpha, momentum, share):
+    """(dual objective without -1/2 ||A^T alpha||_q^2, sum of duals) of alpha + share momentum (n,) in problem k.
+
+    common: the loss, before a row's own epsilon widens it.
+    """
     dual, total = 0.0, 0.0
     for row in range(labels.codes.size):
         cap = labels.cap(k, row)
         if not cap > 0.0:
             continue
+        loss = lifted(common, labels.epsilon(row))
         a = loss.feasible(np.float64(alpha[row]) + share * np.float64(momentum[row]), cap)
         total += a
         dual += loss.dual(a, cap) + a * labels.target(row)

@@ -1,4 +1,4 @@
-"""Seeded permutations of rows and blocks, the same on every machine.
+"""Seeded permutations and random numbers, for the order of rows and blocks; the same on every machine.
 
 Creating a NumPy generator takes longer than visiting a few hundred rows. A pass over a file needs one for each of
 thousands of blocks. So the generator is SplitMix64, whose state is one number (Steele, Lea and Flood 2014, Fast
@@ -17,7 +17,7 @@ from streammargin.compiled.samples import Sample
 
 WORD = (1 << 64) - 1
 STEP, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-ONE, _27, _30, _31, _32 = (np.uint64(bits) for bits in (1, 27, 30, 31, 32))
+ONE, _11, _27, _30, _31, _32 = (np.uint64(bits) for bits in (1, 11, 27, 30, 31, 32))
 
 
 def permutation(size: int, *seed: int) -> np.ndarray:
@@ -27,6 +27,14 @@ def permutation(size: int, *seed: int) -> np.ndarray:
         with np.errstate(over="ignore"):  # words wrap around; NumPy would warn without the JIT
             shuffle(order, np.array(list(_words(seed)), np.uint64))
     return order
+
+
+def uniforms(size: int, *seed: int) -> np.ndarray:
+    """Random numbers in [0, 1), (size,) float64, drawn from these numbers (all >= 0)."""
+    values = np.empty(size)
+    with np.errstate(over="ignore"):
+        draw(values, np.array(list(_words(seed)), np.uint64))
+    return values
 
 
 def _words(seed: tuple[int, ...]) -> Iterator[int]:
@@ -45,13 +53,28 @@ def mixed(word):
     return word ^ (word >> _31)
 
 
-@kernel
-def shuffle(order, words):
-    """Shuffle an array in place, seeded by words (uint64) (Fisher and Yates; Durstenfeld 1964)."""
+@register_jitable
+def seeded(words):
+    """The first state for these words (uint64)."""
     state = np.uint64(words.size)
     for word in words:
         state = mixed(state + STEP) ^ word
-    state = mixed(state)
+    return mixed(state)
+
+
+@kernel
+def draw(values, words):
+    """Fill values (m,) float64 with numbers in [0, 1): the upper 53 bits of each word."""
+    state = seeded(words)
+    for place in range(values.size):
+        state += STEP
+        values[place] = np.float64(mixed(state) >> _11) * 2.0**-53
+
+
+@kernel
+def shuffle(order, words):
+    """Shuffle an array in place, seeded by words (uint64) (Fisher and Yates; Durstenfeld 1964)."""
+    state = seeded(words)
     for last in range(order.size - 1, 0, -1):
         state += STEP
         # the upper half of the word, scaled to 0 .. last
@@ -61,3 +84,4 @@ def shuffle(order, words):
 
 def warm(sample: Sample) -> None:
     permutation(2, 0)
+    uniforms(2, 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.compiled import overloads  # noqa: F401
-from streammargin.compiled.curvature import now_and_curvature
+from streammargin.compiled.curvature import OTHERS, now_and_curvature
 from streammargin.compiled.jit import kernel
 from streammargin.compiled.samples import ONE, Sample, weights
 from streammargin.compiled.sleep import FETCHED, LONGEST, groups_at_once, longer, rows_awake
 from streammargin.compiled.slow_constant import enter, follow, leave
 from streammargin.compiled.turns import in_turn
-from streammargin.penalties.mirror_maps import Grouped, Shrunk
+from streammargin.losses.base import lifted
 from streammargin.rows.labels import RowNumbers
 from streammargin.rows.visits import PLACES
 
@@ -21,14 +21,15 @@ GAP, MIN_MARGIN, MISTAKES, UPDATES, VISITS, FIGURES = 0, 1, 2, 3, 4, 5
 
 @kernel
 def sdca_turns(
-    turns, labels, loss, norm, problems, alpha, sleep, curvature, theta, powers, power_sum, centre, damping, figures,
+    turns, labels, common, norm, problems, alpha, sleep, longest, curvature, theta, powers, power_sum, centre, damping,
+    figures,
 ):  # fmt: skip
     """Visit every row of these turns that is awake, for every problem listed.
 
-    turns     of rows/visits.py; labels: of all n rows;
+    turns     of rows/visits.py; labels: of all n rows; common: the loss, before a row's own epsilon widens it;
     problems  indices k of the problems to update;
-    alpha     (K, n) duals on the C scale; sleep (K, n) uint8; curvature (n,) L_i, 0 until
-              first needed, inf where it overflows;
+    alpha     (K, n) duals on the C scale; sleep (K, n) uint8; longest: passes that a row may sleep, 0 for none;
+    curvature (n,) L_i, 0 until first needed, inf where it overflows;
     theta     (K, d+1) A^T alpha, powers the vector that the penalty keeps beside it (or theta), power_sum (K,);
     centre    (K,) of the constant's weight, updated; damping: 1, or the factor of that weight's distance from the
               centre. The block's constant is then sqrt(damping) times its value (slow_constant.py);
@@ -58,6 +59,7 @@ def sdca_turns(
                         block.prefetch_row(awake[place + FETCHED])
                     i = awake[place]
                     row = numbers.row(i)
+                    loss = lifted(common, labels.epsilon(row))
                     cap = labels.cap(k, row)
                     old = np.float64(alpha_k[row])
                     L = curvature[row]
@@ -82,7 +84,7 @@ def sdca_turns(
                         updates += 1
                         sleep_k[row] = 0
                     elif loss.settled(new, cap):
-                        sleep_k[row] = longer(sleep_k[row], loss, u, LONGEST)
+                        sleep_k[row] = longer(sleep_k[row], loss, u, longest)
                 leave(theta_k, centre[k], damping)
                 centre[k] = follow(theta_k[theta_k.size - 1], centre[k], damping, groups.size * group)
                 figures[k, GAP] += gap
@@ -93,10 +95,10 @@ def sdca_turns(
 
 
 def warm(sample: Sample) -> None:
-    others = (Shrunk(0.5, 0.5), Grouped(np.zeros(3, np.int32), np.ones(1), 0.5, 0.5))
-    steps = [(loss, norm, np.dtype(np.float64)) for loss in sample.losses("step") for norm in others]
+    steps = [(loss, norm, np.dtype(np.float64)) for loss in sample.losses("step") for norm in OTHERS]
     for loss, norm, dtype in (*sample.dual_steps(), *steps):
         sdca_turns(
             sample.turns, sample.labels, loss, norm, ONE, np.zeros((1, 2), dtype), np.zeros((1, 2), np.uint8),
-            np.zeros(2), weights(dtype), weights(dtype), np.zeros(1), np.zeros(1), 1.0, np.zeros((1, FIGURES)),
+            LONGEST, np.zeros(2), weights(dtype), weights(dtype), np.zeros(1), np.zeros(1), 1.0,
+            np.zeros((1, FIGURES)),
         )  # fmt: skip

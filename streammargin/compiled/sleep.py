@@ -53,6 +53,9 @@ def rows_awake(groups, group, rows, numbers, labels, k, sleep, awake):
 
 @register_jitable
 def longer(counter, loss, u, longest):
-    """The new counter of a row with margin u that is put to sleep again, for longer, at most `longest` passes."""
+    """The new counter of a row with margin u that is put to sleep again, for longer, at most `longest` passes.
+
+    With longest = 0 no row ever sleeps.
+    """
     times = min(counter + 1 + linear_around(loss, u, FAR), FOR_LONG)
-    return times + (AWAKE + 1) * (longest if times == FOR_LONG else (1 << (times - 1)) - 1)
+    return times + (AWAKE + 1) * (longest if times == FOR_LONG else min(longest, (1 << (times - 1)) - 1))

@@ -156,16 +156,14 @@ def encode(source: Source, target: Target) -> np.ndarray:
     return found[codes]
 
 
-def check_weights(weights: np.ndarray | None, source: Source) -> np.ndarray:
-    """Sample weights (n,) float64, or (0,) for none. DataError for a negative or missing weight."""
+def check_weights(weights: np.ndarray | None, source: Source, noun: str = "sample weight") -> np.ndarray:
+    """Sample weights, or what the noun says, (n,) float64, (0,) for none. DataError for a negative or missing one."""
     if weights is None:
         return np.empty(0)
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if bad.size:
         where, row = source.place(int(bad[0]))
-        raise DataError(
-            f"{where}: the sample weight of row {row} is {weights[bad[0]]}; weights must be finite and >= 0"
-        )
+        raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")
     return weights
 
 

@@ -6,16 +6,19 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from streammargin.errors import UsageError
 from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses.residuals import Interpolate
 from streammargin.model.linear import LinearModel
 from streammargin.options.table import Where
+from streammargin.result import TrainResult
 
 # after streammargin.estimators.base, whose ImportError names the extra
 from sklearn.base import RegressorMixin  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 SELF = TypeVar("SELF", bound="Regressor")
+INTERPOLATOR = TypeVar("INTERPOLATOR", bound="InterpolatingRegressor")
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -30,6 +33,11 @@ class Regressor(RegressorMixin, Estimator):
         weights have no effect. With files, y and sample_weight may name a dataset. Warns (ConvergenceWarning) when the
         tolerance was not reached.
         """
+        self._warn(self._fit(X, y, sample_weight))
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> TrainResult:
+        """`fit` without its warning."""
         if from_files(X):
             result = self._train(X, y, sample_weight)
             self._take_names(result.model.feature_names_in_)
@@ -38,8 +46,7 @@ class Regressor(RegressorMixin, Estimator):
             result = self._train((X, y), None, self._weights(sample_weight, X))
         coef, intercept = result.model.answer.arrays().values()
         self.coef_, self.intercept_ = coef[0], float(intercept[0])
-        self._warn(result)
-        return self
+        return result
 
     def _model(self) -> LinearModel:
         check_is_fitted(self)
@@ -108,8 +115,8 @@ class InterpolatingRegressor(Regressor):
     ----------
     {options}
 
-    epsilon : float, default 0.0
-        largest allowed error of a prediction, in units of y
+    epsilon : float or str, default 0.0
+        largest allowed error of a prediction, in units of y; of files also the name of a dataset, with one for each row
 
     fit_intercept : bool, default True
         add a constant column of value `bias` (default 1), whose weight is penalised
@@ -130,11 +137,25 @@ class InterpolatingRegressor(Regressor):
     """
 
     place = Where.INTERPOLATOR
-    own: ClassVar = {"epsilon": (0.0, "float")}
-    epsilon: float
+    own: ClassVar = {"epsilon": (0.0, "float | str")}
+    epsilon: float | str
+
+    def fit(self: INTERPOLATOR, X: Any, y: Any = None, sample_weight: Any = None, epsilon: Any = None) -> INTERPOLATOR:
+        """As `Regressor.fit`; epsilon (n,): of each row, in place of the parameter. It is cut with the rows by
+        cross-validation, as sample_weight is.
+        """
+        if epsilon is None and np.ndim(self.epsilon):
+            raise UsageError("an array of epsilons belongs to the rows; give it to fit, as in fit(X, y, epsilon=...)")
+        self._epsilon = self.epsilon if epsilon is None else epsilon
+        try:
+            result = self._fit(X, y, sample_weight)
+        finally:
+            del self._epsilon
+        self._warn(result)
+        return self
 
     def _options(self) -> dict[str, Any]:
-        return {**super()._options(), "loss": Interpolate(self.epsilon)}
+        return {**super()._options(), "loss": Interpolate(getattr(self, "_epsilon", self.epsilon))}
 
 
 __all__ = ["InterpolatingRegressor", "MarginRegressor"]

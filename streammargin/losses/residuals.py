@@ -14,9 +14,10 @@ objective.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
 
-from streammargin.kinds import Number
+from streammargin.kinds import Number, NumberOrColumn
 from streammargin.losses.base import NOT_NEGATIVE, Largest, Loss
 from streammargin.words import entry
 
@@ -146,10 +147,19 @@ class Interpolate(Loss):
     """
 
     only_hard = True
-    epsilon: float = entry(0.0, NOT_NEGATIVE, "how far from its number a score may be, in units of y")
+    epsilon: Any = entry(
+        0.0, NumberOrColumn("EPSILON", number=NOT_NEGATIVE), "how far from its number a score may be, in units of y; "
+        "of each row for itself: NAME of a dataset, FILE:NAME or FILE.npy, in Python an array (n,) too",
+    )  # fmt: skip
+
+    @property
+    def epsilons(self) -> Any:
+        """The column or array of the rows' own epsilons, by which the terms are lifted; None for a number."""
+        return None if isinstance(self.epsilon, Real) else self.epsilon
 
     def terms(self) -> ResidualTerms:
-        return ResidualTerms(-1.0, 1.0, self.epsilon, self.epsilon, 0.0)
+        epsilon = self.epsilon if self.epsilons is None else 0.0
+        return ResidualTerms(-1.0, 1.0, epsilon, epsilon, 0.0)
 
 
 LOSSES = (SquaredError, AbsoluteError, EpsilonInsensitive, Quantile, Interpolate)

@@ -188,8 +188,8 @@ class Model:
         memory: bytes, or text like 512M, for the model and blocks of rows; None: 96 MiB beside the model.
         loss: the loss to average, a word or an object; by default that of the training. In the result, `loss` is the
         mean, summed over the classes; with the field top, the sum of the largest losses divided by all rows. It is None
-        where the model was trained with a user's own loss and none is given. `margin` is the smallest
-        y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
+        where the model was trained with a user's own loss, or an epsilon for each row, and none is given. `margin` is
+        the smallest y (x.w + b) / ||w||_p, None for several classes. Raises DataError for unknown labels.
         For a regressor: rows, loss, mean_squared_error, mean_absolute_error, largest_error and r2, the explained share
         of the variance (None where all targets are equal).
         """
@@ -218,9 +218,10 @@ class Model:
         return OfClasses(self.classes_, self.header.get("positive"), loss, top, length)
 
     def _loss(self) -> Loss | None:
-        """The loss that the model was trained with; None for a user's own object."""
+        """The loss that the model was trained with; None for a user's own object, and for one of the training rows."""
         with contextlib.suppress(UsageError):
-            return make_loss(self.header.get("loss", "hinge"))
+            loss = make_loss(self.header.get("loss", "hinge"))
+            return loss if getattr(loss, "epsilons", None) is None else None
         return None
 
     def save(self, path: str | os.PathLike, force: bool = False) -> None:

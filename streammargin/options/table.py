@@ -265,13 +265,17 @@ def read_by(given: Mapping[str, object]) -> ReadBy:
     that may hold them, and models. Arrays are left out. Fields of words count like options.
     """
     named: dict[type, list[tuple[Kind, str]]] = {Rows: [], Dataset: [], Column: [], Saved: []}
+
+    def keep(kind: Kind, name: str) -> None:
+        named[next(base for base in named if isinstance(kind, base))].append((kind, name))
+
     for line in TABLE:
         kind, value = line.kind, given.get(line.name)
         if isinstance(kind, Worded):
             for one, name in kind.read_by(value):
-                named[type(one)].append((one, name))
+                keep(one, name)
         elif isinstance(kind, Read) and isinstance(value, (str, os.PathLike)):
-            named[type(kind)].append((kind, os.fspath(value)))
+            keep(kind, os.fspath(value))
     return {
         "rows": [value for _, value in named[Rows]],
         "x": next((value for _, value in named[Dataset]), None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -32,19 +32,21 @@ def numbered_from(first: int) -> RowNumbers:
 
 @dataclass(frozen=True)
 class RowLabels:
-    """Classes, sample weights and targets of n rows.
+    """Classes, sample weights, targets and epsilons of n rows.
 
     codes (n,) int16: class of each row, -1 for an absent row; weights (n,) float64, or (0,) where all are 1;
     targets (n,) float64: of a regression, 0 for absent rows; else (0,).
+    epsilons (n,) float64: how far from its target the score of each row may be; (0,) where the loss says it.
     """
 
     codes: np.ndarray
     weights: np.ndarray
     targets: np.ndarray
+    epsilons: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def nbytes(self) -> int:
-        return self.codes.nbytes + self.weights.nbytes + self.targets.nbytes
+        return self.codes.nbytes + self.weights.nbytes + self.targets.nbytes + self.epsilons.nbytes
 
     def present(self, rows: np.ndarray | slice) -> np.ndarray:
         """Which of these rows have a code >= 0 and a positive weight (bool)."""
@@ -53,7 +55,8 @@ class RowLabels:
 
     def cut(self, first: int, stop: int) -> RowLabels:
         """The labels of the rows first .. stop."""
-        return RowLabels(self.codes[first:stop], self.weights[first:stop], self.targets[first:stop])
+        rows = slice(first, stop)
+        return RowLabels(self.codes[rows], self.weights[rows], self.targets[rows], self.epsilons[rows])
 
 
 class Labels(NamedTuple):
@@ -61,7 +64,8 @@ class Labels(NamedTuple):
 
     codes (n,) int16: class of each row, -1 for an absent row; positive (K,) int64: the class with sign +1 in
     problem k; caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent;
-    weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression.
+    weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression;
+    epsilons (n,) float64, or (0,) where the loss says how far from its target a score may be.
     """
 
     codes: np.ndarray
@@ -69,6 +73,7 @@ class Labels(NamedTuple):
     caps: np.ndarray
     weights: np.ndarray
     targets: np.ndarray
+    epsilons: np.ndarray = np.empty(0)
 
     def weight(self, row):
         """The sample weight; 0 for an absent row."""
@@ -96,6 +101,10 @@ class Labels(NamedTuple):
     def target(self, row):
         """The target of a regression; 0 for classes."""
         return self.targets[row] if self.targets.size > 0 else 0.0
+
+    def epsilon(self, row):
+        """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""
+        return self.epsilons[row] if self.epsilons.size > 0 else 0.0
 
     def margin(self, k, row, score):
         """The argument u of the loss: y score for classes, score - target for a regression."""

@@ -40,7 +40,7 @@ def reason(problem: Problem, name: str) -> str:
         return f"{name} for {size}: regression with more rows than columns: steps on all duals at once take fewer reads"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
-        "ascent:momentum=yes": "a hard margin: momentum takes fewer passes",
+        "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",
         "dual-momentum": "one margin of all classes",
         "pdprox": "no row moves the weights by itself under this penalty: steps on all duals at once",
         "newton": "a finite C and few columns: second-order steps take few reads at any C",

@@ -27,7 +27,7 @@ class State:
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     rows = state.labels
-    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets)
+    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets, rows.epsilons)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:

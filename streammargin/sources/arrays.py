@@ -111,19 +111,19 @@ def _kind(dtype: Any) -> str:
     return "b" if str(dtype) == "Boolean" else "f" if dtype.is_numeric() else "O"
 
 
-def as_weights(values: Any, rows: int, name: str) -> np.ndarray:
-    """Sample weights given by the user as float64, shape (rows,); DataError for anything else."""
-    given = as_array(values, "sample_weight")
+def as_weights(
+    values: Any, rows: int, name: str, noun: str = "sample weights", argument: str = "sample_weight"
+) -> np.ndarray:  # fmt: skip
+    """Sample weights, or other numbers of rows, as float64, shape (rows,); DataError for anything else."""
+    given = as_array(values, argument)
     try:
         if given.dtype.kind == "c":
             raise TypeError("they are complex")
         weights = np.asarray(given, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"the sample weights of {name} are not numbers ({error}); give one number for each row"
-        ) from error
+        raise DataError(f"the {noun} of {name} are not numbers ({error}); give one number for each row") from error
     if weights.shape != (rows,):
-        raise DataError(f"sample_weight has shape {weights.shape} but {name} has {rows} rows; give one for each row")
+        raise DataError(f"{argument} has shape {weights.shape} but {name} has {rows} rows; give one for each row")
     return np.ascontiguousarray(weights)
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streammargin.errors import UsageError
 from streammargin.rows.blocks import Block
 
 
@@ -125,6 +126,13 @@ class Source(ABC):
     @abstractmethod
     def sample_weight(self) -> np.ndarray | None:
         """Weights (n,) float64, or None where the source has none."""
+
+    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+        """A column of numbers beside the rows, (n,) float64, by its name.
+
+        what: for messages, what the numbers are, and the option that names them. Raises DataError, UsageError.
+        """
+        raise UsageError(f"{self.name} has no column {name} of {what[0]}; give an array with one number for each row")
 
     def names_bytes(self) -> int:
         """Bytes that `feature_names` needs, computed before it reads them; here 0."""

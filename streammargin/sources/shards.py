@@ -140,6 +140,9 @@ class ShardedSource(Source):
             return None
         return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
 
+    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+        return np.concatenate([source.numbers(name, what) for source in self.sources])
+
     def names_bytes(self) -> int:
         # names of the first shard, and of one other at a time, to compare
         first, *others = (source.names_bytes() for source in self.sources)

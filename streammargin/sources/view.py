@@ -61,6 +61,9 @@ class View(Source):
     def sample_weight(self) -> np.ndarray | None:
         return self.source.sample_weight()
 
+    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+        return self.source.numbers(name, what)
+
     def names_bytes(self) -> int:
         return self.source.names_bytes()
 

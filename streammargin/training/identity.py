@@ -43,7 +43,7 @@ def identity(
         "rows": problem.rows,
         "features": problem.features,
         "penalty": _held(problem.objective.penalty, str(params["penalty"])),
-        "labels": _digest(labels.codes, labels.weights, labels.targets),
+        "labels": _digest(labels.codes, labels.weights, labels.targets, labels.epsilons),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "first weights": None if start is None else _digest(start.w),
         "names of columns": None if names is None else _digest(packed(names)),

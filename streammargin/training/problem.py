@@ -26,15 +26,20 @@ from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
+from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
 
+EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
+
 
 def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, RowLabels, Problem]:
     """Read the labels once, and build the K binary problems, or the regression, for each value of C."""
-    labels = (8 if task.numeric else 2) * source.rows + source.column_bytes() + source.weight_bytes()
+    own = getattr(task.loss, "epsilons", None)
+    each = (8 if task.numeric else 2) + (0 if own is None else 8)
+    labels = each * source.rows + source.column_bytes() + source.weight_bytes()
     check_read(source, budget, labels, "its labels alone")
     weights = check_weights(source.sample_weight(), source)
     column = options.column(task.costs)
@@ -86,7 +91,17 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         sparse=source.sparse,
         largest_target=float(np.abs(targets).max(initial=0.0)),
     )
-    return target, RowLabels(target.codes, weights, targets), problem
+    epsilons = np.empty(0) if own is None else _epsilons(own, source)
+    return target, RowLabels(target.codes, weights, targets, epsilons), problem
+
+
+def _epsilons(given: object, source: Source) -> np.ndarray:
+    """The epsilon of each row, (n,) float64, of a column's name or an array."""
+    if isinstance(given, str):
+        values = source.numbers(given, EPSILONS)
+    else:
+        values = as_weights(given, source.rows, source.name, "epsilons", "epsilon")
+    return check_weights(values, source, "epsilon")
 
 
 def make_objective(source: Source, options: Options, free: bool) -> Penalty:

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 from conftest import slow
 from reference import losses
+from reference.coordinate import ThreeSequences, loss_step
 from reference.datasets import as_form, noisy
-from reference.norms import curvature, exponent, mirror
+from reference.norms import exponent
 from reference.training import binary
 from reference.words import sized
 
 from streammargin.compiled import asdca as kernel
 from streammargin.compiled.duals import dual_sums
+from streammargin.compiled.sleep import LONGEST
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, numbered_from
@@ -20,44 +22,6 @@ from streammargin.sources.arrays import ArraySource
 BIAS = 0.5
 ROWS, FEATURES = 30, 6
 FORMS = [slow("dense", np.float32), ("dense", np.float64), slow("csr", np.float32), ("csr", np.float64)]
-
-
-class ThreeSequences:
-    """APCG as Algorithm 2 has it: alpha, v and z of length n; a step sums A^T z afresh."""
-
-    def __init__(self, A, q, step, n):
-        self.A, self.q, self.step, self.n = A, q, step, n
-        self.alpha, self.v, self.z = (np.zeros(len(A)) for _ in range(3))
-        self.gamma = 1 / n
-
-    def visit(self, i):
-        u = self.A[i] @ mirror(self.A.T @ self.z, self.q)
-        before = self.alpha.copy()
-        L = self.n * self.gamma * curvature(self.A[i], self.q)
-        self.alpha[i] = self.step(i, before[i], u, L)
-        self.move(before)
-        return u
-
-    def rest(self):
-        """A step that moves no dual."""
-        self.move(self.alpha)
-
-    def move(self, before):
-        self.v = self.z + self.n * self.gamma * (self.alpha - before)
-        self.gamma = (np.sqrt(self.gamma**4 + 4 * self.gamma**2) - self.gamma**2) / 2
-        self.z = (1 - self.gamma) * self.v + self.gamma * self.alpha
-
-
-def loss_step(problem):
-    """The step of the loss table on the C scale, or the clipped one of the hard margin."""
-
-    def step(i, alpha, u, L):
-        cap = problem.caps[i]
-        if np.isinf(cap):
-            return max(0.0, alpha + (1 - u) / L)
-        return cap * problem.loss.step(alpha / cap, u, cap * L)
-
-    return step
 
 
 def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.float64, sleep=None):
@@ -75,8 +39,8 @@ def run(X, form, loss, norm, order, codes, caps, weights, targets, dtype=np.floa
             all_at_once(block, numbered_from(0), visits, 1),
             Labels(codes, np.array([1 if not targets.size else 0]), caps, weights, targets),
             loss, norm, np.array([0]), np.array([float(present)]), 0.0, alpha, momentum,
-            np.zeros((1, n), np.uint8) if sleep is None else sleep, np.zeros(n), theta, drift, pace, np.zeros(1), 1.0,
-            figures,
+            np.zeros((1, n), np.uint8) if sleep is None else sleep, LONGEST, np.zeros(n), theta, drift, pace,
+            np.zeros(1), 1.0, figures,
         )  # fmt: skip
     last, gamma = pace[0, kernel.LAST], pace[0, kernel.GAMMA]
     return {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from streammargin.compiled.order import mixed, permutation
+from streammargin.compiled.order import mixed, permutation, uniforms
 
 WORD = (1 << 64) - 1
 
@@ -17,11 +17,15 @@ def mix(z):
     return z ^ (z >> 31)
 
 
-def order_of(size, *seed):
+def first_state(seed):
     state = len(seed)
     for word in seed:
         state = mix(state + 0x9E3779B97F4A7C15 & WORD) ^ word
-    state, order = mix(state), list(range(size))
+    return mix(state)
+
+
+def order_of(size, *seed):
+    state, order = first_state(seed), list(range(size))
     for last in range(size - 1, 0, -1):
         state = state + 0x9E3779B97F4A7C15 & WORD
         place = (mix(state) >> 32) * (last + 1) >> 32
@@ -42,6 +46,17 @@ def test_the_words_are_those_of_the_paper():
 def test_the_order_of_a_seed(size, seed):
     order = permutation(size, *seed)
     assert order.dtype == np.int64 and order.tolist() == order_of(size, *seed)
+
+
+@pytest.mark.parametrize("seed", [(), (3,), (3, 1, 4), (2**40, 0)])
+def test_the_random_numbers_of_a_seed(seed):
+    state, expected = first_state(seed), []
+    for _ in range(1000):
+        state = state + 0x9E3779B97F4A7C15 & WORD
+        expected.append((mix(state) >> 11) / 2**53)
+    numbers = uniforms(1000, *seed)
+    assert numbers.tolist() == expected and uniforms(0, *seed).size == 0
+    assert chisquare(np.histogram(numbers, 20, (0.0, 1.0))[0]).pvalue > 1e-3
 
 
 def test_every_order_is_as_likely_as_another():

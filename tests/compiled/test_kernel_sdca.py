@@ -13,6 +13,7 @@ from reference.words import sized
 
 from streammargin.compiled import certificate
 from streammargin.compiled import sdca as kernel
+from streammargin.compiled.sleep import LONGEST
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowNumbers, numbered_from
 from streammargin.rows.visits import all_at_once, take_turns, visit
@@ -67,7 +68,7 @@ def run_turns(s, turns, problems=None):
     s.figures[:, kernel.MIN_MARGIN] = np.inf
     kernel.sdca_turns(
         turns, labels(s), s.loss, s.norm, np.arange(len(s.positive)) if problems is None else problems, s.alpha,
-        s.sleep, s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
+        s.sleep, LONGEST, s.curvature, s.theta, s.powers, s.power_sum, s.centre, s.damping, s.figures,
     )  # fmt: skip
 
 

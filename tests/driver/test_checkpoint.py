@@ -213,7 +213,7 @@ def test_another_solver_is_named_though_its_blocks_and_its_C_differ(other, tmp_p
     points = str(tmp_path / "points")
     sm.train(data, solver="sdca", passes=1, memory="18M", checkpoint=points, should_stop=stop_after(1))
     word = sm.solvers.make_solver(other)
-    with pytest.raises(sm.UsageError, match=f"with solver 'ascent:momentum=no', not '{word}'"):
+    with pytest.raises(sm.UsageError, match=f"with solver 'ascent:momentum=no,order=permutation', not '{word}'"):
         sm.train(data, solver=other, passes=1, memory="18M", checkpoint=points)
 
 

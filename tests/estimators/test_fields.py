@@ -105,7 +105,7 @@ def test_solvers_have_fields_as_penalties_do():
     assert model.get_params()["solver__momentum"] == "auto" and "solver__momentum" not in model.get_params(deep=False)
     other = clone(model).set_params(solver__momentum="yes")
     assert other.solver == sm.solvers.Ascent(momentum="yes") and shared.momentum == "auto" and model.solver is shared
-    assert other.fit(X, Y)._header["solver"] == "ascent:momentum=yes"
+    assert other.fit(X, Y)._header["solver"] == "ascent:momentum=yes,order=permutation"
     word = sm.MarginClassifier(solver="sdca")
     assert word.get_params()["solver__momentum"] == "no"
     assert word.set_params(solver__momentum="auto").solver == shared

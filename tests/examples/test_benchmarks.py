@@ -302,7 +302,7 @@ def test_the_first_point_that_stays_within_the_error(module):
         (
             "no_options",
             ["DIR", "--work", "DIR", "--sets", "A,D", "--rows", 400],
-            r"A .* ascent:momentum=auto .*\nD .* newton .* gap \d",
+            r"A .* ascent:momentum=auto,order=permutation .*\nD .* newton .* gap \d",
         ),
         ("checkpoints", ["--rows", 3000, "--passes", 2], r"3,000 rows, sdca: a slot of \d+ MiB in \S+ s, [12] in "),
         ("passes", ["--size", "12M", "--pairs", 1, "--kinds", "csr"], r"page cache .* ratio \d"),

@@ -1,10 +1,73 @@
-"""Accelerated coordinate ascent for a dual that is strongly concave: momentum of one strength, and no restarts."""
+"""Coordinate ascent the slow way: rows drawn with replacement, and with momentum, as the papers have it."""
 
 import numpy as np
+from reference.norms import curvature, mirror
+
+from streammargin.compiled.order import permutation, uniforms
+
+
+def drawn_rows(L, present, bounds, seed, number, importance):
+    """The rows that a pass over blocks with these bounds draws, one after the other; L, present (n,)."""
+    rows = []
+    for block in permutation(len(bounds) - 1, seed, number):
+        there = [i for i in range(bounds[block], bounds[block + 1]) if present[i]]
+        numbers = uniforms(len(there), seed, number, bounds[block])
+        if not importance:
+            rows += [there[int(len(there) * x)] for x in numbers]
+            continue
+        total = sum(L[i] for i in there)
+        rows += [i for i in there if L[i] == 0.0]
+        for x in numbers if total > 0.0 else ():
+            place, sum_so_far = 0, L[there[0]]
+            while sum_so_far <= x * total:
+                place += 1
+                sum_so_far += L[there[place]]
+            rows.append(there[place])
+    return rows
+
+
+class ThreeSequences:
+    """APCG as Algorithm 2 has it: alpha, v and z of length n; a step sums A^T z afresh."""
+
+    def __init__(self, A, q, step, n):
+        self.A, self.q, self.step, self.n = A, q, step, n
+        self.alpha, self.v, self.z = (np.zeros(len(A)) for _ in range(3))
+        self.gamma = 1 / n
+
+    def visit(self, i):
+        u = self.A[i] @ mirror(self.A.T @ self.z, self.q)
+        before = self.alpha.copy()
+        L = self.n * self.gamma * curvature(self.A[i], self.q)
+        self.alpha[i] = self.step(i, before[i], u, L)
+        self.move(before)
+        return u
+
+    def rest(self):
+        """A step that moves no dual."""
+        self.move(self.alpha)
+
+    def move(self, before):
+        self.v = self.z + self.n * self.gamma * (self.alpha - before)
+        self.gamma = (np.sqrt(self.gamma**4 + 4 * self.gamma**2) - self.gamma**2) / 2
+        self.z = (1 - self.gamma) * self.v + self.gamma * self.alpha
+
+
+def loss_step(problem):
+    """The step of the loss table on the C scale, or the clipped one of the hard margin."""
+
+    def step(i, alpha, u, L):
+        cap = problem.caps[i]
+        if np.isinf(cap):
+            return max(0.0, alpha + (1 - u) / L)
+        return cap * problem.loss.step(alpha / cap, u, cap * L)
+
+    return step
 
 
 def strongly_accelerated(A, C, modulus, draws):
-    """Yields the duals (n,) after each step of APCG (Lin, Lu and Xiao 2014, Algorithm 3), p = 2, C scale.
+    """For a dual that is strongly concave: momentum of one strength, and no restarts.
+
+    Yields the duals (n,) after each step of APCG (Lin, Lu and Xiao 2014, Algorithm 3), p = 2, C scale.
 
     modulus: how strongly each loss's dual bends at least, over C: width / C of the smoothed hinge, whose dual this is:
     sum_i alpha_i - modulus alpha_i^2 / 2 on [0, C].

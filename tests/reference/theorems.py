@@ -56,7 +56,7 @@ def plain(A, draws, C, p=2.0, loss=HINGE):
     powers = theta if p == 2.0 else np.zeros((1, width))
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0  # every row that is drawn takes its step
-        sdca.sdca_turns(*told, alpha, sleep, curvature, theta, powers, power_sum, np.zeros(1), 1.0, figures)
+        sdca.sdca_turns(*told, alpha, sleep, 0, curvature, theta, powers, power_sum, np.zeros(1), 1.0, figures)
         yield alpha[0].copy()
 
 
@@ -70,7 +70,7 @@ def accelerated(A, draws, C, p=2.0, loss=HINGE):
     for told in _visits(A, draws, loss, C, p):
         sleep[:] = 0
         asdca.asdca_turns(
-            *told, np.array([float(n)]), 0.0, alpha, momentum, sleep, curvature, theta, drift, pace, np.zeros(1), 1.0,
-            figures,
+            *told, np.array([float(n)]), 0.0, alpha, momentum, sleep, 0, curvature, theta, drift, pace, np.zeros(1),
+            1.0, figures,
         )  # fmt: skip
         yield np.maximum(alpha[0] + pace[0, asdca.LAST] ** 2 * momentum[0], 0.0)

@@ -88,7 +88,7 @@ def test_the_model_names_the_solver_that_was_taken(options, name):
 def test_numbers_are_interpolated_by_a_solver_that_can():
     X, _ = separable(8, 12)
     result = sm.train((X, np.arange(8) * 0.5), solver="auto", loss="interpolate", tol=1e-6)
-    assert result.model.header["solver"] == "ascent:momentum=no" and result.converged
+    assert result.model.header["solver"] == "ascent:momentum=no,order=permutation" and result.converged
 
 
 def test_sparse_norms_are_those_of_the_data():
@@ -105,7 +105,7 @@ def test_the_next_one_is_tried_where_the_memory_is_too_small_for_the_first():
     with pytest.raises(sm.UsageError, match="too small"):
         sm.train((X, np.repeat([1, -1], 20)), solver="active-set", **tight)
     result = sm.train((X, np.repeat([1, -1], 20)), solver="auto", **tight)
-    assert result.model.header["solver"] == "ascent:momentum=yes"
+    assert result.model.header["solver"] == "ascent:momentum=yes,order=permutation"
 
 
 def test_two_classes_with_one_margin_are_a_problem_of_two_classes():

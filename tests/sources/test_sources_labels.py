@@ -184,7 +184,7 @@ def test_sample_weights_that_are_none(tmp_path):
         ("text", r"sample weights of .*d\.h5: text are not numbers"),
         (np.ones(9), r"sample_weight has shape \(9,\) but .*d\.h5 has 10 rows"),
         (["x"] * ROWS, "are not numbers"),
-        ("negative", r"d\.h5: the sample weight of row 0 is -1\.0; weights must be finite and >= 0"),
+        ("negative", r"d\.h5: the sample weight of row 0 is -1\.0; sample weights must be finite and >= 0"),
     ):
         with pytest.raises(sm.DataError, match=match):
             sm.train(path, sample_weight=name)

@@ -10,6 +10,7 @@ from streammargin.losses.base import called
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.solvers.base import PassReport, Stage, stay
+from streammargin.solvers.coordinate.drawn import IMPORTANCE, UNIFORM, DrawnMomentum, DrawnPlain
 from streammargin.solvers.coordinate.dual_ascent import DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
@@ -18,6 +19,7 @@ from streammargin.solvers.roles import state
 from streammargin.solvers.succession import Succession, passes_left
 from streammargin.words import entry
 
+PERMUTATION = "permutation"
 LOOK = 16  # passes after which, and after twice as many each time, the fall of the estimate says how many are left
 MANY = 25  # of them pay for momentum, which costs twice as much a visit: text at C = 1 ends before that
 
@@ -37,6 +39,7 @@ class Ascent(Succession):
         alpha_i <- the best dual of the loss at margin u and curvature L_i    (for the hinge: clip to [0, C s_i])
         theta <- theta + (change of alpha_i) y_i x_i,   w <- mirror(theta)    (for l2: w = theta)
     The duality gap of w and alpha is summed up in a read with both frozen.
+    The random order is a permutation in each pass; order=uniform and order=importance draw rows with replacement.
     With momentum (any p > 1) the steps are taken from a sequence z that runs ahead of alpha, and restarted.
     momentum=auto looks at how the gap falls after 16 passes, 32, 64, ...; it changes over where many are left.
     Out of core, rows that still move stay in memory between two reads. Other penalties than l2 and lp have no momentum.
@@ -50,6 +53,11 @@ class Ascent(Succession):
         "auto", Word(("auto", "yes", "no")), "no: never, the word sdca; yes: from the first pass on, the word asdca; "
         "auto: for rows in memory, from where that takes fewer passes", kw_only=True,
     )  # fmt: skip
+    order: str = entry(
+        PERMUTATION, Word((PERMUTATION, UNIFORM, IMPORTANCE)), "permutation: each row once a pass, unless it sleeps; "
+        "the paper's, with replacement: uniform, or importance, in proportion to L; auto is then momentum=no",
+        kw_only=True,
+    )  # fmt: skip
     numeric = True
     blocks_per_step = DualAscent.blocks_per_step
     watch = Watch
@@ -59,12 +67,19 @@ class Ascent(Succession):
     def called(self) -> str:
         return {"no": "sdca", "yes": "asdca"}.get(self.momentum, self.name)
 
+    @property
+    def undecided(self) -> bool:
+        """Whether the passes tell if momentum pays."""
+        return self.momentum == "auto" and self.order == PERMUTATION
+
     def required(self) -> tuple[str, ...]:
-        return self.requires if self.momentum == "auto" else (*self.requires, "has_hard_margin")
+        return self.requires if self.undecided else (*self.requires, "has_hard_margin")
 
     def check(self, problem: Problem) -> None:
         super().check(problem)
-        if problem.hard and self.momentum == "auto":
+        if self.momentum == "yes" and self.order == IMPORTANCE:
+            raise UsageError("momentum draws rows with equal probability: give order=uniform with it, or momentum=no")
+        if problem.hard and self.undecided:
             raise UsageError("ascent needs a finite C; for C = inf use `solver=asdca`, or sdca")
         if problem.hard:
             check_hard_margin(problem, self.default_loss)
@@ -78,9 +93,11 @@ class Ascent(Succession):
         return f"{self.called} needs the norm of a strongly convex penalty, and {penalty.name} has none"
 
     def stages(self) -> dict[str, Stage]:
-        accelerated = Momentum(precise=False)
+        plain, accelerated = Plain(precise=False), Momentum(precise=False)
+        if self.order != PERMUTATION:
+            plain, accelerated = DrawnPlain(False, self.order), DrawnMomentum(False, self.order)
         return {
-            "plain": Stage(Plain(precise=False), leave=leave if self.momentum == "auto" else stay),
+            "plain": Stage(plain, leave=leave if self.undecided else stay),
             "momentum": Stage(accelerated, enter=lambda problem, before, watch: accelerated.follow(problem, before)),
         }
 
@@ -88,7 +105,7 @@ class Ascent(Succession):
         return "momentum" if self.momentum == "yes" else "plain"
 
     def memory(self, problem: Problem) -> int:
-        if self.momentum == "auto" and problem.resident:
+        if self.undecided and problem.resident:
             return super().memory(problem)
         return self.stages()[self.first(problem)].solver.memory(problem)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.order import permutation
+from streammargin.compiled.sleep import LONGEST
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
 from streammargin.rows.blocks import Block, values_of
@@ -75,6 +76,7 @@ class DualAscent(CertifiedBySweep[A]):
     numeric = True
     blocks_per_step = PLACES
     vectors: ClassVar[int] = 1  # vectors of length d + 1 that each row is multiplied with
+    longest: ClassVar[int] = LONGEST  # passes that a row whose dual stays at a bound sleeps at most
     requires = ("step", "primal", "dual", "settled", "gap", "feasible", "slack", "missed")
 
     def dtype(self, problem: Problem) -> np.dtype:
@@ -100,15 +102,17 @@ class DualAscent(CertifiedBySweep[A]):
             return
         state.norms.checked = True
         for start in range(0, problem.rows, PIECE):
-            L = state.curvature[start : start + PIECE]
-            wrong = np.isinf(L)
-            if state.alpha.dtype == np.float32:  # duals of the size 1/L must fit into float32
-                wrong |= L > FLOAT32_CURVATURE
-                if problem.objective.infeasible:
-                    wrong |= (L > 0.0) & (L < 1.0 / FLOAT32_CURVATURE)
-            if not wrong.any():
-                continue
-            row = start + int(np.argmax(wrong))
+            self.check_rows(problem, state.curvature[start : start + PIECE], start)
+
+    def check_rows(self, problem: Problem, L: np.ndarray, first: int) -> None:
+        """The same for the curvatures L (m,) of the rows from `first` on."""
+        wrong = np.isinf(L)
+        if self.dtype(problem) == np.float32:  # duals of the size 1/L must fit into float32
+            wrong |= L > FLOAT32_CURVATURE
+            if problem.objective.infeasible:
+                wrong |= (L > 0.0) & (L < 1.0 / FLOAT32_CURVATURE)
+        if wrong.any():
+            row = first + int(np.argmax(wrong))
             raise DataError(
                 f"the values of row {row} are too large or too small for the penalty lp with p = {problem.p!r}: "
                 f"the sum of their powers {problem.q:.3g} over- or underflows; "
@@ -122,10 +126,10 @@ class DualAscent(CertifiedBySweep[A]):
         state.figures[:] = 0.0
         state.figures[:, kernel.MIN_MARGIN] = math.inf
 
-    def order_of(self, problem: Problem, state: A, block: Block, *seeds: int) -> tuple[np.ndarray, int]:
-        """(random order of a block's groups of rows, rows per group)."""
+    def order_of(self, problem: Problem, state: A, block: Block, first: int, *seeds: int) -> tuple[np.ndarray, int]:
+        """(random order of a block's groups of rows, rows per group); first: the number of its first row."""
         group = group_of(block)
-        return permutation(-(-block.rows() // group), problem.seed, state.number, *seeds), group
+        return permutation(-(-block.rows() // group), problem.seed, state.number, first, *seeds), group
 
     def kept_bytes(self, problem: Problem) -> int:
         """Bytes of the cache of active rows; here 0."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class Momentum(DualAscent[MomentumAscent]):
     name = "accelerated ascent"
     state_class = MomentumAscent
     vectors = 2
+    refresh: ClassVar[int] = REFRESH
 
     def start(self, problem: Problem, labels: RowLabels) -> MomentumAscent:
         return self.prepare(problem, super().start(problem, labels))
@@ -75,11 +77,11 @@ class Momentum(DualAscent[MomentumAscent]):
     def visit_rows(
         self, problem: Problem, state: MomentumAscent, active: np.ndarray, turns: Turns, figures: np.ndarray
     ) -> None:
-        refresh = float(REFRESH * (problem.features + 1))
+        refresh = float(self.refresh * (problem.features + 1))
         kernel.asdca_turns(
             turns, labels_of(problem, state), problem.loss, problem.norm, active, state.steps, refresh, state.alpha,
-            state.momentum, state.sleep, state.curvature, state.theta, state.drift, state.pace, state.constant.centre,
-            state.constant.damping, figures,
+            state.momentum, state.sleep, self.longest, state.curvature, state.theta, state.drift, state.pace,
+            state.constant.centre, state.constant.damping, figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: MomentumAscent, active: np.ndarray) -> PassReport:
@@ -96,10 +98,10 @@ class Momentum(DualAscent[MomentumAscent]):
             gap, slack = float(figures[k, kernel.GAP]), float(figures[k, kernel.MIN_MARGIN])
             gap += slow_constant.behind(state.constant, k, image)
             estimate[k] = self.estimate(problem, state, Running(size, dual, total, gap, slack))
-            self._pace(problem, state, k, estimate[k], dual)
+            self.pace(problem, state, k, estimate[k], dual)
         return PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
 
-    def _pace(self, problem: Problem, state: MomentumAscent, k: int, estimate: float, dual: float) -> None:
+    def pace(self, problem: Problem, state: MomentumAscent, k: int, estimate: float, dual: float) -> None:
         """Restart once the gap fell by the factor RESTART since the last restart, or the dual objective fell."""
         state.passes[k] += 1
         if state.passes[k] == 1:

@@ -73,7 +73,8 @@ class Plain(DualAscent[PlainAscent]):
             for k in range(problem.count):
                 slow_constant.seen(state.constant, k, mean.theta[k])
 
-    def _averages(self, problem: Problem) -> bool:
+    def averages(self, problem: Problem) -> bool:
+        """Whether the mean of two passes is certified near the end."""
         return problem.linear and not problem.hard
 
     def visit_rows(
@@ -82,8 +83,8 @@ class Plain(DualAscent[PlainAscent]):
         powers = state.powers if problem.keeps_powers else state.theta
         kernel.sdca_turns(
             turns, labels_of(problem, state), problem.loss, problem.norm, active, state.alpha, state.sleep,
-            state.curvature, state.theta, powers, state.power_sum, state.constant.centre, state.constant.damping,
-            figures,
+            self.longest, state.curvature, state.theta, powers, state.power_sum, state.constant.centre,
+            state.constant.damping, figures,
         )  # fmt: skip
 
     def end_pass(self, problem: Problem, state: PlainAscent, active: np.ndarray) -> PassReport:
@@ -108,7 +109,7 @@ class Plain(DualAscent[PlainAscent]):
         if state.active.rows.pieces:
             estimate *= KEPT_GAP
         now, before = float(estimate.max()), mean.last_estimate
-        mean.near = self._averages(problem) and SWING * before < now < NEAR * problem.tol
+        mean.near = self.averages(problem) and SWING * before < now < NEAR * problem.tol
         mean.last_estimate = now
         report = PassReport(estimate, int(figures[:, kernel.MISTAKES].sum()))
         report.kept_rows = state.active.rows.count

@@ -92,15 +92,16 @@ class HDF5Source(Source):
             if look_up(self.file, "sample_weight", self.path) is None:
                 return None
             given = "sample_weight"
-        if isinstance(given, str):
-            column = self._column(given, WEIGHTS)
-            weights = np.empty(self.rows)
-            start = 0
-            for part in column.chunks(1 << 16):
-                weights[start : start + len(part)] = as_weights(part, len(part), column.name)
-                start += len(part)
-            return weights
-        return as_weights(given, self.rows, self.path)
+        return self.numbers(given, WEIGHTS) if isinstance(given, str) else as_weights(given, self.rows, self.path)
+
+    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+        column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
+        values = np.empty(self.rows)
+        start = 0
+        for part in column.chunks(1 << 16):
+            values[start : start + len(part)] = as_weights(part, len(part), column.name, noun)
+            start += len(part)
+        return values
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))

@@ -11,7 +11,7 @@ from reference.datasets import as_form
 
 import streammargin as sm
 from streammargin.compiled import asdca, sdca
-from streammargin.compiled.sleep import AHEAD
+from streammargin.compiled.sleep import AHEAD, LONGEST
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import Labels, RowLabels, numbered_from
@@ -93,11 +93,13 @@ def test_a_pass_equals_the_twin(form, momentum):
         sleep = np.zeros((1, ROWS), np.uint8)
         if momentum:
             asdca.asdca_turns(
-                *start, np.array([float(ROWS)]), 0.0, alpha, momenta, sleep, curvature, theta, drift, pace, centre,
-                damping, figures,
+                *start, np.array([float(ROWS)]), 0.0, alpha, momenta, sleep, LONGEST, curvature, theta, drift, pace,
+                centre, damping, figures,
             )  # fmt: skip
         else:
-            sdca.sdca_turns(*start, alpha, sleep, curvature, theta, theta, np.zeros(1), centre, damping, figures)
+            sdca.sdca_turns(
+                *start, alpha, sleep, LONGEST, curvature, theta, theta, np.zeros(1), centre, damping, figures
+            )
         twin.visit(order)
         np.testing.assert_allclose(alpha[0], twin.alpha, atol=1e-9)
         assert centre[0] == pytest.approx(twin.centre, abs=1e-9)

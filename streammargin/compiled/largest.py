@@ -1,8 +1,9 @@
 """A bound on the sum of the duals, from the margins of all rows: its multiplier, and what it does to duals and losses.
 
-The largest of sum_i (dual_i(a_i) - a_i u_i - L/2 (a_i - centre_i)^2) over sum_i |a_i| <= budget is at the steps from
-margins u_i + e, or with `lifted` losses, of the smallest e >= 0 for which they fit. Of the hinge this is the projection
-of the Pdprox paper (Lemma 13), and for L = LEAST the sum of the largest losses (eq. (19)).
+To maximise: sum_i (dual_i(a_i) - a_i u_i - L/2 (a_i - centre_i)^2) subject to sum_i |a_i| <= budget. The solution is
+the steps from margins u_i + e (of numbers, the steps of `lifted` losses), with the smallest e >= 0 for which they fit.
+For the hinge this is the projection of the Pdprox paper (Lemma 13). With L = LEAST the losses that count are the
+largest ones (eq. (19)).
 """
 
 from __future__ import annotations

@@ -43,12 +43,9 @@ class Pdprox(Method):
         "none: steps and restarts that the run finds",
     )  # fmt: skip
     average: bool | None = entry(
-        None,
-        YesNo(),
-        "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "
-        "the paper that of the last pass, else the best of all passes",
-        kw_only=True,
-    )
+        None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "
+        "the paper that of the last pass, else the best of all passes", kw_only=True,
+    )  # fmt: skip
     prologue = 1
     numeric = True
     requires = ("step", "primal", "dual")

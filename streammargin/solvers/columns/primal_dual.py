@@ -98,8 +98,8 @@ class PaperSteps(DualPass[PaperPair]):
     """Algorithms 2 and 1 (dual) with the paper's own steps, one for all columns, and no restarts.
 
     Algorithm 1 makes two steps of the duals: the first is stored, the second extrapolates from it.
-    A bound on the duals' sum, eq. (19), couples all rows, so an iteration takes two reads: one for the margins, from
-    which the duals are projected in memory (Lemma 13), and one that sums the duals up.
+    A bound on the duals' sum, eq. (19), couples all rows, so an iteration takes two reads. The first finds the
+    margins, from which the duals are projected in memory (Lemma 13). The second sums them up.
     """
 
     name = "steps of the paper"

@@ -13,6 +13,7 @@ from streammargin.options.costs import Path
 from streammargin.options.describe import described
 from streammargin.options.others import of_others
 from streammargin.options.table import TABLE, Options
+from streammargin.options.tolerance import Absolute
 from streammargin.penalties.base import PenaltyWord
 from streammargin.result import TrainResult, remarks
 from streammargin.sinks.console import watched
@@ -43,7 +44,7 @@ def train(
     positive: object = None,
     classes: Sequence[object] | None = None,
     multiclass: str = "ovr",
-    tol: float = 1e-3,
+    tol: float | Absolute | str = 1e-3,
     passes: int = 1000,
     early_stop: int | None = None,
     max_seconds: float | None = None,

@@ -24,6 +24,7 @@ class Certificate:
     primal: float | None = None
     dual: float | None = None
     gap: float | None = None
+    mean_gap: float | None = None
     margin_lower: float | None = None
     margin_upper: float | None = None
     margin_gap: float | None = None
@@ -116,8 +117,9 @@ def advice(result: TrainResult) -> str:
     if result.reason == "separated":
         return separated(result)
     limit = "`max_seconds`" if result.reason == "seconds" else "`passes`"
-    kind, gap = ("gap", certificate.gap) if certificate.gap is not None else ("margin gap", certificate.margin_gap)
-    far = gap is None or gap > FAR * max(asked["tol"], LEAST)
+    kind = "mean gap" if isinstance(asked["tol"], str) else "margin gap" if certificate.gap is None else "gap"
+    gap, tol = certificate[kind.replace(" ", "_")], float(str(asked["tol"]).rpartition(":")[2])
+    far = gap is None or gap > FAR * max(tol, LEAST)
     others = ["use `solver=auto`"] if result.better else []
     mends = ", ".join([*others, f"raise {limit}"])
     if far and result.ranges is not None:  # then C is not the cause
@@ -127,8 +129,8 @@ def advice(result: TrainResult) -> str:
     known = "no gap was certified" if gap is None or math.isinf(gap) else f"the certified {kind} is {gap:.1e}"
     by = "" if result.reason == "passes" else f" by {result.reason}"
     stopped = f"not converged: stopped{by} after {counted(result.passes, 'pass')} when {known}"
-    near = f"{'far from' if far else 'near'} the tolerance {asked['tol']:g}"
-    if asked["tol"] == 0.0:
+    near = f"{'far from' if far else 'near'} the tolerance {tol:g}"
+    if tol == 0.0:
         near = "and a gap of exactly 0 is rarely reached"
     return f"{stopped}, {near}; {mends} or `tol`"
 

@@ -268,11 +268,11 @@ class Sums:
         return np.minimum(total(low), total(np.zeros(self.K)))
 
 
-def compare(name: str, certified: Any, found: float, blur: float = 0.0, least: Any = math.inf) -> Check:
-    """Whether two figures agree: up to EXACT times the larger one plus `blur`, or least <= found <= certified."""
+def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
+    """Whether two figures agree: up to EXACT times the larger one plus `blur`."""
     known, found = float(certified), float(found)  # "inf" is one too
     agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur < math.inf
-    return Check(name, known, found, bool(agrees or float(least) <= found <= known < math.inf))
+    return Check(name, known, found, bool(agrees))
 
 
 def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
@@ -296,9 +296,8 @@ def check_all(saved: Saved, sums: Sums) -> Iterator[Check]:
         total = each.min(), blur[np.argmin(each)]
     parts = certificate["per_class"] if sums.K > 1 and not saved.problem["joint"] else []
     for label, part, figure, rounding in zip(saved.classes, parts, each, blur, strict=False):
-        yield compare(f"{name} of class {label}", part[name], figure, rounding, part["dual"] if sums.kept else math.inf)
-    # with `top` the certified value is at an unsaved multiplier e, so the minimum found here may be smaller
-    yield compare(name, certificate[name], *total, certificate["dual"] if sums.kept else math.inf)
+        yield compare(f"{name} of class {label}", part[name], figure, rounding)
+    yield compare(name, certificate[name], *total)
     if saved.kind in ("none", "midway"):  # no constant column: the intercept is 0, or midway between the nearest rows
         apart = (sums.lowest > sums.highest) & np.isfinite(sums.lowest) & np.isfinite(sums.highest)
         middle, blur = np.zeros(sums.K), EXACT * saved.sizes + sums.blur

@@ -27,7 +27,7 @@ DUAL, ALPHA, SUMMED, PULLED, MOVED, ADDED, CARRY = range(7)
 DUAL_SUMS = CARRY + 2
 CHUNK = 512  # most rows of a chunk
 VALUES = 1 << 16  # most values of a chunk, roughly: half a megabyte
-NONE = np.zeros((1, 0))
+NONE, NOWHERE = np.zeros((1, 0)), np.zeros((1, 1, 0))
 ALL = -1  # in place of a side
 # columns per row of weights; the last two once per chunk
 CAP, MARGIN, SIGN, TARGET, CENTRE, SIZE, OFF, A, KEPT, SHARE, LENGTH, FACTOR, COLUMNS = range(13)
@@ -71,12 +71,14 @@ class Found(NamedTuple):
     softness / cap_i (alpha_i - centre_i)^2, without softness of these squares alone. pull (K, S, d+1): sum_i a_i x_i.
     With S = 2 the second sums are those of the duals that decrease the constant.
     confused (V, trials): for several classes, rows whose class is not the one with the largest score.
+    margins (V, K, n), or (V, K, 0): set to the margins of the rows, without a multiplier.
     """
 
     losses: np.ndarray
     duals: np.ndarray
     pull: np.ndarray
     confused: np.ndarray
+    margins: np.ndarray = NOWHERE
 
 
 class Scratch(NamedTuple):
@@ -121,7 +123,7 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     w, multiplier, blur = point
     centres, alpha, curvatures, softness, twice, total, steepest = rule
-    losses, duals, pull, confused = found
+    losses, duals, pull, confused, seen = found
     columns, apart, places, scores, few, part = scratch
     present, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
     V, K, width = w.shape
@@ -154,6 +156,10 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                         margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, lengths, apart[g], places,
                     )  # fmt: skip
                     losses[v, k + g, MISTAKES] += mistakes
+                    if seen.shape[2] > 0:
+                        for r in range(m):
+                            row = numbers.row(present[r])
+                            seen[v, k + g, row] = labels.margin(k + g, row, scores[v, k + g, r])
                 primal, slipped, gap = 0.0, 0.0, 0.0
                 if loss is not None:
                     above = lifted(loss, multiplier[v, k])

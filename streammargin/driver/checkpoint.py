@@ -132,7 +132,7 @@ class Checkpoint:
             except (OSError, ValueError) as error:
                 refused.append(f"{self._path(name)} is refused: {_why(error)}")
                 continue
-            other = self._compare(header["identity"], run.problem.tol < header["least_tol"])
+            other = self._compare(header["identity"], run.problem.asked < header["least_tol"])
             if other is not None:
                 raise OtherTraining(other.raw) if self.finished else other
             try:
@@ -246,7 +246,7 @@ class Checkpoint:
         marks = [listener.mark() if hasattr(listener, "mark") else None for listener in run.history.listeners]
         plain, arrays = training.save()
         plain |= {"serial": self._serial + 1, "identity": self.identity, "marks": marks}
-        plain["least_tol"] = min(run.problem.tol, run.problem.least_tol)
+        plain["least_tol"] = min(run.problem.asked, run.problem.least_tol)
         try:
             write_slot(path, plain, arrays)
         except OSError as error:

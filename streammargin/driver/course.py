@@ -101,7 +101,7 @@ class Course:
     def blank(self) -> Progress:
         """The progress of a run that has not begun."""
         none = np.zeros(self.problem.count, bool)
-        stopping = Stopping(self.problem.count, self.limits.tol)
+        stopping = Stopping(self.problem.count, self.limits.tol, absolute=self.problem.absolute is not None)
         return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
 
     def begin(self) -> None:
@@ -139,6 +139,13 @@ class Course:
             if not p.done[k] and hopeless(self.solver, self.problem, self.state, figures[k]):
                 p.impossible[k] = p.done[k] = True
         self.active = p.active
+        self.aim()
+
+    def aim(self) -> None:
+        """Adapt the relative tolerance to the last figures, where an absolute one was asked for."""
+        if self.progress.figures is not None:
+            self.problem = self.problem.aiming(self.progress.figures, self.active)
+        self.progress.stopping.aim = self.problem.tol
 
     def _worth_validating(self, swept: bool) -> bool:
         # where every pass yields figures, held-out data are read after passes 1, 2, 4, 8, ... only
@@ -172,7 +179,7 @@ class Course:
 
     def over(self, k: int, figures: Figures) -> bool:
         """Whether problem k needs no more passes."""
-        reached = self.solver.reached(self.problem, figures) or self._satisfied(k, figures)
+        reached = self.solver.reached(self.problem, k, figures) or self._satisfied(k, figures)
         return reached or (self.early is not None and self.early.over(k))
 
     def stop_early(self) -> None:
@@ -188,7 +195,7 @@ class Course:
         """Problems (K,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
         assert self.progress.figures is not None
         known = enumerate(self.progress.figures)
-        return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, f) for k, f in known])
+        return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, k, f) for k, f in known])
 
     def verdict(self) -> str:
         """The reason of the end where all problems are done."""
@@ -279,7 +286,7 @@ class Course:
         if self.early is not None and self.early.keeps:
             figures, wrong = self._figures_kept() if p.proven else (None, None)
             if figures is not None:
-                converged = ~p.impossible & [self.solver.reached(self.problem, one) for one in figures]
+                converged = ~p.impossible & [self.solver.reached(self.problem, k, one) for k, one in enumerate(figures)]
             errors, passes = self.early.kept.errors.copy(), self.early.kept.passes.copy()
         asked = None
         if self.problem.objective.infeasible:

@@ -172,7 +172,7 @@ class Learner:
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
             penalty=penalty, positive=target.positive.astype(np.int64),
             caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
-            tol=self.options.tol, seed=0, present=self.options.max_rows or rows,
+            tol=self.options.eps, seed=0, present=self.options.max_rows or rows,
             joint=self.options.multiclass == "joint" and len(target.positive) > 1,
             path=self.options.path is not None, top=self.options.top,
         )  # fmt: skip

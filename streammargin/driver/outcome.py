@@ -97,12 +97,13 @@ def certificate_event(
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
 
-    numeric = problem.numeric
+    numeric, mean_gaps = problem.numeric, [problem.mean_gap(k, figures[k]) for k in chosen]
     smallest = min(classes, key=lambda f: np.inf if f.margin_lower is None else f.margin_lower)
     return {
         "primal": float(sum(f.primal for f in classes)),
         "dual": float(sum(f.dual for f in classes)),
         "gap": worst([f.gap for f in classes]),
+        "mean_gap": worst(mean_gaps),
         "margin_lower": smallest.margin_lower,
         "margin_upper": smallest.margin_upper,
         "margin_gap": worst([f.margin_gap for f in classes]),
@@ -112,11 +113,11 @@ def certificate_event(
         "valid_error": valid_error,
         "per_class": [
             {
-                "primal": f.primal, "dual": f.dual, "gap": f.gap, "margin_lower": f.margin_lower,
-                "margin_upper": f.margin_upper, "margin_gap": f.margin_gap, "residual": f.residual,
-                "mistakes": None if numeric else f.mistakes,
+                "primal": f.primal, "dual": f.dual, "gap": f.gap, "mean_gap": mean_gap,
+                "margin_lower": f.margin_lower, "margin_upper": f.margin_upper, "margin_gap": f.margin_gap,
+                "residual": f.residual, "mistakes": None if numeric else f.mistakes,
             }
-            for f in classes
+            for f, mean_gap in zip(classes, mean_gaps, strict=True)
         ],
     }  # fmt: skip
 

@@ -85,9 +85,9 @@ class Path:
             )
         self.first = first
 
-    def at(self) -> Problem:
-        """The problem at the current value."""
-        factor = self.C / self.unit
+    def at(self, C: float | None = None) -> Problem:
+        """The problem at the current value, or at this one."""
+        factor = (self.C if C is None else C) / self.unit
         return replace(self.problem, costs=self.problem.costs * factor, caps=self.problem.caps * factor)
 
     def goes_on(self, outcome: Outcome) -> bool:
@@ -105,8 +105,8 @@ class Path:
     def _row(self, outcome: Outcome) -> dict[str, Any]:
         assert outcome.figures is not None and outcome.valid_errors is not None
         error = float(outcome.valid_errors[0])
-        event = certificate_event(self.problem, 0, outcome.figures, outcome.wrong, error)
-        names = ("primal", "gap", "margin_gap", "train_error", "valid_error")
+        event = certificate_event(self.at(), 0, outcome.figures, outcome.wrong, error)
+        names = ("primal", "gap", "mean_gap", "margin_gap", "train_error", "valid_error")
         figures = {name: event[name] for name in names}
         kept = None if outcome.kept is None else int(outcome.kept[0])
         return {"C": self.C, "nonzeros": outcome.point.nonzeros(), "passes": outcome.passes, "pass": kept, **figures}
@@ -157,6 +157,6 @@ class Path:
         if not is_number(row["valid_error"]) or (wrong is not None and wrong.shape != (problem.trials,)):
             raise ValueError("the errors of its path have another shape")
         errors = np.array([row["valid_error"]], np.float64)
-        converged = np.array([problem.objective.reached(one, problem.tol) for one in figures])
+        converged = np.array([self.at(row["C"]).reached(k, one) for k, one in enumerate(figures)])
         kept = None if row["pass"] is None else np.array([row["pass"]], np.int64)
         return Outcome("tolerance", converged, row["passes"], point, figures, wrong, errors, kept=kept)

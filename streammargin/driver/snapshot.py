@@ -144,12 +144,14 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     if run.predictions is not None and p.predicted is not None:
         run.predictions.check(p.predicted)
     _cut(p, run.current_reader, bounds)
-    if p.figures is not None and p.stopping.tol != run.limits.tol:
+    asked = run.limits.tol, run.problem.absolute is not None
+    if p.figures is not None and (p.stopping.tol, p.stopping.absolute) != asked:
         done = p.impossible | np.array([run.over(k, figures) for k, figures in enumerate(p.figures)])
         if not (p.order.size and done.all()):  # an unfinished read must have an active problem
             p.done = done
-    p.stopping.tol = run.limits.tol
+    p.stopping.tol, p.stopping.absolute = asked
     run.active = p.active
+    run.aim()
     if p.reason in ("tolerance", "separated", "early_stop", "passes"):
         if not run.active.size:
             p.reason = run.verdict()

@@ -33,6 +33,7 @@ from streammargin.kinds import (
 from streammargin.losses import FAMILY as LOSSES
 from streammargin.losses import Loss
 from streammargin.options.costs import Costs, Path
+from streammargin.options.tolerance import Absolute, Tolerance
 from streammargin.penalties import DEFAULT
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.penalties.base import PenaltyWord
@@ -124,9 +125,10 @@ class Options:
         "keep only these classes; for a stream, all that may occur")
     multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
-    tol: float = option(1e-3, Number("a number >= 0", _finite, metavar="EPS"), "stop", ROWS,
+    tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
         "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
-        "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound)",
+        "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
+        "absolute:EPS, for a finite C: the mean gap, (primal - dual) / (C sum_i s_i)",
         short=("-e",), common=True)
     passes: int = option(1000, Whole(1, "N"), "stop", ROWS, "stop after this many passes over the rows", common=True)
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
@@ -187,6 +189,16 @@ class Options:
         return None if self.C is None else list(self.C)  # type: ignore[arg-type]  # checked: a list
 
     @property
+    def absolute(self) -> bool:
+        """Whether the tolerance is one of the mean gap."""
+        return isinstance(self.tol, Absolute)
+
+    @property
+    def eps(self) -> float:
+        """The number of the tolerance, a relative or an absolute one."""
+        return self.tol.gap if isinstance(self.tol, Absolute) else float(self.tol)
+
+    @property
     def hard(self) -> bool:
         """Whether C = inf was asked for by name."""
         return self.costs == [math.inf]
@@ -226,6 +238,8 @@ class Options:
         """The values for events and headers, as JSON can hold them; words are spelled in full."""
         kept = {line.name: getattr(self, line.name) for line in TABLE if line.theme not in ("data", "run")}
         kept |= {name: None if kept[name] is None else str(kept[name]) for name in ("solver", "loss", "penalty")}
+        if self.absolute:
+            kept["tol"] = str(self.tol)
         if self.path is not None:
             kept["C"] = str(self.path)
         elif self.costs and len(self.costs) == 1:

@@ -189,7 +189,7 @@ class Console:
         guess = math.inf
         if len(self._passes) >= _SLOPE:
             (t0, g0), (t1, g1) = self._passes[-_SLOPE], self._passes[-1]
-            if 0.0 < g1 < g0 and t1 > t0:
+            if 0.0 < g1 < g0 and t1 > t0 and not self._absolute:
                 tol = max(self._params.get("tol", 1e-3), 1e-300)
                 ahead = (t1 - t0) * max(0.0, math.log(g1 / tol) / math.log(g0 / g1))
                 guess = ahead - (time.monotonic() - t1)
@@ -214,8 +214,14 @@ class Console:
         parts = [f"pass {event['pass']}", speed, *self._gaps(event["estimate"]), self._valid]
         self._line("  ".join(part for part in parts if part))
 
+    @property
+    def _absolute(self) -> bool:
+        """Whether the tolerance is one of the mean gap, and so a word."""
+        return isinstance(self._params.get("tol"), str)
+
     def _figures(self, event: dict[str, Any]) -> None:
-        kind, value = ("gap", event["gap"]) if event["gap"] is not None else ("margin gap", event["margin_gap"])
+        kind = "mean gap" if self._absolute else "margin gap" if event["gap"] is None else "gap"
+        value = event[kind.replace(" ", "_")]
         self._gap = "" if value is None or math.isinf(value) else f"{kind} {relative(value)}"
         if event["residual"] is not None:
             self._gap = f"residual {relative(event['residual'])}"

@@ -255,9 +255,9 @@ class Solver(Method, Generic[S]):
         """Multiply C by this factor. Called between two passes of a path."""
         raise AssertionError(f"{self.name} supports no path")
 
-    def reached(self, problem: Problem, figures: Figures) -> bool:
-        """Whether exact figures prove the tolerance; default: by the gap of the objective."""
-        return problem.objective.reached(figures, problem.tol)
+    def reached(self, problem: Problem, k: int, figures: Figures) -> bool:
+        """Whether exact figures of problem k prove the tolerance; default: by the gap of the objective."""
+        return problem.reached(k, figures)
 
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
         """Whether the method stops at these weights even if the tolerance is not proven; default: never."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk
+from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
@@ -35,6 +37,8 @@ class Problem:
     costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
     joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
+    mass (classes,): the weights of the rows of each class, summed.
+    absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
     """
 
@@ -63,7 +67,36 @@ class Problem:
     budget: int = 1 << 30
     entries: int = 0
     sparse: bool = False
+    mass: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    absolute: float | None = None
     least_tol: float = math.inf
+
+    @property
+    def asked(self) -> float:
+        """The tolerance that was asked for, a relative or an absolute one."""
+        return self.tol if self.absolute is None else self.absolute
+
+    def mean_gap(self, k: int, figures: Figures) -> float | None:
+        """(primal - dual) / (C sum_i s_i) of problem k, rounded up as the gap is; None for a hard margin."""
+        if self.hard or figures.gap is None:
+            return None
+        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / float(self.caps[k] @ self.mass)
+
+    def reached(self, k: int, figures: Figures) -> bool:
+        """Whether exact figures of problem k prove the tolerance."""
+        if self.absolute is None:
+            return self.objective.reached(figures, self.tol)
+        gap = self.mean_gap(k, figures)
+        return gap is not None and gap <= self.absolute
+
+    def aiming(self, figures: Sequence[Figures], active: np.ndarray) -> Problem:
+        """The same with the relative tolerance that, at these figures, is the absolute one of all active problems."""
+        if self.absolute is None:
+            return self
+        sizes = {k: max(abs(figures[k].primal), abs(figures[k].dual)) for k in active.tolist()}
+        known = {k: size for k, size in sizes.items() if 0.0 < size < math.inf}
+        parts = [self.absolute * float(self.caps[k] @ self.mass) / size for k, size in known.items()]
+        return replace(self, tol=min([1.0, *parts])) if parts else self
 
     @property
     def values(self) -> int:

@@ -106,7 +106,7 @@ class Job:
         options, plan = self.options, self.plan
         early = options.early_stop
         sweeps = 1 + options.midway + (early is not None)
-        limits = Limits(options.tol, options.passes, options.max_seconds, sweeps, early)
+        limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
         reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
         readers = [(0, reader)]
         if self.scaling is not None:
@@ -163,7 +163,7 @@ class Job:
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
             "C": C if len(costs) > 1 or outcome.path else None,
             "trials": outcome.path or self._trials(outcome, certificates),
-            **{key: certificate[key] for key in ("gap", "margin_gap", "residual", "valid_error")},
+            **{key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
             "smallest_margin": outcome.smallest_margin, "never_predicted": self.unpredicted(outcome),
             "pass": None if outcome.kept is None else int(outcome.kept[trial]),
@@ -207,7 +207,7 @@ class Job:
         """What several values of C are compared by; None for one value, or where nothing was proven."""
         if len(self.costs) == 1 or not outcome.figures:
             return None
-        names = ("gap", "margin_gap", "train_error", "valid_error")
+        names = ("gap", "mean_gap", "margin_gap", "train_error", "valid_error")
         kept = [None] * len(self.costs) if outcome.kept is None else outcome.kept.tolist()
         return [
             {"C": C, "pass": number, **{name: certificate[name] for name in names}}

@@ -56,6 +56,10 @@ def make_task(options: Options) -> Task:
             "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
             "the bias as a number"
         )
+    if options.absolute and math.inf in costs:
+        raise UsageError(
+            "`tol=absolute:EPS` bounds the mean gap at a finite C; for C = inf give a relative tolerance, as `tol=1e-3`"
+        )
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:

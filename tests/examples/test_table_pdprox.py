@@ -19,7 +19,7 @@ from examples import table_pdprox
 def test_the_averages_come_to_the_optimum_that_training_finds(form):
     X, y = noisy(60, 5, seed=1)
     n, budget = 60, 20
-    w, iterations, gap = table_pdprox.pdprox(form(y[:, None] * X), budget, gap=3e-3, most=3000)
+    w, iterations, gap = table_pdprox.pdprox(form(X), y, budget, gap=3e-3, most=3000)
     assert gap <= 3e-3 and iterations > 10
     losses = np.sort(np.maximum(1.0 - y * (X @ w), 0.0))[n - budget :]
     best = sm.train(

@@ -2,7 +2,7 @@
 
 min_w of L(w) = mean_i (1 - a_i.w)_+ + lambda R(w), lambda = 1 / (n C), and the means w^ and alpha^ of T steps. The rows
 are the 16 of a seed with every fourth turned round, so that none separates them; gamma is the paper's step. The shipped
-`pdprox` certifies the better of the last pair and the means; with a budget its steps are others.
+`pdprox` certifies the better of the last pair and the means.
 """
 
 from functools import cache

@@ -8,8 +8,10 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from streammargin.compiled import largest
 from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
+from streammargin.compiled.careful import margin_rounding
 from streammargin.compiled.columns import add_squares
 from streammargin.errors import DataError
 from streammargin.kinds import YesNo
@@ -22,7 +24,7 @@ from streammargin.solvers.columns.constant import SIDES, largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
-from streammargin.solvers.proof.bounds import Bounds, bounds
+from streammargin.solvers.proof.bounds import Bounds, bounds, weighed
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import (
@@ -107,8 +109,9 @@ class Pair(State):
     """Weights w, last and mean, and duals alpha.
 
     row_norms, squares: figures of the row norms, and squared column norms, from the prologue; constant: value of the
-    constant column; rounding: eps ||w||; due: problems to advance after this read; gaps: of the last pair and of the
-    mean; shown_mistakes, shown_wrong: of the better of the two; part: rows done in the current block.
+    constant column; rounding: eps ||w||; row_margins: of all rows at both weights, for a bound on the duals' sum; due:
+    problems to advance after this read; gaps: of the last pair and of the mean; shown_mistakes, shown_wrong: of the
+    better of the two; part: rows done in the current block.
     """
 
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
@@ -118,6 +121,7 @@ class Pair(State):
     budget_multiplier: Shared[f8] = of(2, K)
     rounding: Shared[f8] = of(2, K)
     alpha: Rows[f8]
+    row_margins: Rows[f8] = of(2, K, N.where(lambda problem: problem.top < math.inf))
     read: Read
     totals: Totals
     pace: Pace
@@ -156,6 +160,7 @@ class DualPass(Solver[P]):
 
     average: bool | None = entry(None, YesNo(), "show the mean of the iterates; no: the last one; none: the better one")
     prologue: ClassVar[int] = 1
+    keeps_best: ClassVar[bool] = True  # of the passes; else the answer is that of the last one
 
     def dual_steps(self, problem: Problem, state: P) -> np.ndarray:
         """sigma (K,), step size of the duals; 0: replace them by the best duals for the margins."""
@@ -168,6 +173,14 @@ class DualPass(Solver[P]):
     def twice(self, problem: Problem, state: P) -> bool:
         """Whether a read sums duals that are one step ahead of the stored ones."""
         return False
+
+    def duals(self, problem: Problem, state: P) -> np.ndarray:
+        """The duals (K, n) that this read takes its steps from."""
+        return state.alpha
+
+    def margins(self, problem: Problem, state: P) -> np.ndarray:
+        """Where this read stores the margins, (2, K, n), or (2, K, 0)."""
+        return state.row_margins
 
     def first_weights(self, problem: Problem, state: P, k: int) -> None:
         """Set the first weights: 0, and the best constant if it is free."""
@@ -253,15 +266,17 @@ class DualPass(Solver[P]):
         curvature = np.divide(1.0, lengths, out=none.copy(), where=lengths > 0.0)  # 0 before the first step
         curvature[self.resting(problem, state)] = math.inf
         total = state.totals.alpha if state.number else state.totals.alpha[:, :0]
-        same = np.array_equal(w[LAST], w[MEAN]) and np.array_equal(multiplier[LAST], multiplier[MEAN])
+        same, alpha = alike(state), self.duals(problem, state)
         seen = slice(1 if same else 2)
         if not same:
             state.multiplications += multiplications([(first, block)], active.size) / 2
         kernel.look(
             block, numbered_from(first), labels_of(problem, state), problem.loss, active,
             kernel.Point(w[seen], multiplier[seen], state.rounding[seen]),
-            kernel.Prox(state.alpha, state.alpha, curvature, none, self.twice(problem, state), total),
-            kernel.Found(read.losses[seen], read.duals, read.dual_image, read.wrong[seen]),
+            kernel.Prox(alpha, alpha, curvature, none, self.twice(problem, state), total),
+            kernel.Found(
+                read.losses[seen], read.duals, read.dual_image, read.wrong[seen], self.margins(problem, state)
+            ),
         )  # fmt: skip
         if same:
             read.losses[MEAN], read.wrong[MEAN] = read.losses[LAST], read.wrong[LAST]
@@ -276,7 +291,8 @@ class DualPass(Solver[P]):
             return PassReport(np.full(count, math.inf), mistakes, best_figures(problem, state.best))
         if not state.ended:
             state.ended = True
-            judge(problem, state, active, self.average)
+            self.judge(problem, state, active)
+            state.due[active] = True
         if state.due.any():
             k = int(np.argmax(state.due))
             self.advance(problem, state, k, state.gaps[k].tolist())
@@ -286,6 +302,36 @@ class DualPass(Solver[P]):
         estimate = np.array([math.inf if f.gap is None else f.gap for f in figures])
         wrong = state.shown_wrong.copy() if problem.per_trial > 1 else None
         return PassReport(estimate, state.shown_mistakes, figures, wrong)
+
+    def judge(self, problem: Problem, state: P, active: np.ndarray) -> None:
+        """Set the bounds that the pass proves, and keep the weights to be shown."""
+        if problem.top < math.inf:
+            count_largest(problem, state, active)
+        sum_weights(state, active)
+        sum_duals(state, active)
+        self.keep(problem, state, active)
+        self.prove_duals(problem, state, active)
+
+    def prove_duals(self, problem: Problem, state: P, active: np.ndarray) -> None:
+        """Set the bounds from the duals of this read and their means."""
+        duals = np.full(problem.count, -math.inf)
+        chosen = [LAST, MEAN] if self.average is None or self.keeps_best else [MEAN if self.average else LAST]
+        proofs = {k: [prove(problem, state, v, k) for v in (LAST, MEAN)] for k in active.tolist()}
+        for k, pair in proofs.items():
+            duals[k] = max(pair[v].dual for v in chosen)
+            state.gaps[k] = [proof.apart for proof in pair]
+        keep_bounds(state.best, duals, np.full(problem.count, math.inf))
+        for k, pair in proofs.items():
+            _find_zeros(problem, state, k, pair[LAST])
+
+    def keep(self, problem: Problem, state: P, active: np.ndarray) -> None:
+        """Keep the better of the last weights and the mean ones, or those asked for, and what they are worth."""
+        objective, losses = problem.objective, state.read.losses
+        found = [{k: weighed(objective, state.w[v, k], losses[v, k]) for k in active.tolist()} for v in (LAST, MEAN)]
+        if self.average is not None and not self.keeps_best:
+            state.best.primal[active] = math.inf
+        shown, state.shown_wrong[:] = _keep(problem, state, found, self.average)
+        state.shown_mistakes = int(sum(candidate.mistakes for candidate in shown.values()))
 
     def zeros(self, problem: Problem, state: P) -> np.ndarray:
         return state.zeros[:, :-1]
@@ -301,26 +347,38 @@ def column_squares(problem: Problem, state: Pair) -> tuple[float, np.ndarray]:
     return mass, np.append(state.squares, mass * state.constant**2)
 
 
-def judge(problem: Problem, state: Pair, active: np.ndarray, average: bool | None) -> None:
-    """Set the bounds that the pass proves; then all problems must advance. average: as in `DualPass`."""
-    count, read, totals = problem.count, state.read, state.totals
+def alike(state: Pair) -> bool:
+    """Whether the last weights are the mean ones."""
+    w, multiplier = state.w, state.budget_multiplier
+    return np.array_equal(w[LAST], w[MEAN]) and np.array_equal(multiplier[LAST], multiplier[MEAN])
+
+
+def count_largest(problem: Problem, state: Pair, active: np.ndarray) -> None:
+    """Replace the sums of all losses by those of the largest, by the best multiplier for the margins of this read."""
+    read, labels, longest = state.read, labels_of(problem, state), float(state.row_norms[norms.LARGEST])
+    loss, reach, same = problem.loss, largest_duals(problem), alike(state)
+    for k, v in ((k, v) for k in active.tolist() for v in ((LAST,) if same else (LAST, MEAN))):
+        u, budget = state.row_margins[v, k], float(budgets(problem)[k])
+        e = largest.multiplier(loss, labels, k, u, kernel.NONE[0], largest.LEAST, budget, reach)
+        off = margin_rounding(problem.features + 2, longest, float(state.rounding[v, k]))
+        total, slipped = largest.sum_losses(loss, labels, k, u, e, off)
+        read.losses[v, k, kernel.LOSSES], read.losses[v, k, kernel.ROUNDING] = total + budget * e, slipped
+    if same:
+        read.losses[MEAN] = read.losses[LAST]
+
+
+def sum_weights(state: Pair, active: np.ndarray) -> None:
+    """Add the weights of this read to the totals."""
+    state.totals.w[active] += state.w[LAST][active]
+    state.totals.budget_multiplier[active] += state.budget_multiplier[LAST, active]
+
+
+def sum_duals(state: Pair, active: np.ndarray) -> None:
+    """Add the sums over the duals of this read to the totals."""
+    totals, read = state.totals, state.read
     totals.passes[active] += 1
-    totals.w[active] += state.w[LAST][active]
     totals.dual_image[active] += read.dual_image[active]
     totals.duals[active] += read.duals[active]
-    totals.budget_multiplier[active] += state.budget_multiplier[LAST, active]
-    proofs = [{k: prove(problem, state, v, k) for k in active.tolist()} for v in (LAST, MEAN)]
-    duals = np.full(count, -math.inf)
-    for k in active.tolist():
-        duals[k] = max(proofs[v][k].dual for v in (LAST, MEAN))
-    keep_bounds(state.best, duals, np.full(count, math.inf))
-    found = [{k: proof.weights for k, proof in each.items()} for each in proofs]
-    shown, state.shown_wrong[:] = _keep(problem, state, found, average)
-    state.shown_mistakes = int(sum(candidate.mistakes for candidate in shown.values()))
-    for k in active.tolist():
-        _find_zeros(problem, state, k, proofs[LAST][k])
-        state.gaps[k] = [proofs[v][k].apart for v in (LAST, MEAN)]
-    state.due[active] = True
 
 
 def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
@@ -328,8 +386,7 @@ def prove(problem: Problem, state: Pair, which: int, k: int) -> Bounds:
     sums, passes = (state.read, 1) if which == LAST else (state.totals, int(state.totals.passes[k]))
     return bounds(
         problem.objective, state.w[which, k], state.read.losses[which, k], sums.dual_image[k], sums.duals[k],
-        problem.present, passes, float(budgets(problem)[k]), float(state.budget_multiplier[which, k]),
-        largest_duals(problem),
+        problem.present, passes, float(budgets(problem)[k]), largest_duals(problem),
     )  # fmt: skip
 
 

@@ -31,8 +31,10 @@ class Pdprox(Method):
     For l1, elasticnet and groups w first moves by many steps on the columns that matter, between two reads.
     With top=M, sum_i alpha_i <= C M: a multiplier of that bound is the weight of one more column.
     Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
+    The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
+    With `primal` and `dual` the duals are projected by such a multiplier instead, and an iteration takes two reads.
 
-    Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19); restarts: Applegate et al. 2021 (PDLP).
+    Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19), Lemma 13; restarts: Applegate et al. 2021 (PDLP).
     """
 
     name = "pdprox"
@@ -41,8 +43,9 @@ class Pdprox(Method):
         "none: steps and restarts that the run finds",
     )  # fmt: skip
     average: bool | None = entry(
-        None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one", kw_only=True
-    )
+        None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "
+        "the paper that of the last pass, else the best of all passes", kw_only=True,
+    )  # fmt: skip
     prologue = 1
     numeric = True
     requires = ("step", "primal", "dual")

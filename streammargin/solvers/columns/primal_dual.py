@@ -7,13 +7,27 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
+from streammargin.compiled import largest
 from streammargin.compiled import look as kernel
 from streammargin.compiled import row_norms as norms
 from streammargin.kinds import YesNo
 from streammargin.solvers.columns.constant import constant_alone, largest_duals
-from streammargin.solvers.columns.dual_pass import LAST, MEAN, DualPass, Pair, Pulled, Totals, budgets, pulled
+from streammargin.solvers.columns.dual_pass import (
+    LAST,
+    MEAN,
+    DualPass,
+    Pair,
+    Pulled,
+    Totals,
+    budgets,
+    count_largest,
+    pulled,
+    sum_duals,
+    sum_weights,
+)
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Rows, Shared, W, f4, f8, of, state
+from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
 # conditions of a restart (Applegate et al. 2021, section 3.2)
@@ -40,16 +54,25 @@ def pulled_before(state: Pair, k: int) -> Pulled:
     return Pulled(state.previous.image[k].copy(), float(state.previous.mass[k]))
 
 
-def proximal_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pulled) -> None:
-    """w <- prox of R at w + tau A^T (2 alpha - alpha_before), and update the mean; stores `now` for `pulled_before`."""
-    previous, pace, totals, multiplier = state.previous, state.pace, state.totals, state.budget_multiplier
-    last, mean = state.w[LAST, k], state.w[MEAN, k]
+def weight_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pulled, count: int) -> None:
+    """w <- prox of R at w + tau A^T (2 alpha - alpha_before), and the mean of these `count` weights.
+
+    Stores `now` for `pulled_before`.
+    """
+    previous, pace, last = state.previous, state.pace, state.w[LAST, k]
     previous.image[k], previous.mass[k] = now
-    previous.w[k], previous.budget_multiplier[k] = last, multiplier[LAST, k]
-    tau, count = pace.step[k] / pace.ratio[k] * pace.tempo, totals.passes[k] + 1
+    previous.w[k] = last
+    tau = pace.step[k] / pace.ratio[k] * pace.tempo
     last[:] = problem.objective.prox(last + tau * (2.0 * now.image - before.image), tau)
-    mean[:] = problem.objective.inside((totals.w[k] + last) / count)
-    budget = float(budgets(problem)[k])
+    state.w[MEAN, k] = problem.objective.inside((state.totals.w[k] + last) / count)
+
+
+def proximal_step(problem: Problem, state: Pair, k: int, now: Pulled, before: Pulled) -> None:
+    """A step of the weights, and one of the multiplier of the bound on the duals' sum."""
+    pace, totals, multiplier = state.pace, state.totals, state.budget_multiplier
+    count, budget = int(totals.passes[k]) + 1, float(budgets(problem)[k])
+    weight_step(problem, state, k, now, before, count)
+    state.previous.budget_multiplier[k] = multiplier[LAST, k]
     if budget < math.inf:
         step = pace.step[k] / pace.ratio[k] * pace.budget_tempo
         multiplier[LAST, k] = max(0.0, multiplier[LAST, k] + step * (2.0 * now.mass - before.mass - budget))
@@ -65,42 +88,94 @@ class PaperTotals(Totals):
 
 @state
 class PaperPair(Pair):
-    """A pair that is never restarted."""
+    """A pair that is never restarted. second: this read sums the duals that the margins of the last one gave."""
 
     totals: PaperTotals
+    second: bool = True
 
 
 class PaperSteps(DualPass[PaperPair]):
     """Algorithms 2 and 1 (dual) with the paper's own steps, one for all columns, and no restarts.
 
     Algorithm 1 makes two steps of the duals: the first is stored, the second extrapolates from it.
+    A bound on the duals' sum, eq. (19), couples all rows, so an iteration takes two reads. The first finds the
+    margins, from which the duals are projected in memory (Lemma 13). The second sums them up.
     """
 
     name = "steps of the paper"
     dual: bool = entry(False, YesNo(), "Algorithm 1 in place of 2")
     state_class = PaperPair
+    keeps_best = False
 
     def first_pace(self, problem: Problem, state: PaperPair, mass: float, squares: np.ndarray) -> None:
         """Theorem 6, with the mean loss in place of the sum."""
-        pace, largest = state.pace, float(state.row_norms[norms.LARGEST])
+        pace, longest = state.pace, float(state.row_norms[norms.LARGEST])
         pace.tempo[:] = 1.0
-        pace.step[:] = 1.0 / (math.sqrt(2.0 * problem.present) * (largest or 1.0))
+        pace.step[:] = 1.0 / (math.sqrt(2.0 * problem.present) * (longest or 1.0))
         pace.ratio[:] = problem.caps.max(axis=1)
 
     def raise_costs(self, problem: Problem, state: PaperPair, factor: float) -> None:
         super().raise_costs(problem, state, factor)
         state.pace.ratio[:] = problem.caps.max(axis=1)
+        state.second = True
+
+    def begin_pass(self, problem: Problem, state: PaperPair, number: int) -> None:
+        state.second = problem.top < math.inf and not state.second
+        super().begin_pass(problem, state, number)
+
+    def finds_margins(self, problem: Problem, state: PaperPair) -> bool:
+        """Whether this read only finds margins."""
+        return problem.top < math.inf and not state.second and state.number > 0
+
+    def resting(self, problem: Problem, state: PaperPair) -> np.ndarray:
+        return np.full(problem.count, problem.top < math.inf and state.number > 0)
 
     def twice(self, problem: Problem, state: PaperPair) -> bool:
-        return self.dual and state.number > 1
+        return self.dual and state.number > 1 and problem.top == math.inf
+
+    def duals(self, problem: Problem, state: PaperPair) -> np.ndarray:
+        return state.row_margins[LAST] if self.dual and state.second and state.number else state.alpha
+
+    def margins(self, problem: Problem, state: PaperPair) -> np.ndarray:
+        return state.row_margins[:, :, :0] if state.second and state.number else state.row_margins
+
+    def judge(self, problem: Problem, state: PaperPair, active: np.ndarray) -> None:
+        if problem.top == math.inf:
+            super().judge(problem, state, active)
+        elif state.second:
+            sum_duals(state, active)
+            self.prove_duals(problem, state, active)
+        else:
+            count_largest(problem, state, active)
+            sum_weights(state, active)
+            self.keep(problem, state, active)
 
     def advance(self, problem: Problem, state: PaperPair, k: int, gaps: list[float]) -> None:
+        if self.finds_margins(problem, state):
+            self.project(problem, state, k)
+            return
         now, before = pulled_now(problem, state, k), pulled_before(state, k)
         if self.dual:
             before = now  # its duals extrapolate by their second step
             if state.number == 1:
                 state.alpha[k] = 0.0  # start of the first of the two steps
-        proximal_step(problem, state, k, now, before)
+            if state.totals.passes[k] == 1:
+                state.totals.w[k] = 0.0  # the mean leaves out the first weights
+        weight_step(problem, state, k, now, before, int(state.totals.passes[k]) + (not self.dual))
+
+    def project(self, problem: Problem, state: PaperPair, k: int) -> None:
+        """Make the steps of the duals for the margins of this read, with a sum of at most the budget (Lemma 13)."""
+        loss, labels, u, alpha = problem.loss, labels_of(problem, state), state.row_margins[LAST, k], state.alpha[k]
+        L, budget = 1.0 / float(self.dual_steps(problem, state)[k]), float(budgets(problem)[k])
+
+        def step(out: np.ndarray) -> None:
+            e = largest.multiplier(loss, labels, k, u, alpha, L, budget, largest_duals(problem))
+            largest.step_duals(loss, labels, k, u, alpha, L, e, out)
+
+        if not self.dual or state.number > 1:  # the first of two steps begins with the second pair of them
+            step(alpha)
+        if self.dual:
+            step(u)
 
 
 @state

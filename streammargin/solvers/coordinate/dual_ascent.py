@@ -81,7 +81,7 @@ class DualAscent(CertifiedBySweep[A]):
 
     def dtype(self, problem: Problem) -> np.dtype:
         """float32 where the rows are float32 and the tolerance, now and before a resume, allows it."""
-        coarse = min(problem.tol, problem.least_tol) >= FLOAT32_TOL
+        coarse = min(problem.asked, problem.least_tol) >= FLOAT32_TOL
         single = problem.dtype == np.float32 and not self.precise and coarse and problem.linear
         return np.dtype(np.float32 if single and not problem.objective.signed else np.float64)
 

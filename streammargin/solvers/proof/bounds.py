@@ -32,19 +32,21 @@ class Bounds(NamedTuple):
         return self.weights.primal - self.dual
 
 
+def weighed(objective: Objective, w: np.ndarray, losses: np.ndarray) -> Candidate:
+    """The candidate of w (d+1,) with the sums of its losses (LOSS_SUMS,)."""
+    value = float(losses[look.LOSSES])
+    return objective.weighed(w, value, float(losses[look.ROUNDING]) + CHUNKED * value, int(losses[look.MISTAKES]))
+
+
 def bounds(
     objective: Objective, w: np.ndarray, losses: np.ndarray, pull: np.ndarray, duals: np.ndarray, present: int,
-    passes: int = 1, budget: float = math.inf, budget_multiplier: float = 0.0,
-    largest_duals: tuple[float, float] = (1.0, 1.0),
+    passes: int = 1, budget: float = math.inf, largest_duals: tuple[float, float] = (1.0, 1.0),
 ) -> Bounds:  # fmt: skip
     """Bounds from w (d+1,) with its losses (LOSS_SUMS,), and from duals with sums (S, DUAL_SUMS) and pull (S, d+1).
 
     present: rows. passes: the duals are the mean of this many, whose sums were added up; the dual objective is concave.
     budget: bound on the sum of the duals, each divided by the entry of `largest_duals` for its sign.
-    budget_multiplier: the multiplier of that bound in these margins, or in the loss of numbers.
     """
-    value = float(losses[look.LOSSES]) + (budget * budget_multiplier if budget_multiplier > 0.0 else 0.0)
-    rounding = float(losses[look.ROUNDING]) + CHUNKED * value
     sides = []
     for side, most in zip(duals.tolist(), largest_duals, strict=False):
         dual, alpha, summed, pulled = (side[name] / passes for name in NAMES)
@@ -55,5 +57,4 @@ def bounds(
     theta, total = objective.balanced(pull / passes, sides)
     if total.mass > budget:
         theta, total = budget / total.mass * theta, total.part(budget / total.mass)
-    found = objective.weighed(w, value, rounding, int(losses[look.MISTAKES]))
-    return Bounds(found, objective.bounds(theta, total)[0], theta, total)
+    return Bounds(weighed(objective, w, losses), objective.bounds(theta, total)[0], theta, total)

@@ -16,7 +16,7 @@ TYPE = re.compile(r"^(.*, default .*|must be given)$")  # of an option: what fol
 def escaped(text: str) -> str:
     """Plain text, but for code in backticks."""
     parts = re.split(r"`+([^`]+)`+", text)
-    plain = [re.sub(r"([\\*|_<>:\[\]])", r"\\\1", part) for part in parts[::2]]
+    plain = [re.sub(r"([\\*|_<>\[\]]|:(?=\S))", r"\\\1", part) for part in parts[::2]]
     code = [f"``{part.strip()}``" for part in parts[1::2]]
     text = plain[0]
     for inside, after in zip(code, plain[1:], strict=True):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from conftest import call, write_h5
 
+import streammargin as sm
 from streammargin import files
 from streammargin.errors import OutputError
 from streammargin.kinds import Read
@@ -143,12 +144,15 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
         "sample_weight": (["--sample-weight", "w.npy"], ["w.npy"]),
         "valid": (["--valid", "valid.h5"], ["valid.h5", "held.h5"]),
         "groups": (["--penalty", "group:g.txt"], ["g.txt"]),
+        "init": (["--init", "first.npz"], ["first.npz"]),
     }
-    assert set(given) == set(reading)
+    assert {*given, "epsilon"} == set(reading)
     for line in TABLE:  # whoever takes a name of data or of a file says so by its kind
         words = (line.kind.metavar or "").replace(":", "|").split("|")
-        assert (line.name in reading) == bool({"NAME", "FILE", "DATA"} & set(words)), line.name
+        assert (line.name in reading) == bool({"NAME", "FILE", "DATA", "MODEL"} & set(words)), line.name
     np.save(tmp_path / "w.npy", np.ones(len(y)))
+    np.save(tmp_path / "epsilon.npy", np.ones(len(y)))
+    sm.train((X, y)).model.save(tmp_path / "first.npz")
     for name in ("labels.h5", "far.h5", "valid.h5", "held.h5", "rows.h5", "g.h5"):
         write_h5(tmp_path / name, X, y, g=np.arange(10) // 2)
     (tmp_path / "g.txt").write_text("".join(f"{column // 2}\n" for column in range(10)))
@@ -168,6 +172,7 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     asked += [
         ([*everything, "--penalty", "group:g"], "g.h5"),
         ([*everything, "--penalty", "exclusive:labels.h5:g"], "labels.h5"),
+        ([*everything, "--loss", "interpolate:epsilon.npy"], "epsilon.npy"),
     ]
     for words, name in asked:
         for output in (["-o", name], ["-o", "m.npz", "--log-json", name]):

@@ -25,6 +25,7 @@ def text(seed, rows):
 
 
 @pytest.mark.skipif(bool(NEEDED), reason=f"{', '.join(NEEDED)} missing")
+@pytest.mark.slow
 def test_it_compares_the_largest_losses_with_the_plain_hinge(tmp_path):
     (tmp_path / "train.bz2").write_bytes(bz2.compress(text(0, 2000)))
     (tmp_path / "test").write_bytes(text(1, 1000))

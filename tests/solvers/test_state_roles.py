@@ -93,7 +93,7 @@ def known_arguments(function, classes, names, owner):
     for argument in function.args.args:
         words = re.findall(r"\w+", ast.unparse(argument.annotation)) if argument.annotation else []
         told = [getattr(names.get(word), "__bound__", names.get(word)) for word in words]
-        of_each = [{one for one in classes if isinstance(cls, type) and issubclass(one, cls)} for cls in told]
+        of_each = [{one for one in classes if cls in one.__mro__} for cls in told]
         if told and all(of_each):
             found[argument.arg] = rows_of(set().union(*of_each))
     return found

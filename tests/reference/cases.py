@@ -103,6 +103,8 @@ def run():
             {"solver": "pdprox", "penalty": "linf", "loss": "logistic:top=9", "bias": 0},
         ),
         "pdprox of the paper": ((X, y), {"solver": "pdprox:dual", "penalty": "l2", **some_weights}),
+        "pdprox of the paper, largest losses": ((X, y), {"solver": "pdprox:dual", "loss": "hinge:top=5"}),
+        "drawn": ((as_form(X, "csr"), y), {"solver": "ascent:order=importance", "bias": 1.0}),
         "elastic net": ((as_form(X, "csr"), y), {"solver": "sdca", "penalty": "elasticnet", "bias": 0}),
         "elastic net, dense": ((X, y), {"solver": "sdca", "penalty": "elasticnet", "bias": 1.0}),
         "groups": ((as_form(X, "csr"), y), {"solver": "sdca", **groups, "bias": 0}),

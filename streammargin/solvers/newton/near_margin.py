@@ -159,6 +159,7 @@ class NearMargin(CertifiedBySweep[NearState]):
                 prove(problem, state.best, state.bound, state.look, state.w, active)
                 gaps = np.array([f.gap for f in best_figures(problem, state.best)])
                 state.due[active] = gaps[active] > problem.tol
+            state.due &= state.rows.count > 0  # where no row that is present was read, w stays
         if state.due.any():
             self._solve(problem, state, int(np.argmax(state.due)))
             return 1.0 - float(state.due.sum()) / problem.count

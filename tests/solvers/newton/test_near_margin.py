@@ -90,10 +90,10 @@ def small_plans(monkeypatch):
     monkeypatch.setattr(near_margin, "BUFFERS", 0)
 
 
-def out_of_core(X, y, form="dense", share=0.3, **options):
+def out_of_core(X, y, form="dense", share=0.3, sample_weight=None, **options):
     data = as_form(X, form)
     size = X.nbytes if form == "dense" else data.data.nbytes + data.indices.nbytes + data.indptr.nbytes
-    source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int))
+    source = CountingSource(data, y, np.linspace(0, len(y), 31).astype(int), sample_weight)
     memory = int(share * size + 30 * len(y) + (1 << 17))
     return sm.train(source, **{"solver": "newton", "memory": memory, "passes": 40, "bias": 0, **options}), source
 
@@ -157,6 +157,17 @@ def test_it_can_end_after_the_sample_too(small_plans, monkeypatch):
         result, _ = out_of_core(X, y, tol=1e-9, passes=passes)
         primal = binary(X, y, C=1.0).primal(result.model.coef_[0])
         assert result.passes == passes and result.certificate.primal == pytest.approx(primal, rel=1e-9)
+
+
+def test_a_first_pass_may_meet_no_row_that_is_present(small_plans):
+    X, y = overlapping()
+    few = np.zeros(y.size)
+    few[:3] = 1.0
+    result, _ = out_of_core(X, y, sample_weight=few)
+    assert next(e["kept_rows"] for e in result.history if e["event"] == "pass_end") == 0
+    assert result.converged
+    primal = binary(X[:3], y[:3], C=1.0).primal(result.model.coef_[0])
+    assert result.certificate.primal == pytest.approx(primal, rel=1e-9)
 
 
 def test_where_the_rows_kept_lead_nowhere_all_rows_take_over(small_plans, monkeypatch):

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streammargin.rows.blocks import Block
-from streammargin.solvers.base import PassReport, Share, extras
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import columns as cache
 from streammargin.solvers.columns import kept_columns, working_set
 from streammargin.solvers.columns.dual_pass import LAST, MEAN, zero_factor
@@ -69,7 +69,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
     def plan(self, problem: Problem) -> Plan:
         """The plan for a problem."""
         fit = working_set.all_fit(problem)
-        penalty = None if extras(problem) or not (fit or problem.sparse) else working_set.split(problem)
+        penalty = None if problem.top < math.inf or not (fit or problem.sparse) else working_set.split(problem)
         if penalty is None or fit:
             return Plan(penalty, 0)
         # for dense rows each column has n values

@@ -123,10 +123,6 @@ class PaperSteps(DualPass[PaperPair]):
         state.second = problem.top < math.inf and not state.second
         super().begin_pass(problem, state, number)
 
-    def finds_margins(self, problem: Problem, state: PaperPair) -> bool:
-        """Whether this read only finds margins."""
-        return problem.top < math.inf and not state.second and state.number > 0
-
     def resting(self, problem: Problem, state: PaperPair) -> np.ndarray:
         return np.full(problem.count, problem.top < math.inf and state.number > 0)
 
@@ -151,7 +147,7 @@ class PaperSteps(DualPass[PaperPair]):
             self.keep(problem, state, active)
 
     def advance(self, problem: Problem, state: PaperPair, k: int, gaps: list[float]) -> None:
-        if self.finds_margins(problem, state):
+        if problem.top < math.inf and not state.second:
             self.project(problem, state, k)
             return
         now, before = pulled_now(problem, state, k), pulled_before(state, k)
@@ -218,9 +214,8 @@ class RestartedSteps(DualPass[R]):
         least = float(sizes.min(initial=math.inf, where=nonzero))
         tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=nonzero)
         pace.tempo[:] = problem.objective.even(tempo)
-        pace.budget_tempo = min(largest_duals(problem)) / math.sqrt(
-            mass
-        )  # that of a column of what each dual counts for
+        # that of a column of what each dual counts for
+        pace.budget_tempo = min(largest_duals(problem)) / math.sqrt(mass)
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
 
     def begin_at(self, problem: Problem, state: R, w: np.ndarray) -> None:

@@ -110,7 +110,6 @@ class Gathered:
 
 def split(problem: Problem) -> Split | None:
     """The penalty as a Split, with a free constant as its own group; None for other penalties or losses."""
-
     if problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))

@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import streammargin as sm
-from examples.figure_tools import CLEAR, ERRORS, above, arguments, factor, slope, table, verdict
+from examples.figure_tools import CLEAR, ERRORS, above, arguments, factor, save, slope, table, verdict
 from examples.paper_data import mnist
 from examples.trajectories import margin, trajectory
 
@@ -70,9 +70,7 @@ def main():
     for axis in axes:
         axis.set(xlabel="iteration", xscale="log")
         axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
 
     apart = [factor(gaps[one][-1], gaps[other][-1]) for one, other in pairwise(METHODS)]
     holds, by = above(min(apart), CLEAR, "factor between gaps")

@@ -28,7 +28,7 @@ first epoch on, but in the end more than asdca on the test rows.
 import numpy as np
 from matplotlib import pyplot as plt
 
-from examples.figure_tools import CLEAR, ERRORS, above, arguments, factor, standard_errors, table, verdict
+from examples.figure_tools import CLEAR, ERRORS, above, arguments, factor, save, standard_errors, table, verdict
 from examples.paper_data import gaussian
 from examples.trajectories import trajectory
 
@@ -62,7 +62,7 @@ def judge(figure, found, compared):
     for part, where, claim in (
         (0, "training", "(a) the accelerated method makes fewer training mistakes than any other"),
         (1, "test", "(b) and fewer test mistakes"),
-    ):  # fmt: skip
+    ):
         counts = {name: found[name][:, part].mean(axis=1) for name in compared}
         apart = {name: counts[name] - counts["asdca"] for name in compared if name != "asdca"}
         errors = {name: standard_errors(value) for name, value in apart.items()}
@@ -119,9 +119,7 @@ def main():
                 axis.set_yscale("log")
             axis.set(title=norm, xlabel="epoch", ylabel=f"mistakes, {where}")
             axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     judge(1, results[0], list(METHODS))
     judge(2, results[1], ["asdca", "sdca", "mirror"])
     print("beside the paper: the perceptron, which Figure 2 leaves out, on its data (asdca in brackets):")

@@ -32,9 +32,9 @@ from streammargin.words import entry
 
 # conditions of a restart (Applegate et al. 2021, section 3.2)
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
-NECESSARY = 0.8  # or to this share, and rises; without it l2norm takes a tenth more passes
-LONG = 0.36  # or this share of all passes was made since the last restart; without it l2norm takes twice the passes
-PATIENCE = 20  # passes before the last condition applies; without it a path over C took half as many passes again
+NECESSARY = 0.8  # or to this share, and rises
+LONG = 0.36  # or this share of all passes was made since the last restart
+PATIENCE = 20  # passes before the last condition applies
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 PIECE = 1 << 16  # rows of a vector of length n per chunk
 

@@ -17,16 +17,12 @@ import numpy as np
 
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
+from examples.paper_data import flipped
 
-FLIPPED, HELD_OUT, SEEDS = 0.2, 0.2, 5
+HELD_OUT, SEEDS = 0.2, 5
 PASSES, PATIENCE = 200, 20
 COSTS = [float(C) for C in np.logspace(-5, 2, 15)]
 METHODS: list[dict[str, Any]] = [{"solver": "sdca", "C": 1.0}, {"solver": "diagonal"}]
-
-
-def flipped(y: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """The labels -1 and 1 (n,), a fifth of them wrong."""
-    return np.where(random.random(len(y)) < FLIPPED, -y, y)
 
 
 def error(model: Any, test: tuple[Any, np.ndarray]) -> float:

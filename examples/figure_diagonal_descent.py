@@ -11,7 +11,7 @@ gamma=fixed. The last two curves are the words without these fields (a step that
 import numpy as np
 from matplotlib import pyplot as plt
 
-from examples.figure_tools import above, ahead, arguments, below, table, verdict
+from examples.figure_tools import above, ahead, arguments, below, save, settles, table, verdict
 from examples.paper_data import toy
 from examples.trajectories import margin, states
 from streammargin.solvers import Diagonal, InertialDiagonal
@@ -26,24 +26,18 @@ def iterates(solver, X, y, passes):
     return np.array([state.theta[0, :-1] / method.largest_norm(state) for method, _, state, _ in runs])
 
 
-def reached(distances, accuracy):
-    """The iteration, from 1, after which all distances are within the accuracy; inf if there is none."""
-    far = np.flatnonzero(np.asarray(distances) > accuracy)
-    after = far[-1] + 2 if far.size else 1
-    return after if after <= len(distances) else np.inf
-
-
 def judge(distances, paper, own, visible=1e-3):
     """The verdicts; distances {name: ||w_t - w*|| after every t}; what is below `visible` is invisible in a picture."""
     plain, *inertial = paper
     passes = len(distances[plain])
+    steps = np.arange(1, passes + 1)
     last = {name: distances[name][-1] for name in paper}
     holds, by = ahead(max(last[name] for name in inertial), last[plain])
     verdict(
         holds, "section 6.1, with inertia it is faster, though its worst-case bound is the weaker one",
         f"||w_t - w*|| after {passes} iterations: " + ", ".join(f"{name} {last[name]:.1e}" for name in paper), by,
     )  # fmt: skip
-    times = {name: reached(distances[name], visible) for name in paper}
+    times = {name: settles(steps, distances[name], visible) for name in paper}
     holds, by = ahead(max(times[name] for name in inertial), times[plain])
     verdict(
         holds, f"Figure 3, with every alpha it is at w* to plotting accuracy, {visible:g}, before the plain one is",
@@ -68,7 +62,7 @@ def judge(distances, paper, own, visible=1e-3):
         f"the distances of the three differ by a factor of {typical:.1e}, the median over the iterations", by,
     )  # fmt: skip
     print("beside the paper, iterations until within 1e-6 for good: " + ", ".join(
-        f"{name} {reached(distances[name], 1e-6):.0f}" for name in paper + own))  # fmt: skip
+        f"{name} {settles(steps, distances[name], 1e-6):.0f}" for name in paper + own))  # fmt: skip
 
 
 def judge_hyperplanes(gaps, visible=1e-3):
@@ -121,9 +115,7 @@ def main():
         axis.set(xlabel="iteration", ylabel=title, yscale="log")
     axes[1, 2].legend(handles=list(axes[0, 0].lines), loc="center")
     axes[1, 2].axis("off")
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     judge_hyperplanes({name: curves["angle gap"][name][-1] for name in solvers})
     judge(curves["||w_t - w*||"], list(solvers), list(own))
 

@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
-from examples.figure_tools import CLEAR, above, arguments, factor, marks, verdict
+from examples.figure_tools import CLEAR, above, arguments, factor, marks, save, verdict
 
 SETS = ("a9a", "rcv1sub", "covtype20k")
 BUDGETS = (100, 200, 400)
@@ -66,9 +66,7 @@ def main():
                 axis.loglog(np.arange(1, args.passes + 1), values, label=f"m = {m}")
                 axis.set(title=name, xlabel="passes", ylabel=label)
                 axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     for name, courses in results.items():
         judge(name, courses)
 

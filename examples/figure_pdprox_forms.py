@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 
 from examples import first_order as methods
 from examples.benchmarks.sets import WORK, load, make
-from examples.figure_tools import above, arguments, below, marks, verdict
+from examples.figure_tools import above, arguments, below, marks, save, verdict
 from streammargin.penalties.lp import L2
 
 DUAL = {"double-dual": methods.dual_double_dual, "double-primal": methods.dual_double_primal}
@@ -117,9 +117,7 @@ def main():
     for axis, label in zip(axes, ("seconds, all columns", "iterations"), strict=True):
         axis.set(xlabel=label, ylabel="objective")
         axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     for name in ("all columns", "those the rows have"):
         judge_time(f"Figure 7, d >> n ({name})", times[name][0], "double-dual", "double-primal")
     judge_time("section 5.6, n >> d (a9a)", times["a9a"][0], "double-primal", "double-dual")

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 
 import streammargin as sm
 from examples import first_order as methods
-from examples.figure_tools import ahead, arguments, below, verdict
+from examples.figure_tools import ahead, arguments, below, save, value_at, verdict
 from examples.paper_data import balanced, interactions, splice_sites
 from streammargin.penalties.groups import GroupLasso, Groups
 
@@ -74,12 +74,6 @@ def curve(p, iterates, most):
     return np.array(found).T
 
 
-def value_at(curve, products):
-    """The objective of a curve after this many products; inf before the first one."""
-    at = np.searchsorted(curve[0], products, "right") - 1
-    return curve[1][at] if at >= 0 else np.inf
-
-
 def compare(p, size, most):
     """{method: (factor, curve)} with the best factor of each."""
     found = {}
@@ -127,7 +121,7 @@ def show(title, found, result, lam):
         f"{'objective after products':24} {'factor':>9}", *(f"{m:>9}" for m in marks), f"{'the last':>9} {'seconds':>8}"
     )
     for name, (factor, (products, values, seconds)) in found.items():
-        at = [value_at((products, values), m) for m in marks]
+        at = [value_at(products, values, m) for m in marks]
         print(f"{name:24} {factor:>9g}", *(f"{v:>9.5f}" for v in at), f"{values[-1]:>9.5f} {seconds[-1]:>8.2f}")
 
 
@@ -138,7 +132,7 @@ def judge(title, found, least):
     listed = ", ".join(f"{name} {value:.2e}" for name, value in others.items())
     counts, own, _ = found[PDPROX][1]
     lower = [
-        min(value_at(found[name][1], count) for name in others) > value
+        min(value_at(*found[name][1][:2], count) for name in others) > value
         for count, value in zip(counts, own, strict=True)
     ]
     holds, by = ahead(last[PDPROX], min(others.values()))
@@ -198,9 +192,7 @@ def main():
                 axis.loglog(products, values - lam * result.certificate.dual, label=f"{name}, {factor:g}")
             axis.set(title=title, xlabel="products with A or its transpose", ylabel="objective above the bound")
             axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     for title, found, least, _ in results.values():
         judge(title, found, least)
     words, place = np.unique(letters, axis=0, return_inverse=True)

@@ -18,7 +18,7 @@ from matplotlib import pyplot as plt
 
 import streammargin as sm
 from examples.benchmarks.sets import WORK, load, make
-from examples.figure_tools import CLEAR, above, ahead, arguments, below, factor, marks, verdict
+from examples.figure_tools import CLEAR, above, ahead, arguments, below, factor, marks, save, verdict
 from examples.first_order import Problem, dual_double_dual
 from examples.trajectories import trajectory
 from streammargin.penalties.lp import L2
@@ -129,9 +129,7 @@ def main():
             axis.loglog(np.arange(1, args.passes + 1), values - least, label=name)
         axis.set(title=f"lambda = n^{exponent:g}", xlabel="passes", ylabel="objective above the optimum")
         axis.legend()
-    picture.tight_layout()
-    picture.savefig(args.out, dpi=120)
-    print(f"\n{args.out}\n")
+    save(picture, args.out)
     for exponent, result in results.items():
         judge(exponent, *result)
     judge_pegasos(results)

@@ -61,6 +61,26 @@ def table(title, curves, passes, form="{:.5g}"):
         print(f"{name:{width}}", *(f"{form.format(values[t - 1]):>10}" for t in chosen))
 
 
+def save(picture, path):
+    """Write the picture, and print where it is: the verdicts follow."""
+    picture.tight_layout()
+    picture.savefig(path, dpi=120)
+    print(f"\n{path}\n")
+
+
+def value_at(steps, values, step):
+    """The value (m,) at the last of the steps (m,) up to this one; inf before the first."""
+    at = np.searchsorted(steps, step, "right") - 1
+    return values[at] if at >= 0 else math.inf
+
+
+def settles(steps, values, accuracy):
+    """The step from which on all values (m,) are within the accuracy; inf if there is none."""
+    far = np.flatnonzero(np.asarray(values) > accuracy)
+    first = far[-1] + 1 if far.size else 0
+    return float(steps[first]) if first < len(steps) else math.inf
+
+
 def verdict(holds, statement, numbers, margin=""):
     """Record and print whether a statement of the paper is what the numbers say."""
     VERDICTS.append(Verdict(bool(holds), statement, numbers, margin))

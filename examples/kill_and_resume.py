@@ -162,10 +162,8 @@ def where(slots):
     """The phase in which the newest slot was written; the process was killed shortly after."""
     if not slots:
         return "before the first checkpoint"
-    plain = max(map(read_plain, slots), key=lambda plain: plain["serial"])
-    phase, numbers = plain["progress"]["phase"], plain["numbers"]
-    method = "ascent" if numbers.get("ascent") else numbers.get("phase")  # of a solver that hands over to another
-    return f"in {phase}" + (f" of {method}" if method else "")
+    newest = max(map(read_plain, slots), key=lambda plain: plain["serial"])
+    return f"in {newest['progress']['phase']}"
 
 
 def bits(folder):

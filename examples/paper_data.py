@@ -8,6 +8,8 @@ import os
 import numpy as np
 import scipy.sparse as sp
 
+FLIPPED = 0.2
+
 
 def mnist(folder, part="train", digits=(0, 1)):
     """Two digits of MNIST: X (n, 784) float32 in [0, 1], y (n,); folder holds the gzipped idx files."""
@@ -73,6 +75,11 @@ def interactions(letters, order=3):
     rows = np.arange(0, columns.size + 1, len(chosen))
     X = sp.csr_matrix((np.ones(columns.size, np.float32), columns.ravel(), rows), (n, int(sizes.sum())))
     return X, np.repeat(np.arange(len(chosen)), sizes)
+
+
+def flipped(y, random):
+    """The labels -1 and 1 (n,), a fifth of them wrong."""
+    return np.where(random.random(len(y)) < FLIPPED, -y, y)
 
 
 def balanced(y, seed=0):

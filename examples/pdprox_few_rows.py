@@ -13,9 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from examples.benchmarks.sets import WORK, load, make
-from examples.early_stopping import flipped
-from examples.figure_tools import above, below, standard_errors, verdict
+from examples.figure_tools import ERRORS, above, below, standard_errors, verdict
 from examples.first_order import Problem, algorithm_1, averaged
+from examples.paper_data import flipped
 from streammargin.penalties.lp import L2
 
 ROWS, GAP, MOST = 200, 1e-3, 5000
@@ -43,7 +43,7 @@ def judge(found):
     """The verdicts, from accuracies (seeds, 2)."""
     budget, alone = found.mean(axis=0)
     numbers = f"{alone:.4f} against {budget:.4f} of {len(found)} trials, deviation {found[:, 1].std():.4f}"
-    holds, by = above(standard_errors(found[:, 0] - found[:, 1]), 2.0, "standard errors")
+    holds, by = above(standard_errors(found[:, 0] - found[:, 1]), ERRORS, "standard errors")
     verdict(holds, f"section 5.5, {ROWS} rows alone predict worse than all rows with a budget m = {ROWS}", numbers, by)
     holds, by = below(abs(alone - PAPER), NEAR, "difference")
     verdict(holds, f"section 5.5, {ROWS} rows alone come near an accuracy of {PAPER}", numbers, by)

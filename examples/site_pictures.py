@@ -31,7 +31,7 @@ from sklearn.datasets import load_breast_cancer
 
 import streammargin as sm
 from data_tools.generate import generate
-from examples.benchmarks.disk import bytes_read
+from examples.benchmarks.disk import bytes_read, row_bytes
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # after its backend
@@ -135,8 +135,7 @@ def least(path: str, **options: Any) -> int:
 def run(path: str, memory: int, **options: Any) -> tuple[float, float]:
     """(reads, certified gap) of one training; what was read that are no rows is read once more and taken off."""
     with sm.open_source(path) as source:
-        size = source.nnz * (source.dtype.itemsize + 4 * source.sparse) + 8 * source.rows * source.sparse
-        labels = 8 * source.rows
+        size, labels = row_bytes(source), 8 * source.rows
     before = bytes_read()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

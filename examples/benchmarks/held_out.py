@@ -21,11 +21,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix
 
 import streammargin as sm
 from data_tools.split import split
-from examples.benchmarks.disk import bytes_read
+from examples.benchmarks.disk import bytes_read, matrices, row_bytes
 from examples.benchmarks.judge import error, objective
 from examples.benchmarks.large_sets import LARGE
 from examples.benchmarks.sets import SETS, WORK, Set, make, read, test_file
@@ -33,9 +32,6 @@ from examples.benchmarks.sides.wabbit import bits, read_weights, write_text
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
 from streammargin.compiled.jit import compile_seconds
-from streammargin.driver.prefetch import read_blocks
-from streammargin.rows.blocks import CSRBlock
-from streammargin.sources.base import Source
 
 KEY = ("set", "at_most", "C", "side")
 WITHIN = 1e-3  # 0.1 points
@@ -71,15 +67,16 @@ def ours(task: Task, solver: str, tol: float, seconds: float) -> tuple[list[dict
 
         def listen(event: dict[str, Any]) -> None:
             if event["event"] == "pass_end":
-                ends.append({"seconds": time.perf_counter() - started, "reads": (bytes_read() - before) / row_bytes})
+                ends.append({"seconds": time.perf_counter() - started, "reads": (bytes_read() - before) / size})
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = sm.train(task.path, listeners=[listen], passes=passes, **options)
-        ends.append({"seconds": time.perf_counter() - started, "reads": (bytes_read() - before) / row_bytes})
+        ends.append({"seconds": time.perf_counter() - started, "reads": (bytes_read() - before) / size})
         return result, ends
 
-    row_bytes = _row_bytes(task.path)
+    with sm.open_source(task.path) as source:
+        size = row_bytes(source)
     compiled = compile_seconds()
     result, ends = train(10**6)
     if compile_seconds() > compiled:
@@ -91,12 +88,6 @@ def ours(task: Task, solver: str, tol: float, seconds: float) -> tuple[list[dict
     return points, end
 
 
-def _row_bytes(path: str) -> int:
-    with sm.open_source(path) as source:
-        each = source.dtype.itemsize + (4 if source.sparse else 0)
-        return source.nnz * each + (8 * source.rows if source.sparse else 0)
-
-
 def sgd(task: Task, factor: float, average: bool, most: int, seconds: float) -> Iterator[dict[str, Any]]:
     """The weights of SGDClassifier after every block, until `most` reads or `seconds`."""
     from sklearn.linear_model import SGDClassifier
@@ -106,22 +97,13 @@ def sgd(task: Task, factor: float, average: bool, most: int, seconds: float) -> 
     taken = 0.0
     for epoch in range(most):
         with sm.open_source(task.path) as source:
-            for start, stop, X in _matrices(source):
+            for start, stop, X in matrices(source):
                 started = time.perf_counter()
                 model.partial_fit(X, task.y[start:stop], classes=[-1, 1])
                 taken += time.perf_counter() - started
                 yield {"seconds": taken, "reads": epoch + stop / rows, "w": model.coef_.copy()}
                 if taken > seconds:
                     return
-
-
-def _matrices(source: Source) -> Iterator[tuple[int, int, Any]]:
-    for start, stop, block in read_blocks(source, 128 << 20):
-        if isinstance(block, CSRBlock):
-            shape = (stop - start, source.features)
-            yield start, stop, csr_matrix((block.data, block.indices.view(np.int32), block.indptr), shape)
-        else:
-            yield start, stop, block.X
 
 
 def wabbit(task: Task, folder: str, rate: float, power: float, seconds: float) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from data_tools.generate import generate
-from examples.benchmarks.sets import SETS, Set, make
+from examples.benchmarks.sets import SETS, Set, generated, make
 from streammargin.sources.batch import Batch
 from streammargin.sources.hdf5.write import writing
 
@@ -17,16 +16,12 @@ STEP = 1 << 16  # rows
 COPIES, NOISE = 50, 0.1
 
 
-def _generated(rows: int, **options: Any) -> Any:
-    return lambda data, path, fewer: generate(path, rows=min(rows, fewer or rows), noise=0.1, force=True, **options)
-
-
 def _by_label(rows: int, **options: Any) -> Any:
     """The generated rows with all of the smaller label first."""
 
     def write(data: str, path: str, fewer: int | None) -> None:
         mixed = f"{path}.mixed.h5"
-        _generated(rows, **options)(data, mixed, fewer)
+        generated(rows, **options)(data, mixed, fewer)
         with (
             h5py.File(mixed) as file,
             writing(path, True, np.float32, options.get("sparse", False), options["features"]) as writer,
@@ -73,15 +68,15 @@ def _copies(data: str, path: str, fewer: int | None) -> None:
             writer.append(Batch(None, noisy.astype(np.float32), columns[places], bounds, y[order], None))
 
 
-WIDE, NARROW = {"features": 200, "seed": 11}, {"features": 100, "seed": 12}
+WIDE, NARROW = ({"features": d, "seed": seed, "noise": 0.1} for d, seed in ((200, 11), (100, 12)))
 CSR_WIDE, CSR_NARROW = ({**shape, "sparse": True, "nonzeros": shape["features"] // 5} for shape in (WIDE, NARROW))
 LARGE = {
-    "dense200": Set("2,500,000 x 200, dense", _generated(2_500_000, **WIDE)),
+    "dense200": Set("2,500,000 x 200, dense", generated(2_500_000, **WIDE)),
     "dense200-sorted": Set("the same, sorted by label", _by_label(2_500_000, **WIDE)),
-    "csr200": Set("2,500,000 x 200, 20% nonzeros", _generated(2_500_000, **CSR_WIDE)),
+    "csr200": Set("2,500,000 x 200, 20% nonzeros", generated(2_500_000, **CSR_WIDE)),
     "csr200-sorted": Set("the same, sorted by label", _by_label(2_500_000, **CSR_WIDE)),
-    "dense100": Set("4,000,000 x 100, dense", _generated(4_000_000, **NARROW)),
-    "csr100": Set("4,000,000 x 100, 20% nonzeros", _generated(4_000_000, **CSR_NARROW)),
+    "dense100": Set("4,000,000 x 100, dense", generated(4_000_000, **NARROW)),
+    "csr100": Set("4,000,000 x 100, 20% nonzeros", generated(4_000_000, **CSR_NARROW)),
     "B": SETS["B"],
     "rcv50": Set("rcv1 subset, 50 noisy copies", _copies, "rcv1sub/rcv1sub.binary.bz2", test=True),
     "a9a": SETS["a9a"],

@@ -82,7 +82,7 @@ def missing(store: Store, name: str, loss: str, lam: float, options: argparse.Na
 
 def rows(
     name: str, path: str, loss: str, lam: float, sides: list[str], options: argparse.Namespace
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """Rows of one problem for these sides; ours is measured beside them in any case, as their limit."""
     if not sides:
         return []

@@ -23,15 +23,13 @@ from typing import Any
 import numpy as np
 
 import streammargin as sm
-from examples.benchmarks.disk import bytes_read, drop, raw_read
+from examples.benchmarks.disk import bytes_read, drop, matrices, raw_read, row_bytes
 from examples.benchmarks.large_sets import LARGE
 from examples.benchmarks.report import Curve, draw
 from examples.benchmarks.sets import WORK, make
 from examples.benchmarks.store import Store, machine
 from examples.benchmarks.worker import hold_threads
 from streammargin.compiled.jit import compile_seconds
-from streammargin.driver.prefetch import read_blocks
-from streammargin.rows.blocks import DenseBlock
 from streammargin.sizes import parse_size
 
 KEY = ("set", "at_most", "loss", "C", "solver", "memory", "state")
@@ -80,18 +78,17 @@ def measure(
 ) -> dict[str, Any]:
     """The row of one problem: medians over the repeats, with all their values."""
     with sm.open_source(path) as source:
-        rows, d, nnz = source.rows, source.features, source.nnz
-        row_bytes = nnz * (source.dtype.itemsize + (4 if source.sparse else 0)) + (8 * rows if source.sparse else 0)
+        rows, d, nnz, total = source.rows, source.features, source.nnz, row_bytes(source)
     training = {
         "loss": loss, "C": C, "solver": options.solver, "tol": min(options.gaps), "bias": options.bias,
         "passes": 10**6, "max_seconds": options.seconds, "scale": LARGE[name].scale,
         "positive": LARGE[name].positive,
     }  # fmt: skip
-    budget = size(path, memory, row_bytes, training)
+    budget = size(path, memory, total, training)
     runs = []
     while len(runs) < options.repeats:
         compiled = compile_seconds()
-        run = one(path, budget, state, training, row_bytes, 8 * rows)
+        run = one(path, budget, state, training, total, 8 * rows)
         if compile_seconds() == compiled:  # otherwise the next one finds everything compiled
             runs.append(run)
     reached = {}
@@ -101,7 +98,7 @@ def measure(
             reached[f"{gap:g}"] = {key: [point[key] for point in found] for key in ("seconds", "reads")}
     last = runs[-1]
     return {
-        "rows": rows, "features": d, "entries": nnz, "row_bytes": row_bytes, "memory_bytes": budget,
+        "rows": rows, "features": d, "entries": nnz, "row_bytes": total, "memory_bytes": budget,
         "reached": reached, "curve": last["curve"], "raw_read_seconds": [run["raw"] for run in runs],
         "product_seconds": product(path), "machine": machine(),
         **{key: last[key] for key in ("gap", "reason", "solver_taken", "passes", "plan")},
@@ -110,8 +107,8 @@ def measure(
     }  # fmt: skip
 
 
-def size(path: str, memory: str, row_bytes: int, training: dict[str, Any]) -> int:
-    """Bytes of a budget; a percentage is of the rows, with the least budget on top."""
+def size(path: str, memory: str, total: int, training: dict[str, Any]) -> int:
+    """Bytes of a budget; a percentage is of the `total` bytes of the rows, with the least budget on top."""
     if not memory.endswith("%"):
         return parse_size(memory)
     least = 1
@@ -123,11 +120,11 @@ def size(path: str, memory: str, row_bytes: int, training: dict[str, Any]) -> in
             if named is None:
                 raise
             least = int(named[1]) << 20
-    return int(float(memory[:-1]) / 100.0 * row_bytes) + least
+    return int(float(memory[:-1]) / 100.0 * total) + least
 
 
-def one(path: str, budget: int, state: str, training: dict[str, Any], row_bytes: int, other: int) -> dict[str, Any]:
-    """One training; `other`: bytes read once that are no rows."""
+def one(path: str, budget: int, state: str, training: dict[str, Any], total: int, other: int) -> dict[str, Any]:
+    """One training; total: bytes of the rows; other: bytes read once that are no rows."""
     if state == "cold":
         drop(path)
     raw = raw_read(path)  # leaves the file in the page cache
@@ -144,7 +141,7 @@ def one(path: str, budget: int, state: str, training: dict[str, Any], row_bytes:
             for key in sums:
                 sums[key] += event[key]
         elif event["event"] == "certificate" and event["gap"] is not None:
-            reads = (bytes_read() - before - other) / row_bytes
+            reads = (bytes_read() - before - other) / total
             curve.append({"seconds": time.perf_counter() - started, "reads": reads, "gap": event["gap"],
                           "primal": event["primal"]})  # fmt: skip
 
@@ -152,7 +149,7 @@ def one(path: str, budget: int, state: str, training: dict[str, Any], row_bytes:
         warnings.simplefilter("ignore")
         result = sm.train(path, memory=budget, listeners=[listen], **training)
     seconds = time.perf_counter() - started
-    reads = (bytes_read() - before - other) / row_bytes
+    reads = (bytes_read() - before - other) / total
     reached: dict[float, dict[str, float]] = {}
     for point in reversed(curve):
         for gap in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
@@ -170,14 +167,7 @@ def product(path: str) -> float:
     seconds = 0.0
     with sm.open_source(path) as source:
         w = np.ones(source.features, source.dtype)
-        for _, _, block in read_blocks(source, 128 << 20):
-            if isinstance(block, DenseBlock):
-                X = block.X
-            else:
-                from scipy.sparse import csr_matrix
-
-                shape = (block.rows(), source.features)
-                X = csr_matrix((block.data, block.indices.view(np.int32), block.indptr), shape)
+        for _, _, X in matrices(source):
             started = time.perf_counter()
             X @ w
             seconds += time.perf_counter() - started

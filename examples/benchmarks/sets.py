@@ -107,7 +107,8 @@ def _splice_donor(data: str, path: str, rows: int | None) -> None:
         writer.append(Batch(None, X.data, X.indices, X.indptr.astype(np.int64), y[kept], None))
 
 
-def _generated(rows: int, **options: Any) -> Callable[[str, str, int | None], Any]:
+def generated(rows: int, **options: Any) -> Callable[[str, str, int | None], Any]:
+    """`make` of a set of generated rows."""
     return lambda data, path, fewer: generate(path, rows=min(rows, fewer or rows), force=True, **options)
 
 
@@ -133,12 +134,12 @@ SETS = {
     "rcv1sub": Set("rcv1 subset", _text("rcv1sub/rcv1sub.binary.bz2"), "rcv1sub/rcv1sub.binary.bz2"),
     "mnist01": Set("MNIST 0/1", _mnist, "mnist", classes=(0, 1), test=True),
     "mnist35": Set("MNIST 3/5", _mnist, "mnist", classes=(3, 5), test=True),
-    "A": Set("A: text-like, 20,000 x 47,000", _generated(20_000, **TEXT)),
+    "A": Set("A: text-like, 20,000 x 47,000", generated(20_000, **TEXT)),
     "D": Set("D: dense and separable, 12,000 x 784", _apart),
-    "C": Set("C: dense and overlapping, 300,000 x 100", _generated(300_000, features=100, noise=0.1, seed=3)),
+    "C": Set("C: dense and overlapping, 300,000 x 100", generated(300_000, features=100, noise=0.1, seed=3)),
     "imdb": Set("IMDB 1-3-grams", _imdb, "imdb/imdb_reviews_50k.tsv.bz2"),
     "B": Set("B: text-like, 400,000 x 200,000",
-             _generated(400_000, **{**TEXT, "features": 200_000, "nonzeros": 80, "seed": 2})),
+             generated(400_000, **{**TEXT, "features": 200_000, "nonzeros": 80, "seed": 2})),
     "splice_donor": Set("splice donor sites, balanced, words at up to three positions", _splice_donor,
                         "splice_donor/donor_train.tsv.xz", test=True),
     "mnist10": Set("MNIST, ten digits", _mnist, "mnist", classes=tuple(range(10)), test=True),

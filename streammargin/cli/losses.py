@@ -17,13 +17,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     words.add_options(parser, "loss")
 
 
-def served(cls: type[Loss]) -> list[str]:
-    """The solvers that serve a loss."""
-    from streammargin.solvers.registry import make_solver, names
-
-    return [name for name in names()[1:] if serves(make_solver(name), cls)]
-
-
 def serves(method: Method, cls: type[Loss]) -> bool:
     """Whether a solver serves a loss."""
     from streammargin.losses import is_numeric
@@ -42,4 +35,4 @@ def run(options: argparse.Namespace) -> int:
     """Print one line for each loss, or all about one."""
     from streammargin.losses import FAMILY
 
-    return words.show(FAMILY, options.name, lambda cls: [words.served_by(served(cls))] if cls.has_defaults() else [])
+    return words.show(FAMILY, options.name, lambda cls: [words.served_by(serves, cls)] if cls.has_defaults() else [])

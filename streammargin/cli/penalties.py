@@ -18,13 +18,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     words.add_options(parser, "penalty")
 
 
-def served(cls: type[PenaltyWord]) -> list[str]:
-    """The solvers that serve a penalty."""
-    from streammargin.solvers.registry import make_solver, names
-
-    return [name for name in names()[1:] if serves(make_solver(name), cls)]
-
-
 def serves(method: Method, cls: type[PenaltyWord]) -> bool:
     """Whether a solver serves a penalty, with some values of its fields."""
     import numpy as np
@@ -49,6 +42,6 @@ def run(options: argparse.Namespace) -> int:
 
     def lines(cls: type[PenaltyWord]) -> list[str]:
         known = cls.has_defaults() or [line.name for line in cls.entries() if line.default is MISSING] == ["groups"]
-        return [words.served_by(served(cls))] if known else []
+        return [words.served_by(serves, cls)] if known else []
 
     return words.show(FAMILY, options.name, lines)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streammargin.cli.options import add_common
 from streammargin.wording import in_shell
 from streammargin.words import Family, Thing
+
+if TYPE_CHECKING:
+    from streammargin.solvers.base import Method
 
 
 def add_options(parser: argparse.ArgumentParser, option: str) -> None:
@@ -41,8 +44,11 @@ def print_packages(family: Family[Any]) -> None:
         print(f"of installed packages: {', '.join(words)}")
 
 
-def served_by(solvers: list[str]) -> str:
+def served_by(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> str:
     """The line of the solvers that serve a loss or a penalty."""
+    from streammargin.solvers.registry import make_solver, names
+
+    solvers = [name for name in names()[1:] if serves(make_solver(name), cls)]
     return f"served by {', '.join(solvers) or 'none of the solvers here'}"
 
 

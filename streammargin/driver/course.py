@@ -14,17 +14,7 @@ from streammargin.driver.events import History
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event, hopeless, no_margin
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.progress import (
-    BIAS,
-    DONE,
-    HELD_OUT,
-    LAST_READ,
-    PASS,
-    PREDICTIONS,
-    PROLOGUE,
-    SCALING,
-    Progress,
-)
+from streammargin.driver.progress import BIAS, DONE, HELD_OUT, LAST_READ, PASS, PREDICTIONS, PROLOGUE, SCALING, Progress
 from streammargin.driver.ranges import Ranges
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.stopping import Stopping

@@ -15,7 +15,10 @@ RESIDENT_SECONDS = 0.1
 
 
 class _Resident:
-    """Resident memory of this process, read every RESIDENT_SECONDS at most: it costs as much as a short pass."""
+    """Resident memory of this process, read every RESIDENT_SECONDS at most: it costs as much as a short pass.
+
+    None where the system does not report it.
+    """
 
     def __init__(self) -> None:
         self._bytes: int | None = None
@@ -33,12 +36,7 @@ class _Resident:
         return self._bytes
 
 
-_resident = _Resident()
-
-
-def resident_bytes() -> int | None:
-    """Resident memory of this process, at most RESIDENT_SECONDS old; None where the system does not report it."""
-    return _resident.read()
+resident_bytes = _Resident().read
 
 
 class History:

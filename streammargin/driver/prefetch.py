@@ -16,10 +16,8 @@ from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.solvers.cache.rows import part
 from streammargin.sources.base import Buffer, Source
 
-# Bytes of upcoming blocks announced to the operating system, at least one block. Measured on a cold pass over 4 GB of
-# sparse rows: with 1 MB ahead 2.0 s of reading and 0.2 s of waiting; with 5 MB 1.2 and 0.15; with 16 MB 1.2 and 0.04.
-# With a disk slower than the kernel, medians of 24 passes were 3.25 s with 16 MB, 3.05 with 32, 3.06 with 64 and 3.37
-# with 128.
+# bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits
+# longer for the disk
 ANNOUNCED = 32 << 20
 
 

@@ -49,7 +49,7 @@ class ResidualTerms(NamedTuple):
     def lifted(self, multiplier):
         return ResidualTerms(
             self.low, self.high, self.over - multiplier / self.low, self.under + multiplier / self.high, self.g
-        )  # fmt: skip
+        )
 
     def has_hard_margin(self):
         return True

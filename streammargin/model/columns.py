@@ -52,7 +52,7 @@ def match(
 
 def places(
     known: np.ndarray, given: np.ndarray, source: Source, memory: int, held: int = 0
-) -> tuple[np.ndarray, list[str]]:  # fmt: skip
+) -> tuple[np.ndarray, list[str]]:
     """(order (d,) as `match` returns it, the names of the source that the model does not know); arguments as there.
 
     Raises DataError where a name occurs twice, UsageError where `memory` is too small.

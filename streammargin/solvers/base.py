@@ -190,9 +190,9 @@ class Method(SolverWord):
     def memory(self, problem: Problem) -> int:
         """Bytes that the state will take, the certificate's included."""
 
-    @abstractmethod
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
         """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
+        return 0
 
     def prologue_passes(self, problem: Problem) -> int:
         """Passes over the rows before the first pass, for this problem; default: `prologue`."""
@@ -276,12 +276,7 @@ class Solver(Method, Generic[S]):
         return True
 
     def memory(self, problem: Problem) -> int:
-        """Bytes that the state will take, the certificate's included."""
         return state_bytes(self.kind_of_state(), problem, self.dtype(problem)) + self.reserved_bytes(problem)
-
-    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        """Bytes that it takes to work on a block of this many rows and bytes, beside the block and the state."""
-        return 0
 
     def start(self, problem: Problem, labels: RowLabels) -> S:
         """The state before the first pass; labels: those of the rows."""

@@ -10,7 +10,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
@@ -137,7 +137,7 @@ def entries(cls: Any) -> tuple[Entry, ...]:
     return _entries(cls)
 
 
-@cache
+@cache  # mypy takes no class for hashable
 def _entries(cls: Any) -> tuple[Entry, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     return tuple(_entry(one.name, hints[one.name], one.default) for one in fields(cls))
@@ -153,17 +153,13 @@ def _entry(name: str, hint: Any, default: Any) -> Entry:
     if typing.get_origin(hint) is list:
         return Entry(name, "list", role, _dtype(typing.get_args(hint)[0]), spec, default)
     if typing.get_origin(hint) is np.ndarray:
-        axes = spec.axes or AXES[role]
-        return Entry(name, "array", role, _dtype(hint), Of(axes, *_rest(spec)), default)
+        spec = replace(spec, axes=spec.axes or AXES[role])
+        return Entry(name, "array", role, _dtype(hint), spec, default)
     if isinstance(hint, types.UnionType):
         raise TypeError(f"{name} is {hint}; a field of a state is an array, a number, a part or scratch")
     if is_dataclass(hint):
         return Entry(name, "part", role, hint, spec, default)
     return Entry(name, "rows" if hasattr(hint, "kept_rows") else "number", role, hint, spec, default)
-
-
-def _rest(spec: Of) -> tuple[Any, ...]:
-    return spec.fill, spec.grows, spec.smallest, spec.largest
 
 
 def _dtype(hint: Any) -> Any:
@@ -267,10 +263,10 @@ def load(state: Any, problem: Problem, dtype: Any, saved: Saved) -> None:
     """
     numbers, arrays = dict(saved.numbers), dict(saved.arrays)
     expected = layout(type(state), problem, dtype)
-    for path, entry, value in list(walk(state)):
+    for path, entry, _ in list(walk(state)):
         part, name = _owner(state, path)
         if entry.kind == "number":
-            setattr(part, name, _number(path, entry, value, numbers))
+            setattr(part, name, _number(path, entry, numbers))
         elif entry.kind == "array":
             setattr(part, name, _checked(path, expected[path], arrays, entry.of.grows))
         elif entry.kind == "list":
@@ -292,7 +288,7 @@ def _owner(state: Any, path: str) -> tuple[Any, str]:
     return state, name
 
 
-def _number(path: str, entry: Entry, first: Any, numbers: dict[str, Any]) -> Any:
+def _number(path: str, entry: Entry, numbers: dict[str, Any]) -> Any:
     if path not in numbers:
         raise ValueError(f"{path} is missing")
     value = numbers.pop(path)

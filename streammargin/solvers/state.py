@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from streammargin.rows.labels import Labels, RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import Best
@@ -34,11 +32,3 @@ def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
     """The labels for problem k only."""
     labels = labels_of(problem, state)
     return labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
-
-
-def present_rows(state: State, piece: int = 1 << 16) -> int:
-    """The number of present rows, counted in chunks."""
-    rows = len(state.labels.codes)
-    return sum(
-        int(np.count_nonzero(state.labels.present(slice(start, start + piece)))) for start in range(0, rows, piece)
-    )

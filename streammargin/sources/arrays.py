@@ -113,7 +113,7 @@ def _kind(dtype: Any) -> str:
 
 def as_weights(
     values: Any, rows: int, name: str, noun: str = "sample weights", argument: str = "sample_weight"
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """Sample weights, or other numbers of rows, as float64, shape (rows,); DataError for anything else."""
     given = as_array(values, argument)
     try:

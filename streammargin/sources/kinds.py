@@ -23,7 +23,7 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\x00", "an SQLite database", _WRITE),
     (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
-)  # fmt: skip
+)
 LONGEST = 32  # bytes read
 
 

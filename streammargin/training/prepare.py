@@ -228,7 +228,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
 
 def _held_out(
     stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
-) -> Source:  # fmt: skip
+) -> Source:
     # labels in a separate file belong to the rows of `source` only
     y = options.y
     names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None

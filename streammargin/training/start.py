@@ -65,7 +65,7 @@ def _model(given: object, budget: int) -> tuple[LinearModel, str]:
 
 def _columns(
     model: LinearModel, name: str, source: Source, names: np.ndarray | None, budget: int, held: int
-) -> np.ndarray:  # fmt: skip
+) -> np.ndarray:
     """(columns of the model,) int64: which column of the source each is, -1 for none."""
     known = model.feature_names_in_
     if known is None or names is None:

@@ -28,13 +28,6 @@ def test_the_averages_come_to_the_optimum_that_training_finds(form):
     assert best.dual * (1 - 1e-9) <= losses.sum() + 0.5 * w @ w <= best.primal + 3e-3 * n
 
 
-def test_labels_are_flipped_by_the_seed():
-    y = np.where(np.arange(20000) % 3, 1, -1)
-    assert np.mean(table_pdprox.flipped(y, 0) != y) == pytest.approx(0.2, abs=0.01)
-    assert np.array_equal(table_pdprox.flipped(y, 3), table_pdprox.flipped(y, 3))
-    assert not np.array_equal(table_pdprox.flipped(y, 0), table_pdprox.flipped(y, 1))
-
-
 def test_verdicts_follow_the_numbers(capsys):
     for gain, holds in ((0.04, True), (-0.04, False), (0.004, False)):
         theirs = np.full(5, 0.8)

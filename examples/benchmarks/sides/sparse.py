@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from examples.benchmarks.sides import Side, liblinear
+from examples.benchmarks.sides import Side, liblinear, scikit
 
 TOLERANCES = (1.0, 0.1, 0.03, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 SHARES = {"l1": 1.0, "elasticnet": 0.5}  # of the absolute values
@@ -14,14 +14,6 @@ SHARES = {"l1": 1.0, "elasticnet": 0.5}  # of the absolute values
 def _liblinear(number: int) -> Any:
     call = liblinear.solver(number)
     return lambda data, loss, C, tol, limit: call(data, loss.loss, C, tol, limit)
-
-
-def _prepare(X: Any, y: Any, threads: int) -> Any:
-    """Rows in float64, which its checks would convert to."""
-    import numpy as np
-    import sklearn.linear_model  # noqa: F401  # imported before the clock runs
-
-    return X.astype(np.float64), y
 
 
 def _saga(data: Any, loss: Any, C: float, tol: float, limit: float) -> tuple[Any, dict[str, Any]]:
@@ -82,7 +74,7 @@ SKGLM = tuple((loss, penalty) for loss in ("logistic", "squared_error") for pena
 SIDES = {
     "LIBLINEAR -s 5": Side((("squared_hinge", "l1"),), liblinear.TOLERANCES, liblinear.prepare, _liblinear(5)),
     "LIBLINEAR -s 6": Side((("logistic", "l1"),), liblinear.TOLERANCES, liblinear.prepare, _liblinear(6)),
-    "LogisticRegression saga": Side(tuple(("logistic", name) for name in BOTH), TOLERANCES, _prepare, _saga),
+    "LogisticRegression saga": Side(tuple(("logistic", name) for name in BOTH), TOLERANCES, scikit.prepare, _saga),
     "ElasticNet": Side(tuple(("squared_error", name) for name in BOTH), TOLERANCES, _columns, _elastic_net),
     "skglm": Side(SKGLM, TOLERANCES, _compiled, _skglm),
 }

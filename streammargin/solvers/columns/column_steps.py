@@ -20,7 +20,7 @@ from streammargin.solvers.columns.primal_dual import (
     first_step,
     proximal_step,
     pulled_now,
-)  # fmt: skip
+)
 from streammargin.solvers.columns.working_set import Gathered, Position, Split
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
@@ -132,7 +132,7 @@ class ColumnSteps(RestartedSteps[OnColumns]):
         at = Position(state.w[LAST, k], state.alpha[k], state.previous.image[k], sigma)
         w, state.next_sigma[k], proof = working_set.improve(
             problem, penalty, state, state.gathered, block, k, at, state.zeros[k]
-        )  # fmt: skip
+        )
         if state.next_sigma[k] <= sigma < math.inf and not state.interior_tried[k]:
             state.interior_tried[k] = True
             found = working_set.approach(problem, penalty, state, state.gathered, block, k, at._replace(w=w))

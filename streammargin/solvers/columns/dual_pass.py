@@ -27,23 +27,7 @@ from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weig
 from streammargin.solvers.proof.bounds import Bounds, bounds, weighed
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
-from streammargin.solvers.roles import (
-    TRIALS,
-    Count,
-    D,
-    K,
-    N,
-    Rows,
-    Shared,
-    Sum,
-    W,
-    b1,
-    clear,
-    f8,
-    i8,
-    of,
-    state,
-)  # fmt: skip
+from streammargin.solvers.roles import TRIALS, Count, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
 from streammargin.solvers.state import State, labels_of
 from streammargin.words import entry
 
@@ -398,7 +382,7 @@ def zero_factor(problem: Problem, state: Pair, k: int) -> float:
 
 def _keep(
     problem: Problem, state: Pair, found: list[dict[int, Candidate]], average: bool | None
-) -> tuple[dict[int, Candidate], np.ndarray]:  # fmt: skip
+) -> tuple[dict[int, Candidate], np.ndarray]:
     """Keep the better of the last weights and the mean ones, or those asked for, for each value of C.
 
     Returns what they are worth, and the rows whose class does not have the largest score.

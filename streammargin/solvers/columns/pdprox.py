@@ -80,9 +80,6 @@ class Pdprox(Method):
     def memory(self, problem: Problem) -> int:
         return self.stages()[self.first(problem)].solver.memory(problem)
 
-    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        return 0
-
 
 def follow(problem: Problem, before: OnColumns, watch: None) -> Any:
     """The state of proximal steps, from the state of steps on columns."""

@@ -32,9 +32,9 @@ from streammargin.words import entry
 
 # conditions of a restart (Applegate et al. 2021, section 3.2)
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
-NECESSARY = 0.8  # or to this share, and rises; without it l2norm takes a tenth more passes
-LONG = 0.36  # or this share of all passes was made since the last restart; without it l2norm takes twice the passes
-PATIENCE = 20  # passes before the last condition applies; without it a path over C took half as many passes again
+NECESSARY = 0.8  # or to this share, and rises
+LONG = 0.36  # or this share of all passes was made since the last restart
+PATIENCE = 20  # passes before the last condition applies
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 PIECE = 1 << 16  # rows of a vector of length n per chunk
 
@@ -123,10 +123,6 @@ class PaperSteps(DualPass[PaperPair]):
         state.second = problem.top < math.inf and not state.second
         super().begin_pass(problem, state, number)
 
-    def finds_margins(self, problem: Problem, state: PaperPair) -> bool:
-        """Whether this read only finds margins."""
-        return problem.top < math.inf and not state.second and state.number > 0
-
     def resting(self, problem: Problem, state: PaperPair) -> np.ndarray:
         return np.full(problem.count, problem.top < math.inf and state.number > 0)
 
@@ -151,7 +147,7 @@ class PaperSteps(DualPass[PaperPair]):
             self.keep(problem, state, active)
 
     def advance(self, problem: Problem, state: PaperPair, k: int, gaps: list[float]) -> None:
-        if self.finds_margins(problem, state):
+        if problem.top < math.inf and not state.second:
             self.project(problem, state, k)
             return
         now, before = pulled_now(problem, state, k), pulled_before(state, k)
@@ -218,9 +214,8 @@ class RestartedSteps(DualPass[R]):
         least = float(sizes.min(initial=math.inf, where=nonzero))
         tempo = np.divide(1.0, sizes, out=np.full(sizes.size, 1.0 / least), where=nonzero)
         pace.tempo[:] = problem.objective.even(tempo)
-        pace.budget_tempo = min(largest_duals(problem)) / math.sqrt(
-            mass
-        )  # that of a column of what each dual counts for
+        # that of a column of what each dual counts for
+        pace.budget_tempo = min(largest_duals(problem)) / math.sqrt(mass)
         pace.ratio[:] = math.sqrt(_dot(pace.tempo, squares) / mass)  # times ||alpha||, once it is known
 
     def begin_at(self, problem: Problem, state: R, w: np.ndarray) -> None:

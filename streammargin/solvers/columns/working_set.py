@@ -110,7 +110,6 @@ class Gathered:
 
 def split(problem: Problem) -> Split | None:
     """The penalty as a Split, with a free constant as its own group; None for other penalties or losses."""
-
     if problem.penalty is None or not has(problem.loss, "slope"):
         return None
     found = problem.penalty.pieces(problem.features + (not problem.free))
@@ -184,7 +183,7 @@ def improve(
     task = Task(k, columns, matrix, state.labels.targets, at.alpha, at.sigma)
     chosen, following, proof = minimise(
         problem, penalty, state, task, at.w[columns], few=FEW, enough=enough, prove=True
-    )  # fmt: skip
+    )
     w = np.zeros(at.w.size)
     w[columns] = chosen
     return w, following, proof
@@ -198,7 +197,7 @@ def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
 
 def approach(
     problem: Problem, penalty: Split, state: State, gathered: Gathered, block: Block, k: int, at: Position
-) -> tuple[np.ndarray, np.ndarray] | None:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Weights (d+1,) and duals (n,) near the optimum by the interior point method, from those of `improve`.
 
     None where it does not apply or fails, or where the working set is so large that it would take longer.
@@ -276,7 +275,7 @@ def minimise(
 
 def _model(
     problem: Problem, penalty: Split, labels: RowLabels, task: Task, chosen: np.ndarray
-) -> tuple[Centred, Terms, float]:  # fmt: skip
+) -> tuple[Centred, Terms, float]:
     """(terms of f with rows, terms without rows, largest possible slope)."""
     k, columns, matrix, below, alpha, sigma = task
     groups, counts = np.unique(penalty.of[columns], return_counts=True)
@@ -294,7 +293,7 @@ def _model(
 
 def _pulled_in(
     problem: Problem, centred: Centred, matrix: Columns, roots: np.ndarray, answers: Answers, height: float
-) -> np.ndarray | None:  # fmt: skip
+) -> np.ndarray | None:
     """Duals that prove the weights to the tolerance, as far as these columns tell, or None; height: f at the weights.
 
     Scaling all duals until every column is feasible would need far more accuracy. Instead they are projected on the

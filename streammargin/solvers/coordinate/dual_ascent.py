@@ -131,10 +131,6 @@ class DualAscent(CertifiedBySweep[A]):
         group = group_of(block)
         return permutation(-(-block.rows() // group), problem.seed, state.number, first, *seeds), group
 
-    def kept_bytes(self, problem: Problem) -> int:
-        """Bytes of the cache of active rows; here 0."""
-        return 0
-
     @abstractmethod
     def visit_rows(self, problem: Problem, state: A, active: np.ndarray, turns: Turns, figures: np.ndarray) -> None:
         """Make a step for every row of these turns, and add to figures (K, FIGURES)."""

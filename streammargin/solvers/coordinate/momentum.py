@@ -21,7 +21,7 @@ from streammargin.solvers.proof.objectives.base import Running
 from streammargin.solvers.roles import Float, K, Rows, Shared, f8, i8, new, of, state
 from streammargin.solvers.state import labels_of
 
-RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates and takes twice the passes
+RESTART = 30.0  # restart once the gap fell by this factor; without restarts it oscillates
 REFRESH = 8  # sum |theta_j|^q is recomputed after 8 (d + 1) values, as rounding accumulates
 SHORTEST = 4  # least passes between restarts
 

@@ -23,7 +23,7 @@ from streammargin.solvers.state import labels_of
 NEAR = 4.0  # times tol: below this gap weights oscillate around the optimum, and the mean of two passes is better
 SWING = 0.5  # unless a pass still reduces the gap to this share, as the mean would lag behind
 MEAN_GAP = 0.8  # typical gap of that mean, relative to the estimate
-KEPT_GAP = 0.55  # the same with cached rows, which are visited more often; without it text sometimes took another read
+KEPT_GAP = 0.55  # the same with cached rows, which are visited more often
 
 
 @state

@@ -23,9 +23,9 @@ from streammargin.solvers.cache.rows import take
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, Shared, f8, of, state
 
-PART = 0.01  # square of the damped constant, relative to a row's mean square; with 0.06 momentum did not converge once
+PART = 0.01  # square of the damped constant, relative to a row's mean square; with a larger one momentum may fail
 FLAT = 4.0  # least rho times the curvature of all losses in b: at a small C, b would not move otherwise
-FEW = 8  # most passes until b follows; with 20 momentum oscillates for ever where no column separates the classes
+FEW = 8  # most passes until b follows; with more, momentum oscillates where no column separates the classes
 SOME = 256  # rows sampled for the mean square
 
 

@@ -167,7 +167,7 @@ def leave_start(problem: Problem, state: PlainAscent, watch: Watch, report: Pass
 
 def leave_momentum(
     problem: Problem, state: MomentumAscent, watch: Watch, report: PassReport, active: np.ndarray
-) -> str:  # fmt: skip
+) -> str:
     """Switch to Newton steps when momentum is predicted to cost more."""
     estimate = float(report.estimate[active].max(initial=0.0))
     return "steps" if newton_is_cheaper(problem, watch, state.number, estimate) else ""

@@ -24,14 +24,7 @@ from streammargin.solvers.newton.steps_state import (
     move_centres,
     reverse_products,
 )
-from streammargin.solvers.newton.subproblem import (
-    LINE_SEARCH,
-    QUICK,
-    Proximal,
-    direction,
-    solve,
-    step_work,
-)
+from streammargin.solvers.newton.subproblem import LINE_SEARCH, QUICK, Proximal, direction, solve, step_work
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur

@@ -63,8 +63,7 @@ class WholePass(Solver[P]):
     norm_range: ClassVar[tuple[float, float]] = (1e-290, 1e290)  # of the largest row norm
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> None:
-        if index == 0:
-            norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
+        norms.row_norms(block, numbered_from(first), labels_of(problem, state), problem.q, state.row_norms)
 
     def mean_norm(self, problem: Problem, state: P) -> float:
         return float(state.row_norms[norms.TOTAL]) / max(1.0, float(state.row_norms[norms.ROWS]))

@@ -22,7 +22,7 @@ HEADER = {"serial": int, "least_tol": float, "identity": dict, "marks": list, "p
           "numbers": dict}  # fmt: skip
 PLAN = "block bounds"  # of the identity
 # of the identity, of what is read
-SIZES, TEXTS = ("rows", "features"), ("labels", "held-out labels", "names of columns", "first weights")
+SIZES, TEXTS = ("rows", "features"), ("labels", "epsilons", "held-out labels", "names of columns", "first weights")
 OPTIONAL = {"held-out labels": ("held-out data", "valid"), "first weights": ("a model to begin from", "init")}
 SHARE = 0.02  # of the training's time, at most, is spent on writing checkpoints
 
@@ -89,8 +89,10 @@ class Checkpoint:
                 known.append(float(read_plain(self._path(name))["least_tol"]))
         return min(known)
 
-    def resume(self, training: Runs, identity: dict[str, Any]) -> bool:
+    def resume(self, training: Runs, identity: dict[str, Any], run_start: dict[str, object]) -> bool:
         """Restore the training from the newest slot; False where there is no slot.
+
+        run_start: the event of this run, for listeners: its tolerance may differ from that of the log.
 
         Raises OtherTraining where a finished training had another identity. For an unfinished one: UsageError where
         options differ, DataError where the data differ. DataError, too, where no slot is complete.
@@ -109,7 +111,7 @@ class Checkpoint:
         LOG.info("going on from the checkpoint in %s, at pass %d", self.folder, p.number)
         run.history.progress(
             {"event": "resumed", "path": self.folder, "phase": p.phase, "pass": p.number, "block": p.position,
-             "run_start": run.history.events[0]}
+             "run_start": run_start}
         )  # fmt: skip
         return True
 

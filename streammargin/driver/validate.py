@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.compiled.predict import total_loss
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
-from streammargin.driver.plan import least_budget, make_plan
+from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.setup import class_mass
 from streammargin.points.base import Point, answered
@@ -18,6 +18,12 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
+
+
+def planned(source: Source, outputs: int, known: int, budget: int) -> tuple[Plan, int]:
+    """The plan of a Validator, and its memory_bytes; arguments as there."""
+    plan = make_plan(source, max(budget, least_budget(source)), 0)
+    return plan, known + 16 * plan.block_rows * outputs + (plan.memory_bytes if plan.buffers else 0)
 
 
 class Validator(ABC):
@@ -33,10 +39,8 @@ class Validator(ABC):
 
     def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
         self.source = source
-        plan = make_plan(source, max(budget, least_budget(source)), 0)
+        plan, self.memory_bytes = planned(source, outputs, known, budget)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
-        scores = 8 * plan.block_rows * outputs
-        self.memory_bytes = known + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
 
     def begin(self) -> None:
         """Set the sums to 0."""

@@ -16,6 +16,7 @@ from streammargin.words import entry, needed
 class SparseGroupLasso(Grouped, Norm):
     """R(w) = r ||w||_1 + (1 - r) sum over groups of sqrt(d_g) ||w_g||_2, 0 < r < 1."""
 
+    name = "sparse_group"
     groups: Groups
     r: float
 

@@ -15,6 +15,7 @@ from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
 from streammargin.penalties.base import Penalty
+from streammargin.penalties.domains import Domain
 from streammargin.points.linear import LinearPoint
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
@@ -43,7 +44,8 @@ def identity(
         "rows": problem.rows,
         "features": problem.features,
         "penalty": _held(problem.objective.penalty, str(params["penalty"])),
-        "labels": _digest(labels.codes, labels.weights, labels.targets, labels.epsilons),
+        "labels": _digest(labels.codes, labels.weights, labels.targets),
+        "epsilons": _digest(labels.epsilons),
         "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
         "first weights": None if start is None else _digest(start.w),
         "names of columns": None if names is None else _digest(packed(names)),
@@ -57,6 +59,8 @@ def identity(
 
 def _held(penalty: Penalty, word: str) -> str:
     """The word of a penalty, or what its fields hold where that is more than a word shows: arrays, and groups."""
+    if isinstance(penalty, Domain):  # of which its arrays are made
+        return word
     fields = {field.name: getattr(penalty, field.name) for field in dataclasses.fields(penalty)}
     if all(value is None or isinstance(value, (str, numbers.Real)) for value in fields.values()):
         return word

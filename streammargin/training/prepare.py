@@ -14,7 +14,7 @@ from streammargin.driver.choose import choose
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
-from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
+from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, planned
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
 from streammargin.options.table import Options
@@ -35,7 +35,7 @@ from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
-from streammargin.training.task import Task, make_task
+from streammargin.training.task import Task, check_tolerance, make_task
 from streammargin.wording import Message
 
 LOG = logging.getLogger("streammargin")
@@ -74,8 +74,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     def problem_for(method: Method) -> Problem:
         return _problem_for(method, asked, task, options, source)
 
+    # of held-out rows, whose blocks are planned once the solver is chosen
+    least = 0 if held_out is None else planned(held_out, asked.count, (8 if task.numeric else 2) * held_out.rows, 0)[1]
+
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(working, method, problem, budget, own)
+        return plan_of(working, method, problem, budget, own + least)
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -87,6 +90,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     method, (problem, plan) = choose(named, problem_for, fit)
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
+    check_tolerance(options, costs)  # the C of `auto`
     left = budget - method.memory(problem) - own
     scaling: Scaling | None = None
     if options.scale != "none":
@@ -96,7 +100,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if held_out is not None:
         rows = held_out if scaling is None else scaling.scaled(held_out)
         validator = _validator(rows, target, problem, left // 4)
-        own += validator.memory_bytes
+        own, least = own + validator.memory_bytes, 0
         # the solver's row cache shrinks accordingly
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
     if working is not source or validator is not None:

@@ -44,8 +44,9 @@ def _train(
 ) -> TrainResult:  # fmt: skip
     job = prepare(stack, data, options, math.inf if checkpoint is None else checkpoint.least_tol())
     training = job.training(history, should_stop)
-    if checkpoint is None or not checkpoint.resume(training, job.identity()):
-        history.publish(job.run_start())
+    start = job.run_start()
+    if checkpoint is None or not checkpoint.resume(training, job.identity(), start):
+        history.publish(start)
     started = time.perf_counter()
     try:
         outcome = run(training, None if checkpoint is None else checkpoint.keep)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streammargin.errors import UsageError
@@ -56,15 +57,20 @@ def make_task(options: Options) -> Task:
             "the midway bias is for the hard margin of single classes; use `C=inf` without `multiclass=joint`, or give "
             "the bias as a number"
         )
-    if options.absolute and math.inf in costs:
-        raise UsageError(
-            "`tol=absolute:EPS` bounds the mean gap at a finite C; for C = inf give a relative tolerance, as `tol=1e-3`"
-        )
+    check_tolerance(options, costs)
     if options.early_stop is not None:
         check_early_stop(options, loss, costs == [math.inf])
     if options.path is not None and costs == [math.inf]:
         raise UsageError(f"{declared.name} supports C = inf only, but a path has finite values; give `C` as inf")
     return Task(loss, costs)
+
+
+def check_tolerance(options: Options, costs: Sequence[float]) -> None:
+    """UsageError for a bound on the mean gap at C = inf, which has no such gap."""
+    if options.absolute and math.inf in costs:
+        raise UsageError(
+            "`tol=absolute:EPS` bounds the mean gap at a finite C; for C = inf give a relative tolerance, as `tol=1e-3`"
+        )
 
 
 def check_early_stop(options: Options, loss: Loss, hard: bool) -> None:

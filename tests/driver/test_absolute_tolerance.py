@@ -68,7 +68,10 @@ def test_a_training_that_is_resumed_is_held_to_the_other_tolerance(first, then, 
     path = write_h5(tmp_path / "data.h5", X, Y)
     options = {"solver": "sdca", "C": 10.0, "passes": 5000, "checkpoint": str(tmp_path / "it")}
     before = sm.train(path, tol=first, **options)
-    result = sm.train(path, tol=then, **options)
+    seen = []
+    result = sm.train(path, tol=then, listeners=[seen.append], **options)
+    [told] = [event["run_start"]["params"]["tol"] for event in seen if event["event"] == "resumed"]
+    assert told == result.model.header["tol"]  # by which the console says which gap it shows
     assert before.converged and result.converged
     if isinstance(then, str):
         assert result.certificate.mean_gap <= 1e-2
@@ -95,6 +98,13 @@ def test_a_hard_margin_has_no_mean_gap(options):
     with pytest.raises(UsageError, match=r"absolute:EPS.* bounds the mean gap at a finite C; for C = inf give"):
         sm.train((X, Y), tol="absolute:1e-3", **options)
     assert sm.train((X, NUMBERS), loss="interpolate:100", passes=3).certificate.mean_gap is None
+
+
+def test_nor_has_the_margin_of_all_classes_that_auto_trains():
+    classes = np.digitize(X[:, 0], [-0.6, 1.2])
+    with pytest.raises(UsageError, match="bounds the mean gap at a finite C"):
+        sm.train((X, classes), tol="absolute:1e-3", multiclass="joint")
+    assert sm.train((X, Y), tol="absolute:1e-3", multiclass="joint").converged  # of two classes it is C = 1
 
 
 @pytest.mark.parametrize("wrong", ["absolute", "absolute:-1", "absolute:x", "absolute:inf", "relative:1e-3", -1.0])

@@ -230,6 +230,13 @@ def test_other_rows_are_refused(tmp_path):
         sm.train((X + 1, y), passes=3, checkpoint=str(tmp_path))
 
 
+def test_other_bounds_of_the_weights_are_named_as_they_are_typed(tmp_path):
+    options = {"checkpoint": str(tmp_path), "passes": 3, "C": 1.0}
+    sm.train(noisy(), penalty="l2:low=0,high=1", should_stop=stop_after(1), **options)
+    with pytest.raises(sm.UsageError, match="with penalty 'l2:low=0,high=1', not 'l2:low=0,high=2'; use"):
+        sm.train(noisy(), penalty="l2:low=0,high=2", **options)
+
+
 def test_other_names_of_the_columns_are_refused(tmp_path):
     pd = pytest.importorskip("pandas")
     X, y = noisy()

@@ -84,3 +84,9 @@ def test_a_path_begins_where_the_first_weight_leaves_0():
     )  # fmt: skip
     nonzeros = [line["nonzeros"] for line in result.run_end["trials"]]
     assert result.converged and nonzeros[0] <= 1 and nonzeros[-1] > 4
+
+
+@pytest.mark.parametrize("solver, options", [("sdca", {"bias": 1}), ("pegasos", {"bias": 1}), ("auto", {"C": np.inf})])
+def test_those_that_do_not_serve_it_name_its_word(solver, options):
+    with pytest.raises(sm.UsageError, match='penalty="sparse_group"'):
+        sm.train((X, Y), solver=solver, penalty=sm.penalties.SparseGroup(GROUPS), **options)

@@ -114,7 +114,7 @@ class ProximalNewton(Solver[ProxNewton]):
         return isinstance(penalty, LpSquare) or penalty.pieces(1) is not None  # the exponent of lp is checked elsewhere
 
     def needs(self, penalty: Penalty) -> str:
-        return f"newton needs the method pieces of a penalty, and {penalty.name} has none"
+        return f"newton needs the method pieces of a penalty, and {penalty} has none"
 
     def reserved_bytes(self, problem: Problem) -> int:
         width = problem.features + 1  # the Hessian, and its part for the nonzero columns

@@ -90,7 +90,7 @@ class Ascent(Succession):
     def needs(self, penalty: Penalty) -> str:
         if self.momentum == "yes":
             return "momentum is for l2 and lp alone"
-        return f"{self.called} needs the norm of a strongly convex penalty, and {penalty.name} has none"
+        return f"{self.called} needs the norm of a strongly convex penalty, and {penalty} has none"
 
     def stages(self) -> dict[str, Stage]:
         plain, accelerated = Plain(precise=False), Momentum(precise=False)

@@ -223,7 +223,7 @@ def test_a_training_that_was_stopped_goes_on_with_the_same_epsilons_only(tmp_pat
     calls = iter(range(8))
     stopped = run(checkpoint=str(tmp_path), should_stop=lambda: None if next(calls, None) is not None else "signal")
     assert stopped.resumable
-    with pytest.raises(sm.DataError, match="labels"):
+    with pytest.raises(sm.DataError, match="other epsilons"):
         run(epsilon + 0.1, checkpoint=str(tmp_path))
     assert run(checkpoint=str(tmp_path)).model.coef_.tobytes() == run().model.coef_.tobytes()
 

@@ -34,7 +34,7 @@ from streammargin.words import entry
 SUFFICIENT = 0.2  # the gap fell to this share of that at the last restart
 NECESSARY = 0.8  # or to this share, and rises
 LONG = 0.36  # or this share of all passes was made since the last restart
-PATIENCE = 20  # passes before the last condition applies
+PATIENCE = 20  # passes before the last condition applies; without it a start from given weights is slower
 SHRINK, GROW = -0.3, -0.6  # exponents of the largest decrease and increase of the step (section 3.1 there)
 PIECE = 1 << 16  # rows of a vector of length n per chunk
 

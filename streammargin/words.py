@@ -55,7 +55,7 @@ class Thing:
         cls._has_init |= "__init__" in vars(cls)
         dataclasses.dataclass(eq=False, init=not cls._has_init)(cls)
         if text:  # python -OO leaves none
-            cls.__doc__ = text.rstrip() + _parameters(cls) + "\n    "
+            cls.__doc__ = text.rstrip() + _parameters(cls)
 
     @classmethod
     def entries(cls) -> list[dataclasses.Field[Any]]:

@@ -41,13 +41,16 @@ class Parser(argparse.ArgumentParser):
             return super().format_help()
         lines = [f"usage: {self.usage}", "", str(self.description)]
         for group in self._action_groups:
-            actions = [a for a in group._group_actions if self._common.intersection(a.option_strings)]
+            flags_of = {action: set(action.option_strings) for action in group._group_actions}
+            actions = [action for action, own in flags_of.items() if not own or own & self._common]
             lines += ["", f"{group.title}:"] if actions else []
             for action in actions:
                 name = action.metavar or f"{{{','.join(action.choices)}}}" if action.choices else action.metavar
                 flags = ", ".join(action.option_strings) + (f" {name}" if name else "")
-                said = re.split(r"[;(]", (action.help or "").replace("%%", "%"))[0].strip()
-                lines.append(f"  {flags:<38} {said}")
+                said = (action.help or "").replace("%%", "%")
+                default = re.search(r" \(default \S+\)$", said)
+                said = re.split(r"[;(]", said)[0].strip() + (default[0] if default else "")
+                lines.append(f"  {flags.strip():<38} {said}")
         return "\n".join([*lines, "", str(self.epilog), ""])
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -37,7 +37,12 @@ def add_options(parser: Parser) -> None:
     parser.epilog = (
         "all options: streammargin train --help all\nall words: streammargin losses|penalties|solvers [NAME]"
     )
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file; several are shards of one data set")
+    parser.add_argument(
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="HDF5 file, as streammargin-data convert writes it; several are shards of one data set",
+    )
     parser.add_argument(
         "-o",
         "--output",

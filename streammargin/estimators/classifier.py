@@ -43,8 +43,8 @@ def _has_probabilities(estimator: MarginClassifier) -> bool:
         if estimator.loss is not None and has(terms(estimator.loss), METHOD):
             return True
     raise AttributeError(
-        f"loss {estimator.loss!s} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, or "
-        "calibrate the scores with CalibratedClassifierCV of scikit-learn"
+        f"the loss {estimator.loss or 'hinge'} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, "
+        "or calibrate the scores with CalibratedClassifierCV of scikit-learn"
     )
 
 

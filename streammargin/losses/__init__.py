@@ -58,9 +58,16 @@ PEERS = {  # names in scikit-learn, LIBLINEAR and Vowpal Wabbit
 }  # fmt: skip
 
 
+def is_numeric(terms: Any) -> bool:
+    """Whether these terms are of a regression loss."""
+    return has(terms, "of_numbers") and terms.of_numbers()
+
+
 def _load() -> dict[str, type[Loss]]:
     modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    return {cls.name: cls for module in modules for cls in getattr(module, "LOSSES", ())}
+    found = [cls for module in modules for cls in getattr(module, "LOSSES", ())]
+    found.sort(key=lambda cls: (cls.has_defaults() and is_numeric(cls().terms()), cls.name != "hinge"))
+    return {cls.name: cls for cls in found}
 
 
 LOSSES = _load()
@@ -95,8 +102,3 @@ def losses_with(methods: Iterable[str], of_numbers: bool = False) -> list[str]:
     made = {name: cls().terms() for name, cls in sorted(LOSSES.items()) if not cls.only_hard}
     fit = [name for name, loss in made.items() if is_numeric(loss) == of_numbers]
     return [name for name in fit if all(has(made[name], method) for method in methods)]
-
-
-def is_numeric(terms: Any) -> bool:
-    """Whether these terms are of a regression loss."""
-    return has(terms, "of_numbers") and terms.of_numbers()

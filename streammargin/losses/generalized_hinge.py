@@ -61,7 +61,7 @@ class GeneralizedHingeTerms(NamedTuple):
 class GeneralizedHinge(Largest):
     """max(0, 1 - u, 1 - A u), A the slope: of classifiers that may leave rows undecided.
 
-    Kernels get (A,). Source: Bartlett and Wegkamp 2008.
+    Source: Bartlett and Wegkamp 2008.
     """
 
     slope: float = entry(

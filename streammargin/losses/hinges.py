@@ -77,20 +77,14 @@ class HingeTerms(NamedTuple):
 
 
 class Hinge(Largest):
-    """max(0, 1 - u): the loss of support vector machines.
-
-    Kernels get (g, U) = (0, 1).
-    """
+    """max(0, 1 - u): the loss of support vector machines."""
 
     def terms(self) -> HingeTerms:
         return HingeTerms(0.0, 1.0)
 
 
 class SquaredHinge(Largest):
-    """max(0, 1 - u)^2: smooth, and large errors cost more.
-
-    Kernels get (g, U) = (1/2, inf).
-    """
+    """max(0, 1 - u)^2: smooth, and large errors cost more."""
 
     def terms(self) -> HingeTerms:
         return HingeTerms(0.5, math.inf)
@@ -99,7 +93,7 @@ class SquaredHinge(Largest):
 class SmoothHinge(Largest):
     """The hinge with its corner rounded: (1 - u)^2 / (2 width) for 1 - width <= u <= 1, 1 - u - width/2 below.
 
-    Kernels get (g, U) = (width, 1). Source: Shalev-Shwartz and Zhang 2013.
+    Source: Shalev-Shwartz and Zhang 2013.
     """
 
     width: float = entry(1.0, POSITIVE, "of the margins for which it is quadratic")

@@ -8,9 +8,9 @@ from streammargin.words import entry
 
 
 class Huber(Largest):
-    """u^2 / 2 for |u| <= delta, delta (|u| - delta/2) beyond, u = x.w - y: the mean, but far numbers pull no harder.
+    """u^2 / 2 for |u| <= delta, delta (|u| - delta/2) beyond, u = x.w - y: like the mean, but far numbers count less.
 
-    Kernels get (low, high, over, under, g) = (-delta, delta, 0, 0, 1). Source: Huber 1964.
+    Source: Huber 1964.
     """
 
     delta: float = entry(1.0, POSITIVE, "the error from which on it is linear, in units of y")

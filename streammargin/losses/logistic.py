@@ -131,10 +131,7 @@ class LogisticTerms(NamedTuple):
 
 
 class Logistic(Largest):
-    """log(1 + exp(-u)): logistic regression, whose scores are log odds.
-
-    Kernels get the tolerance of their steps.
-    """
+    """log(1 + exp(-u)): logistic regression, whose scores are log odds."""
 
     def terms(self) -> LogisticTerms:
         return LogisticTerms(1e-12)

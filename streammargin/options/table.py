@@ -126,7 +126,7 @@ class Options:
     multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
-        "stop once the relative gap is proven to be no larger (C = inf: the relative margin gap; interpolate: no "
+        "stop once the relative gap is proven to be EPS at most (C = inf: the relative margin gap; interpolate: no "
         "error exceeds epsilon by more than tol max|y|, and the norm of w is as near to its lower bound); "
         "absolute:EPS, for a finite C: the mean gap, (primal - dual) / (C sum_i s_i)",
         short=("-e",), common=True)
@@ -134,7 +134,7 @@ class Options:
     early_stop: int | None = option(None, Whole(1, "N"), "stop", SCORED, "stop after N passes in a row without a "
         "smaller error on the held-out rows (`valid`), and keep the best pass; regressions compare the mean loss")
     max_seconds: float | None = option(None, Number("a positive number", lambda value: value > 0.0, metavar="S"),
-        "stop", ANYWHERE, "stop in time to finish the last check", common=True)
+        "stop", ANYWHERE, "finish within S seconds, the last check included", common=True)
     max_rows: int | None = option(None, Whole(1), "stop", Where.STREAM, "end a stream after this many rows")
     memory: str | int = option("1G", Size(), "resources", ANYWHERE,
         "bound on the memory that grows with the data (512M = 512 x 2^20 bytes)", common=True)

@@ -185,7 +185,7 @@ class Group(PenaltyWord):
     """r sum over groups of sqrt(d_g) ||w_g|| + (1 - r)/2 ||w||^2, r the l1_ratio: whole groups of columns become 0."""
 
     groups: Any = needed(GROUPS, GROUPS_HELP)
-    l1_ratio: float = entry(1.0, RATIO, "r, the share of the norms; the rest is 1/2 ||w||^2")
+    l1_ratio: float = entry(1.0, RATIO, "r, the share of the norms; the rest is 1/2 ||w||^2, which ascent needs")
 
     def of_columns(self, columns: Columns) -> Penalty:
         groups = Groups(columns.groups(self.groups))

@@ -160,7 +160,8 @@ class Method(SolverWord):
         lp = isinstance(penalty, LpSquare)
         if problem.hard and not (lp and not problem.free):
             name = "bias=free" if lp else f"penalty={penalty}"
-            raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; give a finite C with `{name}`")
+            mend = "leave out `solver`" if math.isinf(self.default_C) else "give a finite C"
+            raise UsageError(f"the hard margin, C = inf, is that of l2 and lp alone; {mend} with `{name}`")
         if self.serves(penalty, problem.free):
             return
         if self.serves(penalty, False):

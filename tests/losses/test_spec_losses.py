@@ -143,9 +143,7 @@ def test_an_object_of_a_class_of_the_users_is_a_loss():
 
 
 def test_bad_names_and_widths_are_refused():
-    with pytest.raises(
-        UsageError, match="unknown loss 'hindge'; did you mean loss=\"hinge\"\\? the words are exponential"
-    ):
+    with pytest.raises(UsageError, match="unknown loss 'hindge'; did you mean loss=\"hinge\"\\? the words are hinge"):
         terms("hindge")
     for width in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="width of smooth_hinge must be a positive number"):

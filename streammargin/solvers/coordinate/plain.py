@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import cast
+import math
 
 import numpy as np
 
 from streammargin.compiled import sdca as kernel
 from streammargin.compiled.duals import dual_sums, total
 from streammargin.compiled.vectors import square
-from streammargin.penalties.base import Square
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.visits import Turns
 from streammargin.solvers.base import PassReport
@@ -93,10 +92,10 @@ class Plain(DualAscent[PlainAscent]):
             for k in active:
                 state.power_sum[k] = float(np.sum(np.abs(state.theta[k]) ** problem.q))
         self.check_scale(problem, state)
-        estimate, penalty = np.zeros(problem.count), cast(Square, problem.objective.penalty)
+        estimate, conjugate = np.zeros(problem.count), problem.objective.penalty.conjugate
         for k in active:
             theta, alpha = state.theta[k], state.alpha[k]
-            size = lp_norm(theta, 2.0, square(theta)) if problem.linear else penalty.gauge(theta)
+            size = lp_norm(theta, 2.0, square(theta)) if problem.linear else math.sqrt(2.0 * conjugate(theta))
             if problem.objective.signed:  # signed duals cancel in the sum
                 dual, whole = dual_sums(labels_of(problem, state), problem.loss, k, alpha, alpha, 0.0)
             else:  # a rough objective suffices: for the hinge the sum is D + 1/2 ||theta||^2

@@ -443,6 +443,7 @@ X, Y = rows()
         ({"penalty": sm.penalties.Group(list("abcdefgh"))}, "must be integers"),
         ({"penalty": sm.penalties.Group("none.txt")}, "the file none.txt of groups does not exist"),
         ({"penalty": "l1", "C": math.inf}, "the hard margin, C = inf, is that of l2 and lp alone"),
+        ({"penalty": "l1", "solver": "active-set"}, 'leave out solver with penalty="l1"'),
         ({"C": math.inf, "bias": "free"}, 'give a finite C with bias="free"'),
         ({"penalty": "l1", "solver": "sdca"}, 'sdca does not serve penalty="l1"; solver="pdprox" does'),
         ({"penalty": "linf", "solver": "newton"}, '^newton does not serve penalty="linf"'),

@@ -65,7 +65,32 @@ def test_passes_left():
     assert passes_left(0.5, 0.6, 8, 1e-3) == passes_left(0.6, 0.5, 8, 0.0) == np.inf
 
 
-@pytest.mark.parametrize("penalty", ["elasticnet:0.3", sm.penalties.Group(np.arange(12) // 3, 0.5)], ids=str)
+class Plain(sm.penalties.Penalty):
+    """The elastic net of l1_ratio 0.3 by its conjugate and bound, without a gauge."""
+
+    net = sm.penalties.ElasticNet(0.3)
+    norm = net.norm
+
+    def value(self, w):
+        return self.net.value(w)
+
+    def conjugate(self, theta):
+        return self.net.conjugate(theta)
+
+    def bound(self, gain, theta, blur, rounding):
+        return self.net.bound(gain, theta, blur, rounding)
+
+    def mirror(self, theta):
+        return self.net.mirror(theta)
+
+    def powers(self, theta):
+        return np.zeros(theta.size)
+
+    def prox(self, v, steps):
+        return self.net.prox(v, steps)
+
+
+@pytest.mark.parametrize("penalty", ["elasticnet:0.3", sm.penalties.Group(np.arange(12) // 3, 0.5), Plain()], ids=str)
 def test_it_serves_a_strongly_convex_penalty_and_stays_without_momentum(penalty):
     """Momentum is for l2 and lp alone: many passes change over to it there, and to nothing here."""
     X, y = noisy(90, 12)
@@ -74,5 +99,5 @@ def test_it_serves_a_strongly_convex_penalty_and_stays_without_momentum(penalty)
     assert ascent.converged and ascent.passes > 64
     assert np.array_equal(ascent.model.coef_, sdca.model.coef_)
     assert ascent.certificate["primal"] == pytest.approx(other.certificate["primal"], rel=2e-6)
-    with pytest.raises(sm.UsageError, match=r"asdca .*=\"(elasticnet|group).* \(momentum is for l2 and lp alone"):
+    with pytest.raises(sm.UsageError, match=r"asdca .*=\"(elasticnet|group|plain).* \(momentum is for l2 and lp alone"):
         sm.train((X, y), solver="asdca", **options)

@@ -122,10 +122,13 @@ def format_of(text: Text, asked: Asked) -> str:
 
 def check_options(asked: Asked, kind: str, path: str) -> None:
     """Raises UsageError for an option that this format does not use."""
+    used = format_named(kind).OPTIONS
     for name, spelt in asked.given.items():
-        if name not in format_named(kind).OPTIONS:
+        if name not in used:
             able = " or ".join(f"`format={other}`" for other in FORMATS if name in format_named(other).OPTIONS)
-            raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; omit it, or use {able}")
+            twin = {"y": "label_column", "label_column": "y"}.get(name)
+            mend = f"give `{twin}`" if twin in used else "omit it"
+            raise UsageError(f"{path} is read as {kind}, which does not use `{spelt}`; {mend}, or use {able}")
 
 
 def with_labels(found: Iterator[Batch], y: str | None, home: Any, path: str, asked: Asked) -> Iterator[Batch]:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsFloat, SupportsIndex
 
 from streammargin.errors import UsageError
 from streammargin.files import as_path
@@ -22,11 +22,11 @@ class Kind:
     metavar: str | None = None  # placeholder in the help
     choices: Sequence[str] | None = None  # all allowed words, where these are a list
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> object:
         """Parse a text. Raises UsageError for an invalid one."""
         return text
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         """The value (never None), converted and checked; what: the option or field, named in the UsageError."""
         return value
 
@@ -37,7 +37,7 @@ class Name(Kind):
 
     metavar: str
 
-    def read(self, text: str) -> str:
+    def read(self, text: str) -> float | str:
         if not text:
             raise UsageError("the name is empty; leave out the option for its default")
         return text
@@ -79,7 +79,7 @@ class Column(Read):
 class Folder(Name):
     """The path of a directory."""
 
-    def check(self, what: str, value: Any) -> str:
+    def check(self, what: str, value: object) -> str:
         return as_path(value, what)
 
 
@@ -87,7 +87,7 @@ class Folder(Name):
 class Label(Name):
     """One label."""
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         if not _is_label(value):
             raise UsageError(f"{what} must be a label, not {shown(value)}")
         return value
@@ -99,7 +99,7 @@ class Word(Kind):
 
     choices: Sequence[str]
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         if not isinstance(value, str) or value not in self.choices:
             listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
             raise UsageError(f"{what} must be {listed}, not {shown(value)}")
@@ -118,11 +118,13 @@ class Number(Kind):
     def read(self, text: str) -> float | str:
         return text if text in self.words else read_number(text)
 
-    def check(self, what: str, value: Any) -> Any:
-        if isinstance(value, str) and value in self.words:
-            return value
+    def check(self, what: str, value: object) -> float | str:
+        return value if isinstance(value, str) and value in self.words else self.number(what, value)
+
+    def number(self, what: str, value: object) -> float:
+        """The value where it is no word. Raises UsageError."""
         try:
-            if isinstance(value, (str, bytes)):
+            if isinstance(value, str) or not isinstance(value, (SupportsFloat, SupportsIndex)):
                 raise TypeError
             given = float(value)
             if not self.fits(given):
@@ -147,7 +149,7 @@ class NumberOrColumn(Column):
         """Whether a text begins like a field, KEY=."""
         return re.match(r"\w+=", text) is not None
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str) -> float | str:
         try:
             float(text)
         except ValueError:
@@ -156,7 +158,7 @@ class NumberOrColumn(Column):
             return super().read(text)
         return self.number.read(text)
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         if isinstance(value, (str, os.PathLike)):
             value = self.read(os.fspath(value))
         if isinstance(value, (str, list, tuple)) or getattr(value, "ndim", 0) > 0:
@@ -173,7 +175,7 @@ class Exponent(Kind):
     def read(self, text: str) -> float | str:
         return text if text == "sparse" else read_number(text)
 
-    def check(self, what: str, value: Any) -> float | str:
+    def check(self, what: str, value: object) -> float | str:
         return Number("a number in (1, 2]", lambda p: 1.0 < p <= 2.0, ("sparse",)).check(what, value)
 
 
@@ -190,7 +192,7 @@ class Whole(Kind):
         except ValueError:
             raise UsageError(f"{text!r} is not a whole number") from None
 
-    def check(self, what: str, value: Any) -> int:
+    def check(self, what: str, value: object) -> int:
         if not isinstance(value, numbers.Integral) or value < self.least:
             raise UsageError(f"{what} must be a whole number and at least {self.least}, not {shown(value)}")
         return int(value)
@@ -202,7 +204,7 @@ class YesNo(Kind):
 
     choices: Sequence[str] = ("yes", "no")
 
-    def check(self, what: str, value: Any) -> bool:
+    def check(self, what: str, value: object) -> bool:
         if isinstance(value, str) and value in self.choices:
             return value == "yes"
         if type(value).__name__ not in ("bool", "bool_"):  # NumPy's, without importing it
@@ -216,7 +218,7 @@ class Size(Kind):
 
     metavar: str = "SIZE"
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         parse_size(value, what)
         return value
 
@@ -233,9 +235,10 @@ class Labels(Kind):
             raise UsageError(f"{text!r} names an empty label; write A,B,...")
         return labels
 
-    def check(self, what: str, value: Any) -> list[Any]:
-        several = isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0
-        labels = list(value) if several else []
+    def check(self, what: str, value: object) -> list[object]:
+        labels: list[object] = []
+        if isinstance(value, Iterable) and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) > 0:
+            labels = list(value)
         if not labels:
             raise UsageError(f"{what} must be a list of labels, not {shown(value)}")
         for label in labels:
@@ -261,7 +264,7 @@ class Factors(Kind):
             table[label] = read_number(weight)
         return table
 
-    def check(self, what: str, value: Any) -> Any:
+    def check(self, what: str, value: object) -> object:
         if isinstance(value, str) and value == "balanced":
             return value
         if not isinstance(value, Mapping):
@@ -269,12 +272,12 @@ class Factors(Kind):
         for label, factor in value.items():
             if not _is_label(label):
                 raise UsageError(f"{what} must be a factor for each label, but {shown(label)} is not a label")
-            if not 0.0 < Number().check(what, factor) < math.inf:
+            if not 0.0 < Number().number(what, factor) < math.inf:
                 raise UsageError(f"the class weight of {shown(label)} must be a positive number, not {shown(factor)}")
         return value
 
 
-def _is_label(value: Any) -> bool:
+def _is_label(value: object) -> bool:
     """Whether this is a single value that is not missing."""
     if value is None or isinstance(value, (list, tuple, dict, set)) or getattr(value, "ndim", 0) > 0:
         return False

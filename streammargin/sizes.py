@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import SupportsFloat, SupportsIndex
 
 from streammargin.errors import UsageError
 from streammargin.wording import shown
@@ -11,7 +12,7 @@ LARGEST = 1 << 60  # bytes
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def parse_size(text: str | int | float, what: str = "size") -> int:
+def parse_size(text: object, what: str = "size") -> int:
     """Bytes of "512M", "1G", "1.5GiB" or a plain number; what: its name in the UsageError for anything else."""
     if isinstance(text, str):
         number: int | float
@@ -21,6 +22,8 @@ def parse_size(text: str | int | float, what: str = "size") -> int:
         number, unit = float(match[1]), _UNITS[match[2].upper()]
     else:
         try:
+            if not isinstance(text, (SupportsFloat, SupportsIndex)):
+                raise TypeError
             number, unit = float(text), 1
         except (TypeError, ValueError, ArithmeticError):
             raise UsageError(f"{what} must be a number of bytes or like 512M or 2G, not {shown(text)}") from None

@@ -37,7 +37,7 @@ QUICK = [  # of the folder of tests: the files that `-m quick` takes, but for th
     "compiled/test_kernel_rows.py", "compiled/test_kernel_sdca.py", "compiled/test_kernel_newton.py",
     "solvers/test_contract.py", "solvers/coordinate/test_ascent.py", "solvers/test_auto.py", "solvers/test_roles.py",
     "driver/test_stopping_and_events.py", "training/test_stream_training.py", "driver/test_plan_and_reading.py",
-    "estimators/test_names.py", "cli/test_console.py", "cli/test_names_of_columns.py",
+    "estimators/test_names.py", "sinks/test_console.py", "cli/test_names_of_columns.py",
 ]  # fmt: skip
 TESTS = Path(__file__).parent
 

@@ -160,6 +160,8 @@ def test_options_of_before_and_of_peers_name_ours(name, capsys, tmp_path):
 @pytest.mark.parametrize("given, told", [
     (["-s", "2"], "there is no -s here; give --loss: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2"),
     (["-w1", "2"], "there is no -w1 here; give --class-weight"), (["--n-jobs=2"], "there is no --n-jobs here: one"),
+    (["-w-1", "2"], "there is no -w-1 here; give --class-weight"), (["-v", "5"], "-v takes no number here; to"),
+    (["-B", "-1"], "must be 0 for none"),
     (["-solver", "ascent"], "did you mean --solver?"),
 ])  # fmt: skip
 def test_letters_of_peers_and_misspelt_flags_are_told_apart(given, told, capsys):
@@ -177,7 +179,7 @@ def test_the_front_door_is_small(capsys):
     everything = capsys.readouterr().out
     assert len(short.splitlines()) <= 50 and all(len(line) <= 120 for line in short.splitlines())
     assert "--log-json" in everything and "--log-json" not in short and "--loss" in short
-    assert "help all" in short
+    assert "help all" in short and "help all" not in everything and "of DATA" in short
     for line in TABLE:
         if line.common:
             phrase = re.split("[;(]", line.help)[0].strip()

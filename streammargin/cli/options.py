@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 from streammargin.errors import UsageError
 from streammargin.kinds import Name, read_number
-from streammargin.options.others import instead
+from streammargin.options.others import NO_FOLDS, instead
 from streammargin.options.table import Line, Where, options_for
 from streammargin.wording import in_shell
 
@@ -32,7 +32,10 @@ class Parser(argparse.ArgumentParser):
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf)", re.ASCII)
 
     def shorten(self, common: Iterable[str]) -> None:
-        """Make `--help` show these options only, one line each; `--help all` shows all options in full."""
+        """Make `--help` show these options only, one line each; `--help all` shows all options in full.
+
+        A line is the help up to its first semicolon or bracket, and the default where that is one word.
+        """
         self._common = frozenset(common)
         self.usage = f"{self.prog} DATA [DATA ...] [-o MODEL] [options]"
 
@@ -47,11 +50,11 @@ class Parser(argparse.ArgumentParser):
             for action in actions:
                 name = action.metavar or f"{{{','.join(action.choices)}}}" if action.choices else action.metavar
                 flags = ", ".join(action.option_strings) + (f" {name}" if name else "")
-                said = (action.help or "").replace("%%", "%")
-                default = re.search(r" \(default \S+\)$", said)
-                said = re.split(r"[;(]", said)[0].strip() + (default[0] if default else "")
+                text = (action.help or "").replace("%%", "%")
+                default = re.search(r" \(default [\w.]+\)$", text)
+                said = re.split(r"[;(]", text)[0].strip() + (default[0] if default else "")
                 lines.append(f"  {flags.strip():<38} {said}")
-        return "\n".join([*lines, "", str(self.epilog), ""])
+        return "\n".join([*lines, "", f"all options: {self.prog} --help all", str(self.epilog), ""])
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         everything = any(one in ("-h", "--help") and two == "all" for one, two in itertools.pairwise(args or []))
@@ -88,6 +91,8 @@ class Parser(argparse.ArgumentParser):
             if option.startswith("-"):
                 meant += alike[:1] or difflib.get_close_matches(option, known, 1, 0.75)
         hint = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else ""
+        if unknown[0].isdigit():
+            hint = in_shell(NO_FOLDS)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
     def error(self, message: str) -> NoReturn:

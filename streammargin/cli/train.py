@@ -34,21 +34,11 @@ REQUEUE = 75  # stopped early with a checkpoint: the same command resumes
 
 def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
-    parser.epilog = (
-        "all options: streammargin train --help all\nall words: streammargin losses|penalties|solvers [NAME]"
-    )
+    parser.description = "Train a model on the rows of DATA: an HDF5 file, or several that are shards of one data set."
+    parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file")
     parser.add_argument(
-        "data",
-        nargs="+",
-        metavar="DATA",
-        help="HDF5 file, as streammargin-data convert writes it; several are shards of one data set",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=name,
-        metavar="MODEL",
-        help="the model (default: DATA's stem + .model.npz, here)",
+        "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )
     run = add_table(parser)["run"]
     run.add_argument("--log-json", type=name, metavar="FILE|-", help="write events as JSON lines")

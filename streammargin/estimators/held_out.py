@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from streammargin.errors import UsageError
@@ -12,13 +10,13 @@ from streammargin.kinds import Number
 PART = Number("a number between 0 and 1", lambda value: 0.0 < value < 1.0)
 
 
-def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: Any, seed: int, classes: bool) -> np.ndarray:
+def held_out(y: np.ndarray, sample_weight: np.ndarray | None, fraction: object, seed: int, classes: bool) -> np.ndarray:
     """Which rows are held out (n,) bool: this fraction of each class, or of all rows of a regression; y (n,).
 
     Rows of weight 0 are absent, and are never drawn. At least one row of each class is left to train on. UsageError
     where `fraction` is not between 0 and 1, or so small that no row is held out.
     """
-    part = PART.check("validation_fraction", fraction)
+    part = PART.number("validation_fraction", fraction)
     random, chosen = np.random.default_rng(seed), np.zeros(len(y), bool)
     present = np.ones(len(y), bool) if sample_weight is None else sample_weight > 0.0
     for label in np.unique(y[present]) if classes else [None]:

@@ -44,7 +44,7 @@ class Costs(Kind):
             return path
         several = isinstance(value, Iterable) and (isinstance(value, Sequence) or getattr(value, "ndim", 0) > 0)
         values = value if several and isinstance(value, Iterable) and not isinstance(value, (str, bytes)) else [value]
-        costs: list[float] = [Number().check(what, cost) for cost in values]
+        costs: list[float] = [Number().number(what, cost) for cost in values]
         if not costs or not all(cost > 0.0 for cost in costs):
             listed = ", ".join(f"{cost:g}" for cost in costs) or "none"
             raise UsageError(f"{what} must be positive (or inf for the hard margin), not {listed}")

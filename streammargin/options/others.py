@@ -40,6 +40,8 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "noconstant": "`bias=0`",
     "dual_budget": "the field top of a loss, as in `loss=hinge:top=100`",
     "C_path": "`C=path:20`",
+    "Cs": "several values of `C` or `C=path:20`, with held-out data, `valid`",
+    "cv": "held-out data, `valid`, or GridSearchCV of scikit-learn",
     "resume": "`checkpoint=DIR` alone: it resumes from a state in DIR",
     "no_resume": "another `checkpoint`",
     "alpha": "`C`: the penalty has the factor 1, and the sum of the losses C = 1 / (alpha n)",
@@ -54,6 +56,7 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "n_iter_no_change": "`early_stop=5` with held-out data, `valid`",
     "random_state": "`seed`",
     "n_jobs": ": one thread learns, and another reads",
+    "threads": ": one thread learns, and another reads",
     "dual": "`solver`",
     "warm_start": "`init`, an earlier model of `streammargin.train`, or `C=path:20` for several C",
     "validation_fraction": "`valid`, held-out data",
@@ -66,6 +69,12 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "kernel": ": models are linear; transform the rows first, as by Nystroem of scikit-learn",
     "probability": ": a model of `loss=logistic` predicts probabilities",
     "oaa": ": the classes are those of the labels",
+    "bfgs": "`solver=newton`",
+    "quantile_tau": "`loss=quantile:0.9`",
+    "early_terminate": "`early_stop=5` with held-out data, `valid`",
+    "holdout_off": ": rows are held out only where `valid` names them",
+    "cache": ": files are read as they are",
+    "initial_regressor": "`init`",
     "random_seed": "`seed`",
     "final_regressor": "-o MODEL, or in Python the method save of a model",
     "bit_precision": ": columns are not hashed",
@@ -74,20 +83,26 @@ INSTEAD = {  # name with underscores -> what to give, or a colon and why nothing
     "-s": "`loss`: logistic for LIBLINEAR's 0 and 7, squared_hinge for 1 and 2, hinge for 3, epsilon_insensitive for "
     "13; for 5 squared_hinge and for 6 logistic with `penalty=l1`; the others are not here",
     "-p": "`loss=epsilon_insensitive:0.1`, whose number it is",
-    "-n": ": one thread learns, and another reads",
+    "-n": ": there is no one-class loss",
+    "-m": ": one thread learns, and another reads",
     "-R": "`bias=free`",
     "-w": "`class_weight`, as in `class_weight=1=2`",
     "-b": ": columns are not hashed, and predict has an option for probabilities",
     "-d": "the file alone, without a letter",
     "-f": "-o MODEL",
+    "-i": "`init`",
+    "-k": ": files are read as they are",
     "-l": "`solver`: no solver here has a learning rate",
     "eps": "`tol`",
 }
 
+# of LIBLINEAR's -v 5, as -v is a flag of ours
+NO_FOLDS = "; -v takes no number here; to choose C, give several values of `C` and `valid`, or use GridSearchCV"
+
 
 def instead(name: str) -> str | None:
     """The end of "there is no NAME here", of a keyword, a flag or a letter with its number (-w1); None if unknown."""
-    letter = re.fullmatch(r"(-[A-Za-z])\d*", name)
+    letter = re.fullmatch(r"(-[A-Za-z])-?\d*", name)
     found = INSTEAD.get(letter[1] if letter else name.removeprefix("--").replace("-", "_"))
     return found if found is None or found.startswith(":") else f"; give {found}"
 

@@ -99,26 +99,27 @@ class Options:
 
     # fmt: off
     solver: SolverWord | str = option("auto", Worded(SOLVERS), "problem", ANYWHERE,
-        "the method, as ascent, newton or perceptron:average; auto takes the one that suits the data", common=True)
+        "the method, as newton or perceptron:average; auto takes the one that suits the data", common=True)
     loss: Loss | str | None = option(None, Worded(LOSSES), "problem", LOSS,
-        "what an error costs, as hinge, logistic or quantile:0.9; of classes also squared_hinge, smooth_hinge, "
-        "generalized_hinge, exponential; of numbers also squared_error, absolute_error, epsilon_insensitive, huber, "
-        "interpolate (default: the solver's, hinge for most)", common=True)
+        "what an error costs, as hinge or logistic of classes, quantile:0.9 of numbers; classes: hinge, squared_hinge, "
+        "smooth_hinge, generalized_hinge, logistic, exponential; numbers: squared_error, absolute_error, "
+        "epsilon_insensitive, huber, quantile, interpolate (default: the solver's, hinge for most)", common=True)
     penalty: PenaltyWord | str = option(DEFAULT, Worded(PENALTIES), "problem", ANYWHERE, "what weights cost, as l2, l1 "
         "or elasticnet:0.5; also lp:1.5, group:FILE, sparse_group:FILE, exclusive:FILE, linf, l2norm", common=True)
     C: float | Sequence[float] | Path | str | None = option(None, Costs(), "problem", LOSS,
         "weight of the data against the penalty, as in scikit-learn: larger fits harder; inf: the hard margin; of "
         "several values, or path:K, the best on `valid` is kept (default 1, or inf for a solver of the hard margin)",
         short=("-c", "-C"), common=True)
-    bias: float | str | None = option(None, Number("a number >= 0", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
-        "problem", ANYWHERE, "value of the constant column, 0 for none; VALUE: penalised like the others; free: not "
-        "penalised; midway, for C = inf: found after the weights (default 1; 0 for C = inf; free for numbers, and for "
+    bias: float | str | None = option(
+        None, Number("0 for none, a positive number", _finite, (FREE, MIDWAY), "1|0|VALUE|free|midway"),
+        "problem", ANYWHERE, "constant column: its value, 0 for none, free of penalty, midway for C = inf; a value is "
+        "penalised like the weights; midway is found after them (default 1; 0 for C = inf; free for numbers, and for "
         "penalties other than l2 and lp, where the solver can)", short=("-B",), common=True)
     scale: str = option("none", Word(("none", "maxabs", "std")), "problem", ROWS,
         "scale the columns first; the model takes unscaled rows; sparse columns are not centred",
         common=True)
     class_weight: str | Mapping[object, float] | None = option(None, Factors(), "problem", CLASSES,
-        "factors of C, by label; balanced: a rare class weighs as much as a frequent one", common=True)
+        "factors of C by label, or balanced: all classes weigh the same", common=True)
     positive: object = option(None, Label("LABEL"), "problem", CLASSES & ~Where.CLASSIFIER,
         "train this class against the rest")
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
@@ -149,11 +150,11 @@ class Options:
         "at 0; for solvers that keep weights, at a finite C; the others refuse it and name them")
     x: str | None = option(None, Dataset("NAME"), "data", CALLS, "dataset or group of the rows (default X)")
     y: object = option(None, Column("NAME|FILE:NAME"), "data", CALLS,
-        "dataset of the labels (default y); also a .npy file", common=True)
+        "dataset of the labels, or a .npy file (default y)", common=True)
     sample_weight: object = option(None, Column("NAME|FILE"), "data", CALLS,
         "dataset of weights, factors of C by row (default sample_weight, if it exists); 0: the row is left out")
     valid: object = option(None, Rows("DATA"), "data", Where.SHELL | Where.NUMBERS,
-        "held-out data; its error (for numbers: its mean loss) is shown with every certificate", common=True)
+        "held-out data, whose error is shown with every certificate; for numbers it is the mean loss", common=True)
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -34,5 +34,4 @@ class Tolerance(Kind):
     def check(self, what: str, value: object) -> float | Absolute:
         if isinstance(value, Absolute) or (isinstance(value, str) and value[:8] == "absolute"):
             return FAMILY.of(value)
-        found: float = Number("a number >= 0, or absolute:EPS", _finite).check(what, value)
-        return found
+        return Number("a number >= 0, or absolute:EPS", _finite).number(what, value)

@@ -7,7 +7,7 @@ import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from importlib import metadata
-from typing import Any, Protocol, TypeGuard
+from typing import Protocol, TypeAlias, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.files import check_input
@@ -15,6 +15,7 @@ from streammargin.packages import loaded
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
 
+Path: TypeAlias = "str | os.PathLike[str]"
 # modules of file formats, tried in this order; imported when a file is opened
 FORMATS = ["streammargin.sources.hdf5.file"]
 
@@ -25,11 +26,11 @@ class Format(Protocol):
     def sniff(self, path: str, start: bytes) -> bool:
         """Whether a file with the first bytes `start` has this format."""
 
-    def open_file(self, path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+    def open_file(self, path: str, x: str | None, y: object, sample_weight: object) -> Source:
         """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
 
 
-def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight: Any = None) -> Source:
+def open_source(data: object, *, x: str | None = None, y: object = None, sample_weight: object = None) -> Source:
     """A Source of a path, a list of paths (shards), the pair (X, y), an array X, or a Source itself.
 
     x, y, sample_weight: names of datasets inside a file (y also FILE:NAME), or arrays y (n,) and
@@ -62,7 +63,7 @@ def open_source(data: Any, *, x: str | None = None, y: Any = None, sample_weight
 
 
 def files_read(
-    data: Any, rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
+    data: object, rows: Sequence[str] = (), x: str | None = None, columns: Sequence[str] = (),
     files: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
     """All files that a run over `data` reads, targets of links included.
@@ -79,7 +80,7 @@ def files_read(
     return list(dict.fromkeys(found))
 
 
-def _paths(data: Any) -> list[str]:
+def _paths(data: object) -> list[str]:
     """The paths of row files in `data`, or the files of an open source; empty for arrays."""
     if isinstance(data, Source):
         return data.files()
@@ -88,9 +89,9 @@ def _paths(data: Any) -> list[str]:
 
 
 @contextlib.contextmanager
-def opened(data: Any, **names: Any) -> Iterator[Source]:
+def opened(data: object, *, x: str | None = None, y: object = None, sample_weight: object = None) -> Iterator[Source]:
     """`open_source`, closed afterwards unless the caller opened it."""
-    source = open_source(data, **names)
+    source = open_source(data, x=x, y=y, sample_weight=sample_weight)
     try:
         yield source
     finally:
@@ -122,27 +123,27 @@ def is_stream(data: object) -> TypeGuard[Iterable[object]]:
     return any(batches)
 
 
-def is_path(data: Any) -> bool:
+def is_path(data: object) -> TypeGuard[Path]:
     """Whether this is a str or os.PathLike."""
     return isinstance(data, (str, os.PathLike))
 
 
-def is_shards(data: Any) -> bool:
+def is_shards(data: object) -> TypeGuard[Sequence[Path]]:
     """Whether this is a list of paths."""
     return isinstance(data, Sequence) and not hasattr(data, "shape") and bool(data) and all(map(is_path, data))
 
 
-def _is_batch(part: Any) -> bool:
+def _is_batch(part: object) -> bool:
     """Whether this is (X, y) or (X, y, weights) with two-dimensional X."""
     return isinstance(part, (tuple, list)) and len(part) in (2, 3) and _dimensions(part[0]) == 2
 
 
-def _dimensions(array: Any) -> int:
+def _dimensions(array: object) -> int:
     shape = getattr(array, "shape", ())
     return len(shape) if isinstance(shape, tuple) else 0
 
 
-def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) -> Source:
+def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object) -> Source:
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None and not isinstance(value, str):
             raise UsageError(f"with several files, `{name}` must name a dataset inside each of them")
@@ -161,7 +162,7 @@ def _open_shards(paths: list[str], x: str | None, y: Any, sample_weight: Any) ->
         raise
 
 
-def _open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
+def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> Source:
     check_input(path)
     try:
         with open(path, "rb") as file:

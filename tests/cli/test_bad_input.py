@@ -72,7 +72,7 @@ def test_no_rows_dataset(trains_not, blobs, tmp_path):
 
 def test_no_labels(trains_not, blobs, tmp_path):
     write_h5(tmp_path / "a.h5", blobs[0])
-    trains_not("a.h5", 65, "has no dataset y of labels", "--y NAME")
+    trains_not("a.h5", 65, "has no labels under the name y", "--y NAME")
 
 
 def test_shapes_that_disagree(trains_not, blobs, tmp_path):

@@ -157,7 +157,7 @@ def test_no_field_is_made_up_or_lost(tmp_path, text, options, message):
 
 @pytest.mark.parametrize(
     "option, text",
-    [({"label_column": "0"}, "1 1:2\n"), ({"label": False}, "1 1:2\n"), ({"x": "X"}, "1 1:2\n"), ({"y": "y"}, "1,2\n"),
+    [({"label_column": "0"}, "1 1:2\n"), ({"label": False}, "1 1:2\n"), ({"x": "X"}, "1 1:2\n"), ({"y": "y"}, "1 2\n"),
      ({"zero_based": True}, "1,2\n")],
 )  # fmt: skip
 def test_an_option_without_a_use_is_refused(tmp_path, option, text):
@@ -165,6 +165,12 @@ def test_an_option_without_a_use_is_refused(tmp_path, option, text):
     (name,) = option
     with pytest.raises(UsageError, match=f"which does not use {name}.*; omit it, or use format="):
         convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), **option)
+
+
+def test_the_label_of_another_format_names_that_of_this_one(tmp_path):
+    (tmp_path / "in").write_text("1,2\n")
+    with pytest.raises(UsageError, match="does not use y; give label_column, or use format="):
+        convert(str(tmp_path / "in"), str(tmp_path / "o.h5"), y="y")
 
 
 def test_names_are_what_they_are(tmp_path, said):

@@ -122,7 +122,8 @@ def test_labels_of_a_table_in_one_dataset(tmp_path):
         with open_source(path, y=f"obs/{name}") as source:
             found = all_labels(source)
             assert [v.decode() if isinstance(v, bytes) else v for v in found.tolist()] == expected
-    for y, words in (("obs", "is a table of index, kind, batch; name one column"), ("obs/size", "has no dataset")):
+    table = "is a table of index, kind, batch; name one column"
+    for y, words in (("obs", table), ("obs/size", "no labels under the name obs/size")):
         with open_source(path, y=y) as source, pytest.raises(sm.DataError, match=words):
             all_labels(source)
 

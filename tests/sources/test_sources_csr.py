@@ -220,7 +220,7 @@ def test_10x_columns_of_features_are_rows_of_cells(tmp_path, named):
     with open_source(path, x=named, y=f"{tmp_path}/labels.h5:kind") as source:
         assert_rows(source, cells.toarray(), (3, 4, 19))
         assert all_labels(source).tolist() == ["T", "B", "B"] * 10 + ["T"]
-    with pytest.raises(sm.DataError, match=r"10x\.h5 has no dataset y of labels; .*y=.FILE:NAME"):
+    with pytest.raises(sm.DataError, match=r"10x\.h5 has no labels under the name y; .*y=.FILE:NAME"):
         sm.train(path)
 
 

@@ -113,7 +113,7 @@ def test_complex_weights_are_none(tmp_path):
 
 def test_missing_weights_are_called_weights(tmp_path):
     write_h5(tmp_path / "a.h5", X, Y)
-    with pytest.raises(DataError, match="no dataset zz of weights; it has X, y; name one with sample_weight="):
+    with pytest.raises(DataError, match="no weights under the name zz; it has X, y; name one with sample_weight="):
         read_all(tmp_path / "a.h5", sample_weight="zz")
 
 

@@ -96,7 +96,7 @@ def test_labels_that_cannot_be_had(tmp_path):
     (tmp_path / "text.txt").write_text("1\n2\n")
     here = str(tmp_path)
     for name, error, match in (
-        ("Y", sm.DataError, r"d\.h5 has no dataset Y of labels; it has X, .*y=.NAME. or y=.FILE:NAME."),
+        ("Y", sm.DataError, r"d\.h5 has no labels under the name Y; it has X, .*y=.NAME. or y=.FILE:NAME."),
         ("square", sm.DataError, r"d\.h5: square has the shape \(10, 2\); store it as one column"),
         ("column", sm.DataError, r"d\.h5: column has the shape \(10, 1\)"),
         ("one", sm.DataError, r"d\.h5: one has the shape \(\)"),
@@ -126,7 +126,7 @@ def test_rows_without_labels_can_be_opened(tmp_path):
         del file["y"]
     with open_source(path) as source:
         assert not source.has_labels()
-        with pytest.raises(sm.DataError, match="has no dataset y of labels"):
+        with pytest.raises(sm.DataError, match="has no labels under the name y"):
             all_labels(source)
 
 
@@ -179,7 +179,7 @@ def test_sample_weights_that_are_none(tmp_path):
     with h5py.File(path, "r+") as file:
         file["short"], file["text"], file["negative"] = np.ones(9), [b"x"] * ROWS, -np.ones(ROWS)
     for name, match in (
-        ("gone", "has no dataset gone"),
+        ("gone", "has no weights under the name gone"),
         ("short", "short has 9 entries but .* has 10 rows"),
         ("text", r"sample weights of .*d\.h5: text are not numbers"),
         (np.ones(9), r"sample_weight has shape \(9,\) but .*d\.h5 has 10 rows"),

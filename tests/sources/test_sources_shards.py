@@ -105,7 +105,7 @@ def test_labels_missing_in_one_shard(tmp_path):
         del file["y"]
     with open_source(paths) as source:
         assert not source.has_labels()
-        with pytest.raises(sm.DataError, match=r"part-1\.h5 has no dataset y of labels"):
+        with pytest.raises(sm.DataError, match=r"part-1\.h5 has no labels under the name y"):
             all_labels(source)
 
 

@@ -246,6 +246,6 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
             other.close()
             raise
     raise DataError(
-        f"{path} has no dataset {name} of {noun}; {_choice(home, noun, path)}; "
+        f"{path} has no {noun} under the name {name}; {_choice(home, noun, path)}; "
         f"name one with `{option}={word}NAME` or `{option}={word}FILE:NAME`"
     )

@@ -455,7 +455,7 @@ X, Y = rows()
         ({"penalty": "l1", "solver": "pdprox:1/t"}, "the field algorithm of pdprox must be primal or dual"),
         ({"loss": "hinge:top=0.0"}, "the field top of hinge must be a positive finite number, not 0.0; hinge has top"),
         ({"loss": "hinge:top=3.0", "solver": "sdca"}, "sdca does not support the field top of a loss"),
-        ({"bias": "perhaps"}, "bias must be a number >= 0 or the word free or the word midway"),
+        ({"bias": "perhaps"}, "bias must be 0 for none, a positive number or the word free or the word midway"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_one_sentence(options, message):

@@ -109,7 +109,7 @@ def main():
             axis = axes[row, part]
             for name, values in means.items():
                 shown = found[name][:, part]
-                axis.plot(np.arange(1, epochs + 1), values, label=f"{name}: {METHODS[name]}")
+                axis.plot(np.arange(1, epochs + 1), values, label=name)
                 axis.fill_between(np.arange(1, epochs + 1), shown.min(axis=0), shown.max(axis=0), alpha=0.15)
             if part == 0:  # down to no mistakes at all
                 axis.set_yscale("symlog", linthresh=1.0)

@@ -148,7 +148,7 @@ def judge(title, found, least):
         f"{len(lower)} counts of products", by,
     )  # fmt: skip
     holds, by = ahead(last[PDPROX], last[GAP_METHOD])
-    where = "Figure 5" if title.startswith("hinge") else "section 5.4, similar with"
+    where = "Figure 5" if title.startswith("hinge") else "section 5.4, as with the hinge"
     verdict(
         holds, f"{where}, {title}: Pdprox is below {GAP_METHOD}",
         f"in the end {last[PDPROX]:.2e} against {last[GAP_METHOD]:.2e}", by,

@@ -241,17 +241,50 @@ def agd(p: Problem, eta: float) -> Iterator[np.ndarray]:
         yield w
 
 
-def pdexg(p: Problem, ratio: float) -> Iterator[np.ndarray]:
-    """The excessive gap technique (Nesterov 2005b), R in its own prox: mu_1 and mu_2 smooth the dual and the primal.
+class Dualised:
+    """A problem for `excessive_gap` whose R, a group lasso, is the maximum over ||u_g|| <= 1 of sqrt(d_g) w_g.u_g.
 
-    ratio: mu_1 / mu_2 at the start. P(w_t) - P* <= mu_1 ||w*||^2 / 2 + mu_2 ||alpha||^2 / 2, both falling as 1/t.
+    As the paper has it (section 5.4): u (d,) stands behind alpha, and w is in a ball that holds the optimum.
     """
-    for w, _, _, _ in excessive_gap(p, ratio):
+
+    def __init__(self, p: Problem) -> None:
+        self.p, self.d, self.groups = p, p.d, p.penalty.groups
+        self.costs = p.lam * self.groups.roots[self.groups.of]
+        self.radius = 1.0 / (p.lam * self.groups.roots.min())
+
+    def ascent(self, w: np.ndarray) -> np.ndarray:
+        """The gradient along alpha and u."""
+        return np.append(self.p.ascent(w), self.costs * w)
+
+    def pull(self, both: np.ndarray) -> np.ndarray:
+        """Minus the gradient along w."""
+        return self.p.pull(both[: self.p.n]) - self.costs * both[self.p.n :]
+
+    def spectral_square(self) -> float:
+        """A bound on the square of the norm of the saddle's matrix."""
+        return self.p.spectral_square() + float(self.costs.max()) ** 2
+
+    def prox(self, v: np.ndarray, _: float) -> np.ndarray:
+        """The nearest w of the ball: R is in u."""
+        return v * min(1.0, self.radius / max(float(np.linalg.norm(v)), TINY))
+
+    def project(self, v: np.ndarray) -> np.ndarray:
+        """The nearest feasible alpha and u."""
+        u = v[self.p.n :]
+        return np.append(self.p.project(v[: self.p.n]), u / np.maximum(self.groups.lengths(u), 1.0)[self.groups.of])
+
+
+def pdexg(p: Problem, ratio: float) -> Iterator[np.ndarray]:
+    """The weights of `excessive_gap` with R in a dual form."""
+    for w, _, _, _ in excessive_gap(Dualised(p), ratio):
         yield w
 
 
-def excessive_gap(p: Problem, ratio: float) -> Iterator[tuple[np.ndarray, np.ndarray, float, float]]:
-    """(w, alpha, mu_1, mu_2) of `pdexg`."""
+def excessive_gap(p: Problem | Dualised, ratio: float) -> Iterator[tuple[np.ndarray, np.ndarray, float, float]]:
+    """The excessive gap technique (Nesterov 2005b): w, alpha, and mu_1 and mu_2, which smooth the dual and the primal.
+
+    ratio: mu_1 / mu_2 at the start. P(w_t) - P* <= mu_1 ||w*||^2 / 2 + mu_2 ||alpha||^2 / 2, both falling as 1/t.
+    """
     square = p.spectral_square()
     mu_1, mu_2 = math.sqrt(2.0 * square * ratio), math.sqrt(2.0 * square / ratio)
 

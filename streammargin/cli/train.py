@@ -36,7 +36,7 @@ def add_options(parser: Parser) -> None:
     """Add all options of training; the letters of LIBLINEAR are aliases."""
     parser.description = "Train a model on the rows of DATA: an HDF5 file, or several that are shards of one data set."
     parser.epilog = "all words: streammargin losses|penalties|solvers [NAME]"
-    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file")
+    parser.add_argument("data", nargs="+", metavar="DATA", help="HDF5 file, as streammargin-data convert writes it")
     parser.add_argument(
         "-o", "--output", type=name, metavar="MODEL", help="the model file, else DATA's stem + .model.npz, here"
     )

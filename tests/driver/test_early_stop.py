@@ -132,6 +132,14 @@ def test_each_C_counts_for_itself(C):
         assert result.passes == max(one.passes for one in alone)
 
 
+def test_a_C_that_has_converged_is_counted_no_more():
+    data, held_out = parts(TWO)
+    options = {"valid": held_out, "early_stop": 1, "tol": 1e-2, "solver": "newton", "loss": "logistic"}
+    results = [sm.train(data, C=C, **options) for C in ([1e-4, 1.0], 1e-4, 1.0)]
+    assert [one.passes for one in results] == [2, 1, 2]
+    assert {one.reason for one in results} == {"tolerance"}
+
+
 def objective(model, C):
     """Of the hinge, in NumPy, for each class against the rest."""
     signs = np.where(THREE[:ROWS, None] == np.arange(3), 1.0, -1.0)

@@ -35,6 +35,8 @@ def test_a_part_of_each_class_is_held_out_and_no_absent_row():
     weights = np.where(np.arange(len(y)) % 2, 1.0, 0.0)
     out = held_out(y, weights, 0.3, 0, classes=True)
     assert [int(out[y == k].sum()) for k in range(4)] == [0, 1, 8, 15] and not out[weights == 0.0].any()
+    most = held_out(y, weights, 0.99, 0, classes=True)
+    assert [int(np.sum((y == k) & (weights > 0.0) & ~most)) for k in range(4)] == [0, 1, 1, 1]
     assert held_out(y, None, 0.3, 0, classes=False).sum() == round(0.3 * len(y))
     np.testing.assert_array_equal(out, held_out(y, weights, 0.3, 0, classes=True))
     assert (out != held_out(y, weights, 0.3, 1, classes=True)).any()

@@ -95,7 +95,7 @@ def test_a_verdict_is_printed_and_recorded(example, capsys):
 def test_mistakes_that_contradict_the_paper_are_not_confirmed(example, capsys):
     judge = example("figure_lp_perceptron").judge
     falling = 1000.0 * 0.8 ** np.arange(20) + np.zeros((3, 2, 1))
-    speeds = {"asdca": 1.0, "sdca": 2.0, "perceptron": 3.0, "mirror": 4.0}
+    speeds = {"accelerated ascent": 1.0, "ascent": 2.0, "perceptron": 3.0, "mirror": 4.0}
     judge(1, {name: falling * speed for name, speed in speeds.items()}, list(speeds))
     assert said(capsys) == [True] * 4
     judge(1, {name: falling / speed for name, speed in speeds.items()}, list(speeds))

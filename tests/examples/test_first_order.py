@@ -81,16 +81,23 @@ def test_accelerated_gradients_come_near(case, optimum):
 
 
 @pytest.mark.parametrize("ratio", [0.1, 30.0])
-@pytest.mark.parametrize("case", CASES)
-def test_the_excessive_gap_keeps_its_bound(case, ratio, optimum):
+@pytest.mark.parametrize("case, dualised", [*((case, False) for case in CASES), *((case, True) for case in CASES[:2])])
+def test_the_excessive_gap_keeps_its_bound(case, dualised, ratio, optimum):
     p, (w, best) = problem(*case), optimum[case]
+    told, most = (methods.Dualised(p), ROWS + 3) if dualised else (p, ROWS)  # no dual is longer than the root of it
     bounds = []
-    for k, (v, alpha, mu_1, mu_2) in enumerate(take(methods.excessive_gap(p, ratio), 1000)):
-        bounds.append(0.5 * mu_1 * w @ w + 0.5 * mu_2 * ROWS)
+    for k, (v, alpha, mu_1, mu_2) in enumerate(take(methods.excessive_gap(told, ratio), 1000)):
+        bounds.append(0.5 * mu_1 * w @ w + 0.5 * mu_2 * most)
         assert -1e-9 <= p.objective(v) - best <= bounds[k] * (1 + 1e-9)
-        assert p.low <= alpha.min() and alpha.max() <= 1.0
+        assert p.low <= alpha[:ROWS].min() and alpha[:ROWS].max() <= 1.0
+        assert not dualised or p.penalty.groups.lengths(v).all()  # no group is empty, as the paper says
     assert bounds[-1] * 900 < bounds[0] * 4.0  # it falls as 1/t
-    assert np.array_equal(take(methods.pdexg(p, ratio), 9)[-1], take(methods.excessive_gap(p, ratio), 9)[-1][0])
+
+
+def test_pdexg_is_that_of_the_paper():
+    p = problem(*CASES[0])
+    theirs = take(methods.excessive_gap(methods.Dualised(p), 2.0), 9)[-1][0]
+    np.testing.assert_array_equal(take(methods.pdexg(p, 2.0), 9)[-1], theirs)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])

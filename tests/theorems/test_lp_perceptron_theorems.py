@@ -113,7 +113,7 @@ def test_corollary_c1_of_smooth_losses(loss, width, bend, C):
     """Corollary C.1, of losses that are 1/gamma-smooth: 1/2 ||w_k - w*||^2 <= D* - D(alpha_k), and its expectation
     <= (1 - gamma / (n (gamma + C R^2)))^k (D* - D(0)), after k steps; gamma is `bend`.
 
-    Largest measured/bound: 0.53, 0.56 and 0.57 in the order of the cases; of the first inequality 0.67, 0.68, 0.46.
+    Largest measured/bound: 0.53, 0.55 and 0.57 in the order of the cases; of the first inequality 0.67, 0.67, 0.46.
     As printed, gamma is missing beside C R^2, and it fails where C is small: see the next test.
     """
     worst, nearest = 0.0, 0.0

@@ -34,7 +34,7 @@ def train(count=5, **options):
 @pytest.mark.parametrize("solver", ["pdprox", "newton"])
 def test_every_value_is_solved_as_if_it_stood_alone(solver, options):
     options = dict(options)
-    result = train(solver=solver, **options)
+    result = train(solver=solver, passes=20_000, **options)
     table = result.run_end["trials"]
     assert result.converged and result.model.header["solver"] == solver and len(table) == 5
     assert np.allclose(np.diff(np.log([one["C"] for one in table]), n=2), 0.0)

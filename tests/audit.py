@@ -200,7 +200,7 @@ def sum_of(saved: Saved, u: np.ndarray) -> float:
         found = minimize_scalar(
             at, args=(line,), bounds=(0.0, far), method="bounded", options={"xatol": 1e-13, "maxiter": 10_000}
         )
-        kinks = np.maximum(0.0, np.append(LOSSES[saved.loss](line, saved.number), -line))
+        kinks = np.maximum(0.0, [LOSSES[saved.loss](line, saved.number), 1.0 - line, -line]).ravel()
         total += min(found.fun, *(at(e, line) for e in {0.0, *kinks.tolist()}))
     return total
 

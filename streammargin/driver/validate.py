@@ -10,7 +10,7 @@ import numpy as np
 from streammargin.compiled.predict import total_loss
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
-from streammargin.driver.plan import least_budget, make_plan
+from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.setup import class_mass
 from streammargin.points.base import Point, answered
@@ -18,6 +18,12 @@ from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
+
+
+def plan_to_score(source: Source, outputs: int, budget: int = 0) -> tuple[Plan, int]:
+    """The plan of held-out rows for `budget` bytes, or the minimum where that is more; its bytes, with the scores."""
+    plan = make_plan(source, max(budget, least_budget(source)), 0)
+    return plan, 2 * 8 * plan.block_rows * outputs + (plan.memory_bytes if plan.buffers else 0)
 
 
 class Validator(ABC):
@@ -33,10 +39,9 @@ class Validator(ABC):
 
     def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
         self.source = source
-        plan = make_plan(source, max(budget, least_budget(source)), 0)
+        plan, size = plan_to_score(source, outputs, budget)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
-        scores = 8 * plan.block_rows * outputs
-        self.memory_bytes = known + 2 * scores + (plan.memory_bytes if plan.buffers else 0)
+        self.memory_bytes = known + size
 
     def begin(self) -> None:
         """Set the sums to 0."""

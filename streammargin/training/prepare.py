@@ -14,7 +14,7 @@ from streammargin.driver.choose import choose
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
-from streammargin.driver.validate import ClassValidator, NumberValidator, Validator
+from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
 from streammargin.options.table import Options
@@ -68,6 +68,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if options.scale != "none":
         own += Scaling.nbytes(source.features)
         working = ScaledSource(source, np.empty(0), np.empty(0))  # without values, for planning
+    scored = 0 if held_out is None else _least_to_score(held_out, options, asked)
+    own += scored
     spare = max(0, asked.budget - own)
     asked = replace(asked, budget=spare, least_tol=least_tol, from_weights=start is not None)
 
@@ -87,7 +89,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     method, (problem, plan) = choose(named, problem_for, fit)
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
-    left = budget - method.memory(problem) - own
+    left = budget - method.memory(problem) - own + scored
     scaling: Scaling | None = None
     if options.scale != "none":
         scaling = Scaling(source, options.scale, labels.codes, labels.weights, left)
@@ -96,9 +98,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if held_out is not None:
         rows = held_out if scaling is None else scaling.scaled(held_out)
         validator = _validator(rows, target, problem, left // 4)
-        own += validator.memory_bytes
+        own += validator.memory_bytes - scored
         # the solver's row cache shrinks accordingly
-        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
     if working is not source or validator is not None:
         problem, plan = fit(method, problem)
     if options.scale == "none":
@@ -167,6 +169,12 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
         _, targets = make_numbers(rows, np.empty(0))
         return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
     return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
+
+
+def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
+    """The bytes of a validator with the smallest plan."""
+    rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
+    return held_out.rows * (8 if problem.numeric else 2) + plan_to_score(rows, problem.count)[1]
 
 
 def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:

@@ -1,12 +1,14 @@
 """Random trainings, each handed to `verify`: python tests/audit.py SEED N [--jobs J] [--only NUMBER].
 
-SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, C, scale, weights and constant. So are the form
-and type of the rows, whether they stay in memory or are read in blocks, and the classes.
+SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
+are the form and type of the rows, whether they stay in memory or are read in blocks, the classes, the tolerance, a
+start, and the passes of early stopping.
 
-The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also, no
-certified gap may be negative, and `predict` and `evaluate` must agree with NumPy. A usage error counts as refused. The
-output has the number of outcomes for each solver, and for each disagreement the command that repeats it. The exit code
-is 1 if there is one. The tests run a hundred problems (tests/test_audit.py).
+The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
+gaps are those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict`
+and `evaluate` must agree with NumPy. A usage error counts as refused. The output has the number of outcomes for each
+solver, and for each disagreement the command that repeats it. The exit code is 1 if there is one. The tests run a
+hundred problems (tests/test_audit.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import math
 import multiprocessing
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -35,7 +38,7 @@ import streammargin as sm
 from streammargin.formulas import LOSSES, lifted, norm
 from streammargin.penalties import FAMILY as PENALTIES
 from streammargin.sources.open import open_source
-from streammargin.verification import BLUR, Saved, verify
+from streammargin.verification import BLUR, EXACT, Saved, verify
 
 HINGES = ("hinge", "squared_hinge", "smooth_hinge", "generalized_hinge", "logistic")
 NUMBERS = ("squared_error", "absolute_error", "epsilon_insensitive", "huber", "quantile")
@@ -62,8 +65,20 @@ HARD = {  # solvers of C = inf, and their losses
     "batch-perceptron": ("hinge",),
 }
 WITH_NUMBERS = ("auto", "sdca", "asdca", "ascent", "pdprox", "newton", "prox-newton")
+FROM_WEIGHTS = ("auto", "pdprox", "newton", "prox-newton")  # the constant may be free, too
 ANY_NORM = ("auto", "sdca", "asdca", "ascent", "perceptron", "mirror")
-AVERAGE = ("perceptron", "mirror", "pegasos", "homotopic", "batch-perceptron")
+SETTINGS = {  # what a solver is called with its fields
+    "sdca": ("ascent:momentum=no,order=uniform", "ascent:momentum=no,order=importance"),
+    "ascent": ("ascent:order=uniform", "ascent:order=importance"),
+    "pdprox": ("pdprox:primal", "pdprox:dual", "pdprox:average", "pdprox:primal,average=no", "pdprox:dual,average"),
+    "diagonal": ("diagonal:gamma=fixed", "diagonal:1,decay=linear,gamma=fixed", "diagonal:decay=log"),
+    "inertial-diagonal": ("inertial-diagonal:1,decay=square,gamma=fixed,alpha=10,restarts=no",
+        "inertial-diagonal:restarts=no"),
+    "homotopic": ("homotopic:units=paper", "homotopic:units=paper,stochastic,group=1", "homotopic:stochastic",
+        "homotopic:average=no", "homotopic:s0=3,p=0.7,r=2,decay=log", "homotopic:decay=exponential,base=0.8"),
+    "adaptive": ("adaptive:step=proven",), "normalized-gd": ("normalized-gd:step=sqrt",),
+    **{name: (f"{name}:average",) for name in ("perceptron", "mirror", "pegasos", "batch-perceptron")},
+}  # fmt: skip
 JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
 SLACK = 12 << 20  # bytes of any budget that no row gets
 
@@ -127,8 +142,14 @@ def draw(seed: int, number: int) -> Case:
     if chance.random() < 0.3 or isinstance(options.get("C"), list) or str(options.get("C")).startswith("path"):
         held_out = _rows(numbers, chance, task, 25, columns, hard)
     way = chance.choice(("arrays", "file", "blocks"))
+    if options["loss"] == "interpolate:eps":  # a dataset beside the rows
+        way = chance.choice(("file", "blocks"))
+    elif held_out is not None and chance.random() < 0.4:
+        options["early_stop"] = chance.choice((1, 3, 10))
     options["memory"] = "1G" if chance.random() < 0.5 else SLACK + chance.choice((100, 300, 1000)) * 1024
     options["tol"], options["passes"] = chance.choice((1e-2, 1e-3, 1e-3, 1e-6)), chance.choice((10, 50, 200))
+    if not hard and chance.random() < 0.25:
+        options["tol"] = f"absolute:{options['tol']}"
     if task in ("two", "several") and chance.random() < 0.2:
         y, held_out = _texts(y), None if held_out is None else (held_out[0], _texts(held_out[1]))
     return Case(X, y, weights, held_out, options, way)
@@ -179,14 +200,14 @@ def sum_of(saved: Saved, u: np.ndarray) -> float:
         found = minimize_scalar(
             at, args=(line,), bounds=(0.0, far), method="bounded", options={"xatol": 1e-13, "maxiter": 10_000}
         )
-        total += min(found.fun, at(0.0, line))
+        kinks = np.maximum(0.0, [LOSSES[saved.loss](line, saved.number), 1.0 - line, -line]).ravel()
+        total += min(found.fun, *(at(e, line) for e in {0.0, *kinks.tolist()}))
     return total
 
 
 FIELDS = {  # of losses
-    "interpolate": ("", ":0.3"), "epsilon_insensitive": ("", ":0.3"), "quantile": (":0.1", "", ":0.8"), "huber": ("",
-        ":0.4"),
-    "smooth_hinge": ("", ":0.5"), "generalized_hinge": (":1.5", ":3"),
+    "interpolate": ("", ":0.3", ":eps"), "epsilon_insensitive": ("", ":0.3"), "quantile": (":0.1", "", ":0.8"),
+    "huber": ("", ":0.4"), "smooth_hinge": ("", ":0.5"), "generalized_hinge": (":1.5", ":3"),
 }  # fmt: skip
 
 
@@ -221,22 +242,25 @@ def _problem(
             fields["l1_ratio"] = chance.choice((0.3, 0.8) if solver == "sdca" else (0.0, 0.5, 1.0))
         if penalty in ("group", "sparse_group", "exclusive"):
             fields["groups"] = numbers.integers(0, max(1, columns // 2), columns)
-        if solver == "pdprox" and penalty in ("l1", "l2", "elasticnet") and chance.random() < 0.3:
-            fields |= chance.choice(({"low": 0.0}, {"low": -0.1, "high": 0.2}, {"high": math.inf}))
+        if solver in ("auto", "pdprox") and penalty in ("l1", "l2", "elasticnet") and chance.random() < 0.5:
+            domains = [{"low": 0.0}, {"low": -0.1, "high": 0.2}, {"low": 0.0, "high": 1.0}]
+            fields |= chance.choice([*domains, {"radius": 0.1}, {"radius": 3.0}] if penalty == "l2" else domains)
         options["penalty"] = PENALTIES.find(penalty)(**fields)
         if chance.random() < 0.2:
             options["C"] = [0.03, 0.3, 3.0]
-        elif solver in ("pdprox", "newton", "prox-newton") and chance.random() < 0.15:
+        elif solver in FROM_WEIGHTS[1:] and chance.random() < 0.15:
             options["C"] = "path:4,low=0.01,high=1"
-        elif solver == "pdprox" and options["loss"] != "squared_error" and chance.random() < 0.1:
+        if solver in ("auto", "pdprox") and options["loss"] != "squared_error" and chance.random() < 0.2:
             options["loss"] += "," if ":" in options["loss"] else ":"
             options["loss"] += "top=8"
+        if solver in FROM_WEIGHTS and chance.random() < 0.25:
+            options["init"] = True
     if solver in ANY_NORM and str(options.get("penalty", "l2")) in ("l2", "lp:2") and chance.random() < 0.3:
         options["penalty"] = chance.choice(("lp:1.5", "lp:sparse"))
-    if solver in AVERAGE and chance.random() < 0.5:
-        options["solver"] = f"{solver}:average"
+    if solver in SETTINGS and chance.random() < 0.5:
+        options["solver"] = chance.choice(SETTINGS[solver])
     options["bias"] = chance.choice((None, 0.0, 1.0, 0.3, "midway" if hard else 5.0))
-    if not hard and chance.random() < 0.2:
+    if not hard and solver in FROM_WEIGHTS and chance.random() < 0.3:
         options["bias"] = "free"
 
 
@@ -249,7 +273,7 @@ def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
             group["data"], group["indices"], group["indptr"] = X.data, X.indices, X.indptr.astype(np.int64)
         else:
             file["X"] = X
-        file["y"] = y
+        file["y"], file["eps"] = y, np.arange(len(y)) % 4 / 10.0
         if weights is not None:
             file["sample_weight"] = weights
 
@@ -263,6 +287,9 @@ def train(case: Case, path: str, valid: str | None) -> sm.TrainResult:
         options["classes"] = labels[:2]
     if "rest" in case.options:
         options["positive"] = labels[1]
+    if "init" in options:
+        other = {**options, "C": 0.1, "passes": 2, "init": None, "early_stop": None, "memory": "1G"}
+        options["init"] = sm.train((case.X, case.y), **other).model
     if valid is not None:
         options["valid"] = valid
     if case.way == "arrays":
@@ -276,6 +303,41 @@ def train(case: Case, path: str, valid: str | None) -> sm.TrainResult:
         return sm.train(source, **options)
 
 
+def train_anyway(case: Case, path: str, valid: str | None) -> sm.TrainResult:
+    """The result of the problem; where less memory was drawn than a plan takes, with the least that is named."""
+    try:
+        return train(case, path, valid)
+    except sm.UsageError as error:
+        least = re.search(r"smallest plan needs (\w+)", str(error))
+        if least is None:
+            raise
+    case.options["memory"] = least[1]
+    try:
+        return train(case, path, valid)
+    except sm.UsageError as error:
+        assert "smallest plan" not in str(error), f"{least[1]} was said to be enough: {error}"
+        raise
+
+
+def proven(saved: Saved, certificate: Any, tol: float | str, largest: float) -> bool:
+    """Whether the certified figures are within the tolerance; largest: |y|."""
+    if isinstance(tol, str):
+        return bool(certificate["mean_gap"] <= float(tol.removeprefix("absolute:")))
+    if not (saved.hard and saved.numeric):
+        return bool(certificate["margin_gap" if saved.hard else "gap"] <= tol)
+    primal, dual = certificate["primal"], certificate["dual"]
+    return bool(abs(primal - dual) <= tol * max(primal, dual) and certificate["residual"] <= tol * largest)
+
+
+def gaps(certificate: Any, mass: float) -> dict[str, float]:
+    """The gaps of the worst class at a finite C, from the bounds; mass: C sum_i s_i."""
+    bounds = [(one["primal"], one["dual"]) for one in certificate["per_class"]]
+    return {
+        "gap": max((primal - dual) / (max(abs(primal), abs(dual)) or 1.0) for primal, dual in bounds),
+        "mean_gap": max(primal - dual for primal, dual in bounds) / mass,
+    }
+
+
 def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str | None) -> list[str]:
     """What disagrees, a line each."""
     found = [
@@ -284,7 +346,7 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
         if check.agrees is False
     ]
     certificate = result.certificate
-    for name in ("gap", "margin_gap"):
+    for name in ("gap", "mean_gap", "margin_gap"):
         if certificate[name] is not None and not certificate[name] >= 0.0:
             found.append(f"{name} is {certificate[name]}")
     saved = Saved(model)
@@ -297,6 +359,15 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
     if not saved.numeric:
         there &= saved.codes(labels) >= 0
     X, y = case.X[there], labels[there]
+    largest = np.abs(y).max() if saved.numeric else 0.0
+    if result.converged and not proven(saved, certificate, case.options["tol"], largest):
+        found.append("converged, but not within the tolerance")
+    if not saved.hard:
+        mass = saved.caps[saved.codes(y)] @ (np.ones(len(y)) if case.weights is None else case.weights[there])
+        sizes = {"gap": 1.0, "mean_gap": abs(certificate["primal"]) / mass}
+        for name, gap in gaps(certificate, mass).items():
+            if certificate[name] != gap and not abs(certificate[name] - gap) <= EXACT * (gap + sizes[name]):
+                found.append(f"{name} is {certificate[name]}, {gap} found")
     rows = X.astype(np.float64)
     scores, blur = rows @ saved.coef.T + saved.intercept, BLUR * (abs(rows) @ np.abs(saved.coef).T + saved.sizes)
     figures = loaded.evaluate((X, y))
@@ -323,6 +394,8 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
             margin = float(u.min()) / size
             if abs(figures["margin"] - margin) > 1e-9 * abs(margin) + float(blur.max()) / size:
                 found.append(f"evaluate: margin {figures['margin']}, {margin} found")
+    if saved.column is not None:
+        return found  # `evaluate` knows no epsilons of rows
     with np.errstate(over="ignore"):
         loss = sum_of(saved, u) / len(y)
     if abs(figures["loss"] - loss) > 1e-9 * loss + float(blur.max()):
@@ -343,7 +416,7 @@ def one(seed: int, number: int) -> Found:
             write(valid, *case.held_out, None)
         held_out = None if case.held_out is None else valid
         try:
-            result = train(case, path, held_out)
+            result = train_anyway(case, path, held_out)
             found.outcome = "converged" if result.converged else "not converged"
             result.model.save(model)
             found.faults = faults(case, result, model, path, held_out)

@@ -87,8 +87,7 @@ class Path:
 
     def at(self, C: float | None = None) -> Problem:
         """The problem at the current value, or at this one."""
-        factor = (self.C if C is None else C) / self.unit
-        return replace(self.problem, costs=self.problem.costs * factor, caps=self.problem.caps * factor)
+        return self.problem.at((self.C if C is None else C) / self.unit)
 
     def goes_on(self, outcome: Outcome) -> bool:
         """Whether to go on to the next value after this outcome."""

@@ -76,6 +76,10 @@ class Problem:
         """The tolerance that was asked for, a relative or an absolute one."""
         return self.tol if self.absolute is None else self.absolute
 
+    def at(self, factor: float) -> Problem:
+        """The same at `factor` times each C."""
+        return replace(self, costs=self.costs * factor, caps=self.caps * factor)
+
     def mean_gap(self, k: int, figures: Figures) -> float | None:
         """(primal - dual) / (C sum_i s_i) of problem k, rounded up as the gap is; None for a hard margin."""
         if self.hard or figures.gap is None:

@@ -142,8 +142,10 @@ class Job:
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
         """The model at the best value of C, for unscaled rows, and its certificate."""
         problem, target, costs = self.problem, self.target, self.costs
+        if outcome.C is not None:
+            problem = problem.at(outcome.C / costs[0])
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
-        certificates = [self._certificate(outcome, number) for number in range(problem.trials)]
+        certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
         converged, C = bool(outcome.converged[chosen].all()), costs[trial] if outcome.C is None else outcome.C
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
@@ -157,7 +159,7 @@ class Job:
             "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
-        model.problem = self._arrays(problem.caps[chosen][0] * (1.0 if outcome.C is None else outcome.C / costs[trial]))
+        model.problem = self._arrays(problem.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
@@ -196,12 +198,12 @@ class Job:
             arrays["groups"] = groups.of[: self.problem.features]
         return arrays
 
-    def _certificate(self, outcome: Outcome, trial: int) -> Certificate:
+    def _certificate(self, problem: Problem, outcome: Outcome, trial: int) -> Certificate:
         """The exact figures of one value of C."""
         error = None if outcome.valid_errors is None else float(outcome.valid_errors[trial])
         if outcome.figures is None:  # the error of the best pass is known all the same
             return Certificate(valid_error=None if outcome.kept is None else error)
-        return Certificate(**certificate_event(self.problem, trial, outcome.figures, outcome.wrong, error))
+        return Certificate(**certificate_event(problem, trial, outcome.figures, outcome.wrong, error))
 
     def _trials(self, outcome: Outcome, certificates: list[Certificate]) -> list[dict[str, object]] | None:
         """What several values of C are compared by; None for one value, or where nothing was proven."""

@@ -54,10 +54,12 @@ def test_it_is_that_of_each_class_and_each_C():
     assert [one["mean_gap"] for one in result.run_end["trials"]] == [last[C]["mean_gap"] for C in (0.01, 10.0)]
 
 
-def test_a_path_over_C():
-    result = sm.train((X, Y), C="path:4,high=5", penalty="l1", tol="absolute:1e-4", valid=(X, Y), passes=5000)
+@pytest.mark.parametrize("best, told", [(2, Y), (0, -Y)])
+def test_a_path_over_C(best, told):
+    result = sm.train((X, Y), C="path:4,high=5", penalty="l1", tol="absolute:1e-4", valid=(X, told), passes=5000)
     table = result.run_end["trials"]
-    assert result.converged and len(table) == 4
+    assert result.converged and len(table) == 4 and result.run_end["C"] == table[best]["C"]
+    assert result.certificate.mean_gap == result.run_end["mean_gap"] == pytest.approx(table[best]["mean_gap"])
     for one in table:
         assert one["mean_gap"] <= 1e-4
         assert one["mean_gap"] == pytest.approx(one["gap"] * one["primal"] / (one["C"] * 120), rel=1e-9)

@@ -213,14 +213,15 @@ def test_duals_and_weights_of_arrays_in_memory_are_counted():
     assert sm.train((X, y), memory="1M", passes=1).passes == 1
 
 
-@pytest.mark.parametrize("solver, held_out", [("adaptive", 0), ("active-set", 0), ("sdca", 0), ("sdca", 6000)])
-def test_the_least_budget_that_is_named_is_enough(tmp_path, solver, held_out):
+@pytest.mark.parametrize("more", [{}, {"valid": "rows.h5"}, {"valid": "rows.h5", "scale": "std"}], ids=str)
+@pytest.mark.parametrize("solver", ["adaptive", "active-set", "sdca"])
+def test_the_least_budget_that_is_named_is_enough(tmp_path, monkeypatch, solver, more):
+    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6000, 400)).astype(np.float32), np.arange(6000) % 2
-    write_h5(tmp_path / "rows.h5", X, y)
-    valid = write_h5(tmp_path / "valid.h5", X[:held_out], y[:held_out]) if held_out else None
-    options = {"solver": solver, "C": np.inf, "passes": 1, "valid": valid}
+    write_h5("rows.h5", X, y)
+    options = {"solver": solver, "C": np.inf, "passes": 1, **more}
     with pytest.raises(UsageError, match="use memory=") as caught:
-        sm.train(str(tmp_path / "rows.h5"), memory="1M", **options)
+        sm.train("rows.h5", memory="1M", **options)
     least = re.search(r'memory="(\d+M)"', str(caught.value))[1]
-    assert sm.train(str(tmp_path / "rows.h5"), memory=least, **options).passes == 1
+    assert sm.train("rows.h5", memory=least, **options).passes == 1

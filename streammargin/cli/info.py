@@ -95,8 +95,8 @@ def _plainly(key: str, value: Any) -> str:
     if key == "labels" and isinstance(value, dict):
         return _shortened([f"{label}: {rows}" for label, rows in value.items()])
     if isinstance(value, dict):
-        parts = {k: v for k, v in value.items() if v is not None and k != "per_class"}
-        return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {_plainly(k, v)}" for k, v in parts.items())
+        parts = {k: _plainly(k, v) for k, v in value.items() if v is not None and k != "per_class"}
+        return ", ".join(f"{k.removesuffix('_bytes').replace('_', ' ')}: {v}" for k, v in parts.items() if v)
     if isinstance(value, list) and key in ("classes", "first"):
         return _shortened([str(part) for part in value])
     if key.endswith("_bytes"):

@@ -28,7 +28,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 
 # Seconds that a kernel may run in plain Python before it is compiled, which takes about as long; 0: compile at once
-PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE", "2"))
+PATIENCE = float(os.environ.get("STREAMMARGIN_PATIENCE") or "2")
 MOMENT = 0.5  # seconds of compiling before it is reported
 logger = logging.getLogger("streammargin")
 _warned = False

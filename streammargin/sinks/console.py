@@ -185,8 +185,8 @@ class Console:
         return parts + ([f"certified {self._gap}"] if self._gap else [])
 
     def _left(self, event: dict[str, Any]) -> str:
-        """Estimated time left: by the slope of the last estimated gaps, or until the nearest limit, if that is less."""
-        guess = math.inf
+        """Estimated time left, by the slope of the last estimated gaps, or until the nearest limit if that is less."""
+        guess = limit = math.inf
         if len(self._passes) >= _SLOPE:
             (t0, g0), (t1, g1) = self._passes[-_SLOPE], self._passes[-1]
             if 0.0 < g1 < g0 and t1 > t0 and not self._absolute:
@@ -198,10 +198,12 @@ class Console:
             now = event["seconds"] * event["blocks"] / event["block"]
             times = [when for when, _ in self._passes]
             each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else now
-            guess = min(guess, now - event["seconds"] + each * (most - event["pass"]))
+            limit = now - event["seconds"] + each * (most - event["pass"])
         if self.max_seconds is not None:
-            guess = min(guess, self.max_seconds - event["elapsed"])
-        return f"~{duration(max(0.0, guess))} left" if guess < _FORESEEABLE else ""
+            limit = min(limit, self.max_seconds - event["elapsed"])
+        if min(guess, limit) >= _FORESEEABLE:
+            return ""
+        return f"{'~' if guess < limit else 'at most '}{duration(max(0.0, min(guess, limit)))} left"
 
     def _on_pass_end(self, event: dict[str, Any]) -> None:
         self._passes = [*self._passes[-4:], (time.monotonic(), event["estimate"])]

@@ -32,7 +32,7 @@ def shown(columns, max_seconds, monkeypatch):
 
 @pytest.mark.parametrize("columns", [0, 100])
 def test_a_line_is_whole_where_it_fits(columns, monkeypatch):
-    assert shown(columns, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  estimated gap ~2.5e-01  ~2.0s left"
+    assert shown(columns, 3.0, monkeypatch) == "pass 3  50%  1,000 rows/s  estimated gap ~2.5e-01  at most 2.0s left"
 
 
 def test_a_narrow_terminal_gets_whole_parts(monkeypatch):
@@ -92,7 +92,7 @@ def test_time_left_counts_passes_and_seconds(monkeypatch):
         line = told(8, monkeypatch, limit, estimates=slow)[-1]
         number, share = re.match(r"pass (\d+) +(\d+)%", line).groups()
         passed = int(number) - 1 + int(share) / 100
-        assert line.endswith(f"~{end - passed:.1f}s left") and passed > 3.0
+        assert line.endswith(f"at most {end - passed:.1f}s left") and passed > 3.0
 
 
 def test_what_is_believed_and_what_is_proven_are_told_apart_by_words(monkeypatch):

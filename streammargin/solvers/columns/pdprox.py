@@ -22,7 +22,7 @@ COLUMNS = ColumnSteps(average=None)
 
 
 class Pdprox(Method):
-    """Primal-dual proximal steps, one read each; finite C, any penalty but lp, a free constant; `top` of a loss.
+    """Primal-dual proximal steps, one read each; finite C, any penalty but lp, a free constant, the field top.
 
     Each read updates all duals by the margins u_i, and certifies w and alpha. A step of the weights follows:
         alpha_i <- argmax of the dual of the loss - alpha_i u_i - (alpha_i - old alpha_i)^2 / (2 sigma);

@@ -20,10 +20,10 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 
 
-def planned(source: Source, outputs: int, known: int, budget: int) -> tuple[Plan, int]:
-    """The plan of a Validator, and its memory_bytes; arguments as there."""
+def plan_to_score(source: Source, outputs: int, budget: int = 0) -> tuple[Plan, int]:
+    """The plan of held-out rows for `budget` bytes, or the minimum where that is more; its bytes, with the scores."""
     plan = make_plan(source, max(budget, least_budget(source)), 0)
-    return plan, known + 16 * plan.block_rows * outputs + (plan.memory_bytes if plan.buffers else 0)
+    return plan, 2 * 8 * plan.block_rows * outputs + (plan.memory_bytes if plan.buffers else 0)
 
 
 class Validator(ABC):
@@ -39,8 +39,9 @@ class Validator(ABC):
 
     def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
         self.source = source
-        plan, self.memory_bytes = planned(source, outputs, known, budget)
+        plan, size = plan_to_score(source, outputs, budget)
         self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+        self.memory_bytes = known + size
 
     def begin(self) -> None:
         """Set the sums to 0."""

@@ -14,7 +14,7 @@ from streammargin.driver.choose import choose
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
-from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, planned
+from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, plan_to_score
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
 from streammargin.options.table import Options
@@ -68,17 +68,16 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if options.scale != "none":
         own += Scaling.nbytes(source.features)
         working = ScaledSource(source, np.empty(0), np.empty(0))  # without values, for planning
+    scored = 0 if held_out is None else _least_to_score(held_out, options, asked)
+    own += scored
     spare = max(0, asked.budget - own)
     asked = replace(asked, budget=spare, least_tol=least_tol, from_weights=start is not None)
 
     def problem_for(method: Method) -> Problem:
         return _problem_for(method, asked, task, options, source)
 
-    # of held-out rows, whose blocks are planned once the solver is chosen
-    least = 0 if held_out is None else planned(held_out, asked.count, (8 if task.numeric else 2) * held_out.rows, 0)[1]
-
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(working, method, problem, budget, own + least)
+        return plan_of(working, method, problem, budget, own)
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -91,7 +90,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     check_tolerance(options, costs)  # the C of `auto`
-    left = budget - method.memory(problem) - own
+    left = budget - method.memory(problem) - own + scored
     scaling: Scaling | None = None
     if options.scale != "none":
         scaling = Scaling(source, options.scale, labels.codes, labels.weights, left)
@@ -100,9 +99,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if held_out is not None:
         rows = held_out if scaling is None else scaling.scaled(held_out)
         validator = _validator(rows, target, problem, left // 4)
-        own, least = own + validator.memory_bytes, 0
+        own += validator.memory_bytes - scored
         # the solver's row cache shrinks accordingly
-        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes))
+        problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
     if working is not source or validator is not None:
         problem, plan = fit(method, problem)
     if options.scale == "none":
@@ -173,6 +172,12 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
     return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
 
 
+def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
+    """The bytes of a validator with the smallest plan."""
+    rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
+    return held_out.rows * (8 if problem.numeric else 2) + plan_to_score(rows, problem.count)[1]
+
+
 def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:
     """The source and an empty list; with a checkpoint, the source as a WatchedSource and a list of it."""
     if options.checkpoint is None:
@@ -232,7 +237,7 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
 
 def _held_out(
     stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
-) -> Source:
+) -> Source:  # fmt: skip
     # labels in a separate file belong to the rows of `source` only
     y = options.y
     names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None

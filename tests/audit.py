@@ -1,8 +1,8 @@
 """Random trainings, each handed to `verify`: python tests/audit.py SEED N [--jobs J] [--only NUMBER].
 
 SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
-are the form and type of the rows, whether they stay in memory or are read in blocks, the classes, the tolerance, a
-start, and the passes of early stopping.
+are the form and type of the rows, the classes, the tolerance, a start, and the passes of early stopping. Rows stay in
+memory, or are read in blocks.
 
 The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
 gaps are those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict`

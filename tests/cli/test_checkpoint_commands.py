@@ -10,7 +10,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import HANGS, call
+from conftest import HANGS, call, slow
 
 from data_tools.generate import generate
 from streammargin.cli.main import main
@@ -86,7 +86,7 @@ def struck(arguments, folder, *numbers, slot=3):
     return subprocess.Popen([*words, *map(str, command(arguments, folder))], stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGKILL, -9), (signal.SIGTERM, 75), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, code", [(signal.SIGKILL, -9), (signal.SIGTERM, 75), slow(signal.SIGINT, 130)])
 def test_killed_or_stopped_the_same_command_goes_on_to_the_same_bits(work, number, code):
     arguments, folder, expected = work
     process = struck(arguments, folder, number)

@@ -405,6 +405,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.slow
 def test_classes_do_not_depend_on_where_a_piece_of_the_text_ends(tmp_path):
     many = 600_000  # labels of several pieces, then the first that is no number
     with open(tmp_path / "in.csv", "w") as file:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference.datasets import as_form, noisy, separable
 from reference.sources import CountingSource
 
@@ -129,7 +129,8 @@ def ten_classes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("solver, memory, blocks", [
-    ("sdca", "1G", (1, 1)), ("sdca", "20M", (1, 13)), ("sdca", "18M", (13, 17)), ("asdca", "20M", (9, 17)),
+    ("sdca", "1G", (1, 1)), ("sdca", "20M", (1, 13)), ("sdca", "18M", (13, 17)),
+    slow("asdca", "20M", (9, 17)),
 ])  # fmt: skip
 def test_a_tolerance_may_ask_for_float64_later_and_for_less_again(
     solver, memory, blocks, ten_classes, tmp_path, monkeypatch

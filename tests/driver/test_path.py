@@ -152,6 +152,7 @@ def test_a_value_that_a_larger_tolerance_is_met_at_is_not_the_end(tmp_path):
     assert result.reason == "passes" and not result.converged and result.passes == passes
 
 
+@pytest.mark.slow
 def test_the_classes_that_are_predicted_are_those_of_the_value_that_is_kept():
     """Out of core they are known by the held-out errors, but only of the last value."""
     classes = np.arange(120) % 3

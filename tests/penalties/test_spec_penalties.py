@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.words import of_columns
 from scipy.optimize import minimize
 
@@ -19,7 +20,10 @@ WORDS = [
     *(penalties.SparseGroup(GROUPS, r) for r in (0.0, 0.2, 0.5, 0.9, 1.0)),
 ]  # fmt: skip
 EVERY = [(word.name, word) for word in WORDS]
-every_penalty = pytest.mark.parametrize("penalty", [of_columns(word, D) for word in WORDS], ids=map(str, WORDS))
+MADE = [
+    slow(of_columns(word, D)) if getattr(word, "l1_ratio", 0) in (0.2, 0.9) else of_columns(word, D) for word in WORDS
+]
+every_penalty = pytest.mark.parametrize("penalty", MADE, ids=map(str, WORDS))
 members = [g == GROUPS for g in np.unique(GROUPS)]
 
 

@@ -78,7 +78,9 @@ def small_plans(monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["dense", slow("csr")])
-@pytest.mark.parametrize("solver", [slow(name) if name == "active-set" else name for name in sorted(names())])
+@pytest.mark.parametrize(
+    "solver", [slow(name) if name in ("active-set", "adaptive") else name for name in sorted(names())]
+)
 def test_a_tenth_of_the_file_is_memory_enough(files, solver, form):
     X, y = rows()
     path = str(files / f"{form}.h5")

@@ -53,7 +53,7 @@ def logistic_with(*names):
 
 
 @pytest.mark.parametrize("names", [["attained", "of_numbers"], slow(["distance"]), slow(["slope"])])
-@pytest.mark.parametrize("solver", ["auto", "newton", "sdca"])
+@pytest.mark.parametrize("solver", [slow("auto"), slow("newton"), "sdca"])
 def test_numbers_of_a_loss_are_not_taken_for_methods(solver, names):
     loss, lacking = logistic_with(*names), [name for name in names if name in Newton.requires]
     if solver == "newton" and lacking:

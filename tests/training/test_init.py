@@ -8,7 +8,7 @@ import math
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference.datasets import as_form, noisy
 from reference.sources import CountingSource
 
@@ -99,7 +99,7 @@ def test_from_the_optimum_it_takes_no_more_work(case):
 
 @pytest.mark.parametrize("scale", ["none", "maxabs", "std"])
 @pytest.mark.parametrize("bias", [1.0, 0.0, 3.0, "free"])
-@pytest.mark.parametrize("form, dtype", [("dense", np.float64), ("csr", np.float32)])
+@pytest.mark.parametrize("form, dtype", [("dense", np.float64), ("csr", np.float64), slow("csr", np.float32)])
 @pytest.mark.parametrize("y", [TWO, THREE, NUMBERS], ids=["two", "three", "numbers"])
 def test_scale_constant_and_signs_are_those_of_the_weights(scale, bias, form, dtype, y):
     # pdprox certifies the weights that it begins from: only the optimum itself is proven by the first pass

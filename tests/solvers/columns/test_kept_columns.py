@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference.datasets import as_form
 
 import streammargin as sm
@@ -81,7 +81,7 @@ def test_columns_in_memory_are_gathered_again_after_a_stop(text, tmp_path):
         {"bias": 1.0},
         {"penalty": sm.penalties.Group(np.arange(FEATURES) // 4), "C": 0.2},
         {"loss": "logistic", "penalty": "elasticnet:0.9"},
-        {"C": 2.0, "tol": 0.3},  # more columns matter than fit, and it goes on without
+        slow({"C": 2.0, "tol": 0.3}),  # more columns matter than fit, and it goes on without
     ],
 )
 def test_the_optimum_is_that_of_steps_in_memory(text, options):

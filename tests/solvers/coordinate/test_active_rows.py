@@ -61,6 +61,7 @@ def test_fewer_reads_than_without_them_and_the_same_optimum(small_plans, monkeyp
     assert without.certificate.dual <= result.certificate.primal
 
 
+@pytest.mark.slow
 def test_more_memory_never_means_that_no_rows_are_kept(small_plans):
     X, y = text(1000)
     with pytest.raises(sm.UsageError) as refused:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import noisy
 from reference.optimum import solve
 from reference.training import binary, check_certificate
@@ -90,7 +91,9 @@ class Plain(sm.penalties.Penalty):
         return self.net.prox(v, steps)
 
 
-@pytest.mark.parametrize("penalty", ["elasticnet:0.3", sm.penalties.Group(np.arange(12) // 3, 0.5), Plain()], ids=str)
+@pytest.mark.parametrize(
+    "penalty", ["elasticnet:0.3", slow(sm.penalties.Group(np.arange(12) // 3, 0.5)), Plain()], ids=str
+)
 def test_it_serves_a_strongly_convex_penalty_and_stays_without_momentum(penalty):
     """Momentum is for l2 and lp alone: many passes change over to it there, and to nothing here."""
     X, y = noisy(90, 12)

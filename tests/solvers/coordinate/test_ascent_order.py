@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import losses
 from reference.coordinate import ThreeSequences, drawn_rows, loss_step
 from reference.datasets import WEIGHTINGS, as_form, noisy, separable
@@ -40,8 +41,7 @@ def order_of(X, weights, bounds, seed, word, q):
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("norm", [2, 1.5])
+@pytest.mark.parametrize("form, norm", [("dense", 2), ("csr", 1.5), slow("dense", 1.5), slow("csr", 2)])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 @pytest.mark.parametrize("word", METHODS)
 def test_the_steps_are_those_of_the_twin(word, loss, norm, form, plan):

@@ -337,7 +337,7 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
         train(X, y, memory="32M")
 
 
-@pytest.mark.parametrize("blocks", [0, 4])
+@pytest.mark.parametrize("blocks", [slow(0), 4])
 @pytest.mark.parametrize("loss", [slow("hinge"), "logistic"])
 def test_where_it_gets_stuck_coordinate_ascent_goes_on(loss, blocks, monkeypatch):
     X, y = overlapping(1000, 5)

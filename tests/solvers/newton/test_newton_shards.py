@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference.datasets import as_form
 from reference.sources import CountingSource
 
@@ -83,7 +84,7 @@ def data(form, classes, rows=ROWS, features=8):
 
 
 @pytest.mark.parametrize("form, classes", [("dense", 2), ("csr", 2), ("dense", 3)])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("loss", ["hinge", slow("squared_hinge"), slow("logistic")])
 def test_three_holders_of_rows_make_the_same_steps(loss, form, classes, monkeypatch):
     """The same gaps in the digits that are printed, and the same weights but for the order of sums."""
     X, y = data(form, classes)

@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from conftest import write_h5
+from conftest import slow, write_h5
 from reference.conic import Program
 from reference.coordinate import ThreeSequences, drawn_rows
 from reference.datasets import as_form
@@ -63,8 +63,7 @@ def test_the_optimum_is_that_of_the_quadratic_program(solver, bias, form, plan):
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("form", ["dense", "csr"])
-@pytest.mark.parametrize("norm", [2, 1.5])
+@pytest.mark.parametrize("form, norm", [("dense", 2), ("csr", 1.5), slow("dense", 1.5), slow("csr", 2)])
 @pytest.mark.parametrize("word", ["ascent:order=uniform", "ascent:momentum=yes,order=uniform"])
 def test_the_steps_are_those_of_the_twin(word, norm, form, plan):
     """alpha_i moves to alpha_i + (y_i - x_i.w) / L_i, drawn towards 0 by epsilon_i / L_i."""

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import slow
 from reference import optimum
 from reference import primal as twins
 from reference.datasets import as_form, noisy, separable
@@ -206,15 +207,16 @@ def test_pegasos_with_several_values_of_C_and_classes():
 @pytest.mark.parametrize("plan", [(0, 30, 60), (0, 7, 31, 60), tuple(range(61))])
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("solver", ["perceptron", "mirror", "pegasos"])
-def test_blocks_are_read_once_a_sweep(solver, form, plan):
+@pytest.mark.parametrize("dtype", [np.float64, slow(np.float32)])
+def test_blocks_are_read_once_a_sweep(dtype, solver, form, plan):
     X, y = separable(60, 6)
-    source = CountingSource(as_form(X, form, np.float32), y, plan)
+    source = CountingSource(as_form(X, form, dtype), y, plan)
     result = sm.train(source, solver=solver, tol=0.05, passes=2000, bias=0)
     sweeps = result.passes + len(certificates(result)) + (solver == "mirror")
     assert result.converged or (solver != "pegasos" and ended_by_itself(result))
     assert source.reads == dict.fromkeys(pairwise(plan), sweeps)
     if solver == "pegasos":
-        problem = binary(X.astype(np.float32), y)
+        problem = binary(X.astype(dtype), y)
         assert result.certificate["primal"] == pytest.approx(problem.primal(result.model.coef_[0]))
     else:
         exact, _ = best_margin(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from typing import Any
 
 from streammargin.cli import losses, penalties, words
@@ -18,11 +19,11 @@ def run(options: argparse.Namespace) -> int:
     """Print one line for each solver, under three headings, or all about one."""
     if options.name is not None:
         return words.show(FAMILY, options.name, served)
-    lines = dict(zip(CLASSES, words.listing(CLASSES).splitlines(), strict=True))
+    lines = dict(zip(CLASSES, words.listing(CLASSES), strict=True))
     for shelf in dict.fromkeys(SHELVES.values()):
         print(f"{shelf}:")
         for word in (word for word in lines if CLASSES.shelf(word) == shelf):
-            print(f"  {lines[word]}")
+            print(textwrap.indent(lines[word], "  "))
             for short in short_words(word):
                 print(f"    {short} is {SHORT[short]}")
     words.print_packages(FAMILY)
@@ -38,7 +39,8 @@ def served(cls: type[Any]) -> list[str]:
     """Lines on what a solver serves, one for each of its words."""
     if not cls.has_defaults():
         return []
-    return [_served(word) for word in (cls.name, *short_words(cls.name)) if word != "auto"]
+    own = [word for word in short_words(cls.name) if SHORT[word] != cls.name]  # not those that mean the same
+    return [_served(word) for word in (cls.name, *own) if word != "auto"]
 
 
 def _served(word: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from streammargin.words import Family, Thing
 
 if TYPE_CHECKING:
     from streammargin.solvers.base import Method
+
+LONG, WIDTH = 32, 100  # characters: of a word with its fields, of a line
 
 
 def add_options(parser: argparse.ArgumentParser, option: str) -> None:
@@ -26,11 +29,14 @@ def first_line(cls: type[Any]) -> str:
     return (inspect.getdoc(cls) or "").partition("\n")[0]
 
 
-def listing(classes: Mapping[str, type[Any]]) -> str:
-    """One line for each word."""
+def listing(classes: Mapping[str, type[Any]]) -> list[str]:
+    """The text on each word: one line, or two where the word and its fields are long."""
     words = {name: _with_fields(cls) for name, cls in classes.items()}
-    width = max(map(len, words.values()))
-    return "\n".join(f"{words[name]:<{width}}  {first_line(cls)}" for name, cls in classes.items())
+    width = max(len(word) for word in words.values() if len(word) <= LONG)
+    return [
+        f"{words[name]:<{width}}" + f"\n{'':<{width}}" * (len(words[name]) > width) + f"  {first_line(cls)}"
+        for name, cls in classes.items()
+    ]
 
 
 def _with_fields(cls: type[Any]) -> str:
@@ -55,12 +61,12 @@ def served_by(serves: Callable[[Method, type[Any]], bool], cls: type[Any]) -> st
 def show(family: Family[Any], name: str | None, served: Callable[[type[Any]], list[str]]) -> int:
     """Print one line for each word, or all about this one. served: lines on what it serves, or what serves it."""
     if name is None:
-        print(listing(family.classes))
+        print("\n".join(listing(family.classes)))
         print_packages(family)
         return 0
     cls = family.find(name)
     print(f"{cls.name}: {inspect.getdoc(cls) or ''}\n")
     print(in_shell(family.spelling(cls)))
     for line in served(cls):
-        print(in_shell(line))
+        print(textwrap.fill(in_shell(line), WIDTH, subsequent_indent="  ", break_on_hyphens=False))
     return 0

@@ -39,7 +39,7 @@ def _still(pieces, b, v):
     for j in range(pieces.starts[b], pieces.starts[b + 1]):
         if v[j] != 0.0:
             return False
-    return pieces.thresholds[b] > 0.0 or pieces.cuts[b] > 0.0
+    return pieces.thresholds[b] + pieces.cuts[b] > 0.0  # with `or` the sweeps take twice as long
 
 
 @register_jitable

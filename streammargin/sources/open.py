@@ -144,12 +144,12 @@ def _dimensions(array: object) -> int:
 
 
 def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: object) -> Source:
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None and not isinstance(value, str):
-            raise UsageError(f"with several files, `{name}` must name a dataset inside each of them")
     if len(paths) == 1:
         return _open_file(paths[0], x, y, sample_weight)
-    from streammargin.sources.shards import ShardedSource
+    from streammargin.sources.shards import ShardedSource, check_inside
+
+    check_inside("y", y)
+    check_inside("sample_weight", sample_weight)
 
     opened: list[Source] = []
     try:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from streammargin.errors import DataError
+from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.names import check_same
+
+
+def check_inside(option: str, value: object) -> None:
+    """Raise UsageError where a value that is given for several files is not the name of a dataset inside each."""
+    if value is None:
+        return
+    if isinstance(value, str) and not os.path.isfile(value if value.endswith(".npy") else value.rpartition(":")[0]):
+        return
+    raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
 
 
 class ShardedSource(Source):
@@ -141,6 +151,7 @@ class ShardedSource(Source):
         return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
 
     def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+        check_inside(f"{what[1]}NAME", name)
         return np.concatenate([source.numbers(name, what) for source in self.sources])
 
     def names_bytes(self) -> int:

@@ -89,6 +89,18 @@ def test_shards_that_do_not_fit(tmp_path):
             open_source([first, first], **{name: Y})
 
 
+def test_one_column_for_several_shards_is_refused(tmp_path):
+    """Even where its length is that of each, as it would be read again for the next one."""
+    paths, one = parts(tmp_path, write_dense, X), tmp_path / "one.npy"
+    np.save(one, Y)
+    for column in (str(one), f"{paths[0]}:y"):
+        for name in ("y", "sample_weight"):
+            with pytest.raises(sm.UsageError, match=f"with several files, {name} must name a dataset inside each"):
+                open_source([paths[0], paths[0]], **{name: column})
+        with pytest.raises(sm.UsageError, match='loss="interpolate:NAME" must name a dataset inside each'):
+            sm.train([paths[0], paths[0]], loss=f"interpolate:{column}", C=np.inf)
+
+
 def test_faults_name_the_shard_and_its_row(tmp_path):
     paths = parts(tmp_path, write_csr, S)
     with h5py.File(paths[2]) as file:

@@ -52,11 +52,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     source, watched = watch(stored, options)
     target, labels, asked = make_problem(source, task, options, budget)
 
-    # copies of the weights: latest, certified, shown, best of a path; and four vectors of one output
-    own = labels.nbytes + asked.objective.penalty.nbytes
-    copies = 3 + (options.path is not None) + 2 * (options.early_stop is not None)  # the best pass, and the current one
-    copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
-    own += LinearPoint.nbytes(copies * asked.count + 4, source.features)
+    own = labels.nbytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
@@ -104,14 +100,12 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         problem = replace(problem, budget=max(0, problem.budget - validator.memory_bytes + scored))
     if working is not source or validator is not None:
         problem, plan = fit(method, problem)
-    if options.scale == "none":
-        slim = thinned(stored, budget - plan.memory_bytes)
-        if slim is not stored:
-            spare = max(0, problem.budget - slim.held_bytes())
-            fewer = replace(problem, entries=slim.nnz, sparse=True, budget=spare)
-            with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
-                problem, plan = plan_of(slim, method, fewer, budget, own)
-                source = working = slim
+    slim = thinned(stored, budget - plan.memory_bytes) if options.scale == "none" else stored
+    if slim is not stored:
+        fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
+        with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
+            problem, plan = plan_of(slim, method, fewer, budget, own)
+            source = working = slim
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         LOG.warning(Message(text), extra={"code": "bias"})
@@ -122,6 +116,14 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         options, costs, options.column(costs), method, source, target, labels, problem, working, scaling, validator,
         plan, why, better, watched, names, start,
     )  # fmt: skip
+
+
+def _bytes_of_weights(options: Options, problem: Problem) -> int:
+    """The bytes of the copies of the weights, and of four vectors of one output."""
+    copies = 3 + (options.path is not None)  # latest, certified, shown; best of a path
+    copies += 2 * (options.early_stop is not None)  # the best pass, and the current one
+    copies += 3 * (options.init is not None)  # the first weights: as given, as scaled, and for each C
+    return LinearPoint.nbytes(copies * problem.count + 4, problem.features)
 
 
 def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:

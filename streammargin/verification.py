@@ -340,7 +340,8 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
         sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
         checks = list(check_all(saved, sums))
         if valid is not None:
-            if ":" in (called["y"] or "") or (called["y"] or "").endswith(".npy"):
+            y = called["y"] or ""
+            if os.path.isfile(y if y.endswith(".npy") else y.rpartition(":")[0]):
                 called["y"] = None  # labels in a separate file belong to the training rows
             saved.offset = saved.intercept  # with the midway bias
             out = sum_up(saved, [valid], called, memory, learned=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,6 +15,11 @@ EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers 
 
 
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
+
+
+def lie_inside(value: object) -> bool:
+    """Whether labels or numbers given so lie in the file of the rows: no array, FILE.npy or FILE:NAME."""
+    return isinstance(value, str) and not os.path.isfile(value if value.endswith(".npy") else value.rpartition(":")[0])
 
 
 def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:

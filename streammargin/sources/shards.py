@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Any
@@ -13,16 +12,14 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
 from streammargin.sources.base import Buffer, Source
+from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 
 
 def check_inside(option: str, value: object) -> None:
     """Raise UsageError where a value that is given for several files is not the name of a dataset inside each."""
-    if value is None:
-        return
-    if isinstance(value, str) and not os.path.isfile(value if value.endswith(".npy") else value.rpartition(":")[0]):
-        return
-    raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
+    if value is not None and not lie_inside(value):
+        raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
 
 
 class ShardedSource(Source):

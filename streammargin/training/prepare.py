@@ -27,6 +27,7 @@ from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.solvers.word import Auto
 from streammargin.sources.base import Source
+from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 from streammargin.sources.open import opened
 from streammargin.sources.scaled import ScaledSource
@@ -240,10 +241,8 @@ def who_begin(methods: Sequence[Method], problem: Problem, auto: bool) -> list[M
 def _held_out(
     stack: ExitStack, options: Options, source: Source, feature_names: np.ndarray | None, budget: int, own: int
 ) -> Source:  # fmt: skip
-    # labels in a separate file belong to the rows of `source` only
-    y = options.y
-    names = y if isinstance(y, str) and not (":" in y or y.endswith(".npy")) else None
-    held_out = stack.enter_context(opened(options.valid, x=options.x, y=names))
+    y = options.y if lie_inside(options.y) else None  # those of another file belong to the rows of `source` only
+    held_out = stack.enter_context(opened(options.valid, x=options.x, y=y))
     if held_out.features != source.features:
         raise DataError(
             f"{held_out.name} has {held_out.features} columns but {source.name} has {source.features}; convert both "

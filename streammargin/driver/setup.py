@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streammargin.errors import DataError, UsageError
+from streammargin.matching import Codes, Matcher
 from streammargin.sources.base import Source
-from streammargin.sources.labels import census, label_key, number_values, shifted
-from streammargin.wording import shown
+from streammargin.sources.labels import census, number_values, shifted
 
 PIECE = 1 << 16  # rows of a vector of length n per chunk
 COUNTED = 8  # up to this many classes are counted one by one; for two that takes an eighth of the time of bincount
@@ -36,25 +36,6 @@ class Target:
     shift: float = 0.0
 
 
-def same_label(one: Any, other: Any) -> bool:
-    """Whether two labels, as values or as text, are the same."""
-    return label_key(one) == label_key(other)
-
-
-def find_labels(values: Iterable[Any], classes: np.ndarray, name: str) -> list[int]:
-    """Positions of labels given by the user (perhaps as text) among the classes. UsageError if one is absent."""
-    known: dict[str, int] = {}
-    for position, label in enumerate(classes.tolist()):
-        known.setdefault(label_key(label), position)
-    found = []
-    for value in values:
-        if label_key(value) not in known:
-            listed = ", ".join(map(str, classes[:20].tolist()))
-            raise UsageError(f"there is no label {shown(value)} in {name}; its labels are {listed}")
-        found.append(known[label_key(value)])
-    return found
-
-
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
     """Read the labels once; `positive` sets one class against the rest, `only` keeps these classes.
 
@@ -62,13 +43,15 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     label does not occur.
     """
     classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
+    matcher = Matcher(classes, source.name, UsageError)
     if only is not None:
-        kept = sorted(set(find_labels(only, classes, source.name)))
+        kept = sorted(set(matcher.find_all(only)))
         if len(kept) < 2:
             raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[kept[0]]}")
         new_code = np.full(len(classes), -1, np.int16)
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
+        matcher = Matcher(classes, source.name, UsageError)
     elif positive is None and (what := _hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
@@ -76,7 +59,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
             "for classes list the labels in `classes` or write them as text; for other labels use `y`"
         )
     if positive is not None:
-        [chosen] = find_labels([positive], classes, source.name)
+        [chosen] = matcher.find_all([positive])
         label = classes[chosen].item()
         np.putmask(codes, codes >= 0, (codes == chosen).astype(np.int16))
         if not np.any(codes == 0):
@@ -146,10 +129,7 @@ def check_numbers(targets: np.ndarray, name: str) -> None:
 def encode(source: Source, target: Target) -> np.ndarray:
     """Codes (n,) int16 of a held-out source; labels that were not trained on count as absent."""
     classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
-    if target.rest is not None:
-        return np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)[codes]
-    known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
-    found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
+    found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
@@ -209,16 +189,20 @@ def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool 
 def class_factors(
     class_weight: str | Mapping[Any, float] | None, target: Target, weights: np.ndarray, name: str
 ) -> np.ndarray:
-    """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class)."""
+    """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class).
+
+    A class whose rows all have weight 0 is absent, and is not counted.
+    """
     size = len(target.classes)
     factors = np.ones(size)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
         mass = class_mass(target.codes, weights, size)
-        return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
-    labels = list(class_weight)
+        there = mass > 0.0
+        return np.where(there, mass.sum() / (np.count_nonzero(there) * np.where(there, mass, 1.0)), 1.0)
+    named = list(target.classes)
     if target.rest is not None:  # the others share one weight, under the name "not LABEL"
-        labels = [target.classes[1] if same_label(label, target.rest) else label for label in labels]
-    factors[find_labels(labels, target.classes, name)] = list(class_weight.values())
+        named[1] = target.rest
+    factors[Matcher(named, name, UsageError).find_all(class_weight)] = list(class_weight.values())
     return factors

@@ -115,6 +115,10 @@ class Source(ABC):
         Raises DataError where the source has none or their number is not n.
         """
 
+    def label_column(self) -> str | int | None:
+        """The column of a table that the labels are from: its name, or its number from 0; None where it is unknown."""
+        return None
+
     def column_bytes(self) -> int:
         """Bytes that reading labels or weights needs besides the result (a large chunk, say); here 0."""
         return 0

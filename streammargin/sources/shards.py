@@ -135,6 +135,10 @@ class ShardedSource(Source):
         for source in self.sources:
             yield from source.labels(chunk)
 
+    def label_column(self) -> str | int | None:
+        first, *others = (source.label_column() for source in self.sources)
+        return first if all(other == first for other in others) else None
+
     def column_bytes(self) -> int:
         return max(source.column_bytes() for source in self.sources)
 

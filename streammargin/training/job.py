@@ -30,6 +30,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
+from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.identity import identity
 from streammargin.version import __version__
@@ -48,7 +49,8 @@ class Job:
     better: whether `auto` would have chosen another solver;
     watched: with a checkpoint, the training and held-out sources as stored;
     names: (d,) column names, or None;
-    start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0.
+    start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0;
+    label_column: of the table that the labels were from, by name or number; None where it is unknown.
     """
 
     options: Options
@@ -68,6 +70,7 @@ class Job:
     watched: list[WatchedSource]
     names: np.ndarray | None
     start: LinearPoint | None
+    label_column: str | int | None
 
     def params(self) -> dict[str, object]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -156,7 +159,7 @@ class Job:
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
             "positive": target.rest, "certificate": certificate.to_dict(),
-            "problem": self._problem(outcome.midway is not None),
+            ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
         model.problem = self._arrays(problem.caps[chosen][0])

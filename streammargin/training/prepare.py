@@ -115,7 +115,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, problem, working, scaling, validator,
-        plan, why, better, watched, names, start,
+        plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
 
 

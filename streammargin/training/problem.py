@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import numpy as np
@@ -31,7 +32,9 @@ from streammargin.sources.base import Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
+from streammargin.wording import Message
 
+LOG = logging.getLogger("streammargin")
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
@@ -51,6 +54,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     targets = np.empty(0)
     if task.numeric:
         target, targets = make_numbers(source, weights)
+        say_if_classes(targets[target.codes >= 0], source.name, task.loss.name)
         if math.inf in task.costs:
             weights = np.empty(0)  # only weight 0, absence, matters
         else:
@@ -104,6 +108,18 @@ def _epsilons(given: object, source: Source) -> np.ndarray:
     else:
         values = as_weights(given, source.rows, source.name, "epsilons", "epsilon")
     return check_weights(values, source, "epsilon")
+
+
+def say_if_classes(targets: np.ndarray, name: str, loss: str) -> None:
+    """Warn of targets (m,) that are two whole numbers, as classes are."""
+    low, high = float(targets.min()), float(targets.max())
+    both = low < high and low.is_integer() and high.is_integer()
+    if both and np.count_nonzero(targets == low) + np.count_nonzero(targets == high) == len(targets):
+        text = (
+            f"{name}: its labels are {low:g} and {high:g} only, and the loss {loss} takes them for numbers to be "
+            "predicted; to tell two classes apart, use `loss=hinge`"
+        )
+        LOG.warning(Message(text), extra={"code": "labels"})
 
 
 def make_objective(source: Source, options: Options, free: bool) -> Penalty:

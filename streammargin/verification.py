@@ -120,6 +120,8 @@ class Saved:
         """The class code (m,) of each label, -1 for a label that was not trained on."""
         if self.numeric:
             return np.zeros(len(labels), np.intp)
+        if labels.dtype.kind not in "biufOSU":
+            raise ValueError("labels are neither numbers nor text")
         values, inverse = np.unique(labels, return_inverse=True)
         return np.array(self.known.of(values), np.intp)[inverse]
 

@@ -106,16 +106,14 @@ class SpeltWriter:
         self._inner, self._coded = replaced(self._coded, kind, lambda codes: values[codes]), None
 
     def _numbers(self, spellings: Sequence[str]) -> np.ndarray:
-        found = np.empty(len(spellings))
-        for place, text in enumerate(spellings):
-            number = number_in(text)
-            if number is None:
-                raise DataError(
-                    f"row {self._rows + place} has the label {shown(text)}, after more than {MAX_CLASSES} different "
-                    "numbers, which are no classes; drop the row or give it a number"
-                )
-            found[place] = number
-        return found
+        try:
+            return np.array(spellings, object).astype(np.float64)
+        except ValueError:
+            place, text = next((k, text) for k, text in enumerate(spellings) if number_in(text) is None)
+            raise DataError(
+                f"row {self._rows + place} has the label {shown(text)}, after more than {MAX_CLASSES} different "
+                "numbers, which are no classes; drop the row or give it a number"
+            ) from None
 
     def close(self) -> None:
         """Write what the labels are."""

@@ -52,15 +52,15 @@ def spelt(number: float) -> str:
 
 def plain(label: Any) -> Any:
     """A label as Python's number or text."""
-    label = label.item() if hasattr(label, "item") else label
+    label = label.item() if getattr(label, "ndim", None) == 0 and hasattr(label, "item") else label
     return label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else label
 
 
 class Matcher:
     """Finds the classes that labels are.
 
-    classes: of any kind, all different. name: of the data, for messages. error: the class of the error that says that
-    a label and a class of another kind do not match one to one.
+    classes: of any kind, all different; name: of the data, for messages. error: raised where a label of another kind
+    does not match one to one.
     """
 
     def __init__(self, classes: Iterable[Any], name: str, error: type[StreamMarginError] = DataError) -> None:

@@ -22,7 +22,7 @@ FORMAT = "streammargin-model"
 SCHEMA = 1
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
-LABELS = ("positive", "classes")  # entries of the header that hold labels
+LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
 LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 

@@ -16,8 +16,8 @@ ATTRIBUTE = "label_column"  # of the dataset of labels
 class LabelColumn:
     """The column of a table that has the labels.
 
-    name: its name, or its number from 0 in a table without names. spelt: whether the labels to be written are spelt as
-    in the table, so that `values_of` decides what they are.
+    name: its name, or its number from 0 in a table without names; spelt: whether labels to be written are spelt as in
+    the table. Then `values_of` decides what they are.
     """
 
     name: str | int

@@ -92,8 +92,8 @@ def writing(
 ) -> Iterator[RowWriter]:  # fmt: skip
     """A RowWriter whose complete file appears at `path` when the block ends without an error.
 
-    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: the column
-    of a table that the labels are from, if known. Raises OutputError, ReadWriteError, and DataError when no row was
+    features: d; None (sparse only): the largest column index + 1. names (d,): column names, if any. label: where in a
+    table the labels are from, if known. Raises OutputError, ReadWriteError, and DataError when no row was
     written.
     """
     with replacing(path, force) as name, filling(name, path, dtype, sparse, features, names, label) as writer:

@@ -37,10 +37,12 @@ def number_in(text: str) -> int | float | None:
         number = strict_number(text)
     except ValueError:
         return None
+    if not math.isfinite(number):
+        return None
     try:
         return int(text)
     except ValueError:
-        return number if math.isfinite(number) else None
+        return number
 
 
 def spelt(number: float) -> str:

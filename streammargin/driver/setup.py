@@ -52,7 +52,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
         new_code[kept] = np.arange(len(kept), dtype=np.int16)
         codes, classes = new_code[codes], classes[kept]
         matcher = Matcher(classes, source.name, UsageError)
-    elif positive is None and (what := _hardly_classes(classes, source.rows)):
+    elif positive is None and (what := hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
             "for a regression use `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or interpolate; "
@@ -74,7 +74,7 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))
 
 
-def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
+def hardly_classes(classes: np.ndarray, rows: int) -> str | None:
     """The kind of numbers that sorted labels (k,) are if they look like amounts, None if they look like classes.
 
     More than MOST_NUMBERS numbers look like amounts, unless they are whole, without a gap, and of FEW_ROWS rows each.

@@ -16,10 +16,12 @@ from streammargin.driver.setup import (
     check_weights,
     class_factors,
     class_mass,
+    hardly_classes,
     make_numbers,
     make_target,
 )
 from streammargin.errors import DataError
+from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
@@ -64,6 +66,8 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
             check_near(target, targets, weights, source.name)
     else:
         target = make_target(source, options.positive, options.classes)
+        if options.classes is None and options.positive is None:
+            say_if_numbers(target.classes, source.rows, source.name)
     present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
     if not task.numeric and np.count_nonzero(present) < 2:
         raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
@@ -118,6 +122,20 @@ def say_if_classes(targets: np.ndarray, name: str, loss: str) -> None:
         text = (
             f"{name}: its labels are {low:g} and {high:g} only, and the loss {loss} takes them for numbers to be "
             "predicted; to tell two classes apart, use `loss=hinge`"
+        )
+        LOG.warning(Message(text), extra={"code": "labels"})
+
+
+def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
+    """Warn of classes whose text spells numbers, and so many as amounts are."""
+    numbers = [number_in(label) for label in classes.tolist()] if classes.dtype.kind == "U" else [None]
+    if None in numbers:
+        return
+    what = hardly_classes(np.unique(np.array(numbers, np.float64)), rows)
+    if what is not None:
+        text = (
+            f"{name}: its {len(classes)} classes are text, which spells {what} like amounts; for a regression use "
+            "`loss=squared_error`"
         )
         LOG.warning(Message(text), extra={"code": "labels"})
 

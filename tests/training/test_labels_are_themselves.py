@@ -159,6 +159,15 @@ def test_two_numbers_that_may_be_classes_are_told_once(caplog):
     assert sm.train((X, SIDE), loss="hinge").converged
 
 
+def test_text_that_spells_amounts_is_told(caplog):
+    amounts = np.random.default_rng(0).permutation(150) + 0.5
+    rows = np.random.default_rng(0).standard_normal((150, 2))
+    for y, times in ((amounts.astype(str), 1), (np.array([f"{v} EUR" for v in amounts]), 0)):
+        caplog.clear()
+        sm.train((rows, y), passes=1)
+        assert sum("spells real numbers like amounts" in str(record.msg) for record in caplog.records) == times
+
+
 def test_a_class_without_weight_is_not_balanced(tmp_path):
     y = np.arange(30) % 4
     rows = np.column_stack([X, np.eye(4)[y]])

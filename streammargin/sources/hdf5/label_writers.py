@@ -47,7 +47,10 @@ class LabelWriter:
 
 
 class _AmongText:
-    """Makes text of labels that are written as such. A number that is spelt otherwise among the text is an error."""
+    """Makes text of labels that are written as such. A number that is spelt otherwise among the text is an error.
+
+    More than MAX_CLASSES of either are no classes, and are not compared.
+    """
 
     def __init__(self) -> None:
         self._numbers: set[float] = set()
@@ -56,7 +59,8 @@ class _AmongText:
     def texts(self, labels: Iterable[Any]) -> np.ndarray:
         """The labels as text. Raises DataError."""
         found = [plain(label) for label in labels]
-        for label in set(found):
+        few = max(len(self._numbers), len(self._spelt)) <= MAX_CLASSES
+        for label in set(found) if few else ():
             if not isinstance(label, str):
                 self._numbers.add(label)
             elif (number := number_in(label)) is not None and label != spelt(number):
@@ -73,7 +77,8 @@ class _AmongText:
 class SpeltWriter:
     """Labels as a text file spells them: `values_of` says what they are, after the last one.
 
-    Until then codes of the spellings are written, but more than MAX_CLASSES spellings decide at once.
+    Until then codes of the spellings are written. A text that is no number, or more than MAX_CLASSES spellings, decide
+    at once.
     """
 
     def __init__(self, group: h5py.Group, name: str) -> None:
@@ -86,9 +91,11 @@ class SpeltWriter:
         """Add spellings (m,). Raises DataError for a text after too many different numbers to be classes."""
         spellings = labels.tolist()
         if self._coded is not None:
+            before = len(self._codes)
             for text in spellings:
                 self._codes.setdefault(text, len(self._codes))
-            if len(self._codes) > MAX_CLASSES:
+            new = islice(self._codes, before, None)
+            if len(self._codes) > MAX_CLASSES or any(number_in(text) is None for text in new):
                 self._decide(list(islice(self._codes, MAX_CLASSES + 1)))
         if self._coded is not None:
             self._inner.append(np.array([self._codes[text] for text in spellings], np.int16))
@@ -103,7 +110,8 @@ class SpeltWriter:
         kind = TEXT if values.dtype == object else values.dtype
         if len(spellings) > MAX_CLASSES and kind != TEXT:
             kind = np.dtype(np.float64)  # of those to come
-        self._inner, self._coded = replaced(self._coded, kind, lambda codes: values[codes]), None
+        self._inner = replaced(self._coded, kind, lambda codes: values[codes])
+        self._coded, self._codes = None, {}
 
     def _numbers(self, spellings: Sequence[str]) -> np.ndarray:
         try:

@@ -281,8 +281,8 @@ class Course:
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
-        zeros = self.solver.zeros(self.problem, self.state)
+        found = self.found()
         return Outcome(
-            p.reason, converged, p.number, self.found(), figures, wrong, errors, p.midway, asked, zeros,
+            p.reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
             predicted=p.predicted, ranges=p.ranges, kept=passes,
         )  # fmt: skip

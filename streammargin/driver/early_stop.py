@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.kept import Kept, keep
+from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new
 
 
@@ -38,15 +38,19 @@ class EarlyStop:
         self.kept.counted[:] = False
         self.kept.counted[active // self.problem.per_trial] = True
 
-    def score(self, number: int, errors: np.ndarray, w: np.ndarray) -> None:
-        """Take the errors (trials,) of pass `number` and its weights w (K, d+1); an error of nan counts as inf."""
-        kept, errors = self.kept, np.where(np.isnan(errors), np.inf, errors)
+    def score(self, number: int, errors: np.ndarray) -> list[int]:
+        """Take the errors (trials,) of pass `number`; an error of nan counts as inf.
+
+        Returns the values of C of which this pass is the best so far: its weights are to be kept.
+        """
+        kept, errors, best = self.kept, np.where(np.isnan(errors), np.inf, errors), []
         for trial in np.flatnonzero(kept.counted).tolist():
             if errors[trial] < kept.errors[trial] or not kept.passes[trial]:
-                keep(self.problem, kept, trial, w)
+                best.append(trial)
                 kept.errors[trial], kept.passes[trial], kept.in_vain[trial] = errors[trial], number, 0
             else:
                 kept.in_vain[trial] += 1
+        return best
 
     def check(self, number: int) -> None:
         """ValueError where the counts do not belong to a training of `number` passes."""

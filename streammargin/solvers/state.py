@@ -12,7 +12,7 @@ from streammargin.solvers.roles import Given, Total, state
 class State:
     """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: of this holder's rows; best: the best certified weights and bounds; number: of the current pass;
+    labels: of this holder's rows; best: the best certified figures and bounds; number: of the current pass;
     multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all others.
     """
 

@@ -70,6 +70,7 @@ class Momentum(DualAscent[MomentumAscent]):
         after = new(
             MomentumAscent, problem, self.dtype(problem), labels=before.labels, alpha=before.alpha, theta=before.theta,
             curvature=before.curvature, constant=before.constant, norms=before.norms, best=before.best,
+            best_w=before.best_w,
         )  # fmt: skip
         after.sweep.largest_blur = before.sweep.largest_blur
         return self.prepare(problem, after)

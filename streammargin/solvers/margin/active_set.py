@@ -292,7 +292,10 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
         measured=True, mean=SMALL.mean_norm(problem, before), largest=float(row_norms[norms.LARGEST]),
         empty=bool(row_norms[norms.EMPTY] > 0.0),
     )  # fmt: skip
-    after = new(MomentumAscent, problem, ASCENT.dtype(problem), labels=before.labels, best=before.best, norms=known)
+    after = new(
+        MomentumAscent, problem, ASCENT.dtype(problem), labels=before.labels, best=before.best, best_w=before.best_w,
+        norms=known,
+    )  # fmt: skip
     for k, u in enumerate(small.u):
         size, total = lp_norm(before.w[k], 2.0), float(u.sum())
         if size > 0.0 and total > 0.0:

@@ -233,7 +233,7 @@ class Adaptive(WholePass[AdaptiveState]):
 
     def begin_certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         margins = state.margins
-        margins.frozen[:] = state.best.w
+        margins.frozen[:] = state.best_w
         margins.frozen[active] = state.w[active]
         clear(margins)
 

@@ -80,7 +80,7 @@ class GradientPass(WholePass[G]):
         self.sum_block(problem, state, active, block, first, chunk_rows(block))
 
     def keep(self, state: G, k: int) -> None:
-        self.shown(state)[k], state.scale[k] = state.best.w[k], 1.0
+        self.shown(state)[k], state.scale[k] = state.best_w[k], 1.0
 
     def end_pass(self, problem: Problem, state: G, active: np.ndarray) -> PassReport:
         shown = self.shown(state) * state.scale[:, None]

@@ -1,4 +1,4 @@
-"""The best certified weights and the best bounds so far."""
+"""The figures of the best weights, or of another point, and the best bounds so far."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate
-from streammargin.solvers.roles import Float, K, Shared, f8, i8, of, state
+from streammargin.solvers.roles import K, Shared, f8, i8, of, state
 
 
 @state
 class Best:
-    """The best weights of K problems with their figures, and the best bounds."""
+    """The figures of the best weights of K problems, and the best bounds; the solver has the weights."""
 
-    w: Shared[Float]
     primal: Shared[f8] = of(K, fill=math.inf)
     mistakes: Shared[i8] = of(K)
     rounding: Shared[f8] = of(K)
@@ -31,21 +30,17 @@ def keep_bounds(best: Best, dual: np.ndarray, upper: np.ndarray) -> None:
     best.dual, best.upper = np.maximum(best.dual, dual), np.minimum(best.upper, upper)
 
 
-def keep_weights(problem: Problem, best: Best, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
-    """Keep the better of the old and new weights (K, d+1); found: their candidates, None for a problem not evaluated.
+def keep_better(problem: Problem, best: Best, found: Sequence[Candidate | None]) -> np.ndarray:
+    """Keep the better of the old and new figures; found: candidates, None for a problem not evaluated.
 
-    The array w must not be modified later. `best.w` is replaced, never written to, as points refer to its rows; this
-    saves copies of long vectors.
+    Returns for which problems the new ones are better, (K,) bool: the solver keeps what they belong to.
     """
-    better = [new is not None and problem.objective.better(new, *_known(best, k)) for k, new in enumerate(found)]
-    if not any(better):
-        return
+    better = np.zeros(problem.count, bool)
     for k, new in enumerate(found):
-        if new is not None and better[k]:
+        if new is not None and problem.objective.better(new, *_known(best, k)):
             best.primal[k], best.lower[k], best.mistakes[k], best.rounding[k] = new
-        else:
-            w[k] = best.w[k]
-    best.w = w
+            better[k] = True
+    return better
 
 
 def best_figures(problem: Problem, best: Best) -> list[Figures]:

@@ -47,12 +47,6 @@ class Kept:
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
 
 
-def keep(problem: Problem, kept: Kept, trial: int, w: np.ndarray) -> None:
-    """Copy the weights of one value of C from w (K, d+1), the weights of all."""
-    lines = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
-    kept.w[lines] = w[lines]
-
-
 def begin(kept: Kept) -> None:
     """Set all sums to their start, before the first block of the read."""
     clear(kept)
@@ -84,7 +78,7 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
 
 def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
     sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
-    return [problem.objective.candidate(w, each) for w, each in zip(kept.w, sums, strict=True)]
+    return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 
 
 def _margins(problem: Problem, kept: Kept) -> list[Candidate]:

@@ -13,13 +13,14 @@ from streammargin.errors import DataError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Solver
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 CHUNK_BYTES = 1 << 18  # bytes of a chunk of rows, which should stay in the cache of one core
 CHUNK_ROWS = 64  # most rows of a chunk, as their scores stay there too
@@ -39,7 +40,7 @@ class PassSums:
 
 
 @state
-class Whole(State):
+class Whole(LinearState):
     """w: weights, frozen during a pass; row_norms: figures from the prologue (compiled/row_norms.py)."""
 
     w: Shared[f8]
@@ -50,7 +51,7 @@ class Whole(State):
 P = TypeVar("P", bound=Whole)
 
 
-class WholePass(Solver[P]):
+class WholePass(LinearSolver[P]):
     """One read per iteration, without numbers per row unless a subclass adds them; hard margin and p = 2 only.
 
     A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and `saw`
@@ -125,7 +126,7 @@ class WholePass(Solver[P]):
 
     def keep(self, state: P, k: int) -> None:
         """Set the weights of problem k to its best ones."""
-        state.w[k] = state.best.w[k]
+        state.w[k] = state.best_w[k]
 
     def complete(self, problem: Problem, state: P) -> bool:
         """Whether the pass has seen all rows; True for methods that do not count them."""
@@ -157,7 +158,7 @@ class WholePass(Solver[P]):
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
         lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
-        keep_weights(problem, best, w, found)
+        keep_weights(problem, state, w, found)
         figures = best_figures(problem, best)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)

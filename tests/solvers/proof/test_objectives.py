@@ -10,8 +10,9 @@ from reference.datasets import noisy
 from streammargin.losses import terms
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import make_norm
+from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best, best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
 from streammargin.solvers.proof.objectives.interpolation import Interpolation
@@ -47,10 +48,10 @@ def test_bounds_lie_below_the_objective_and_above_the_margin(p):
         length, size = np.sum(np.abs(theta) ** q) ** (1 / q), np.sum(np.abs(w) ** p) ** (1 / p)
         sums = Sums(0.7 * np.maximum(1 - u, 0).sum(), alpha.sum(), alpha.sum(), u.min(), np.sum(u <= 0))
         soft, hard = SoftMargin(Lp(p), False), HardMargin(Lp(p), False)
-        found, (dual, upper) = soft.candidate(w, sums), soft.bounds(theta, sums)
+        found, (dual, upper) = soft.candidate(soft.size(w), sums), soft.bounds(theta, sums)
         assert found.primal == pytest.approx(0.5 * size**2 + sums.losses) and found.mistakes == np.sum(u <= 0)
         assert dual == pytest.approx(alpha.sum() - 0.5 * length**2) and dual <= found.primal and upper == math.inf
-        found, (dual, upper) = hard.candidate(w, sums), hard.bounds(theta, sums)
+        found, (dual, upper) = hard.candidate(hard.size(w), sums), hard.bounds(theta, sums)
         assert found.lower == pytest.approx(u.min() / size) and upper == pytest.approx(length / alpha.sum())
         assert found.lower <= upper and dual <= hard.dual(upper) * (1 + 1e-12)
 
@@ -97,23 +98,24 @@ def test_interpolation_weighs_violations_against_the_norm():
 
 def test_each_problem_keeps_its_own_best_and_what_was_shown_is_never_written():
     problem = problem_of(trials=2)
-    best = new(Best, problem)
+    state = new(LinearState, problem, labels=None)
+    best = state.best
     keep_bounds(best, np.array([1.0, 2.0]), np.full(2, math.inf))
-    keep_weights(problem, best, np.full((2, 3), 1.0), [Candidate(4.0, -math.inf, 1), Candidate(5.0, -math.inf, 2)])
-    shown = best.w
+    keep_weights(problem, state, np.full((2, 3), 1.0), [Candidate(4.0, -math.inf, 1), Candidate(5.0, -math.inf, 2)])
+    shown = state.best_w
     keep_bounds(best, np.array([1.5, 1.0]), np.full(2, math.inf))
-    keep_weights(problem, best, np.full((2, 3), 2.0), [Candidate(3.0, -math.inf, 3), Candidate(6.0, -math.inf, 4)])
+    keep_weights(problem, state, np.full((2, 3), 2.0), [Candidate(3.0, -math.inf, 3), Candidate(6.0, -math.inf, 4)])
     second = best_figures(problem, best)
     assert [f.primal for f in second] == [3.0, 5.0] and [f.dual for f in second] == [1.5, 2.0]
     assert [f.mistakes for f in second] == [3, 2] and [f.gap for f in second] == [0.5, 0.6]
-    np.testing.assert_array_equal(best.w, [[2.0] * 3, [1.0] * 3])
+    np.testing.assert_array_equal(state.best_w, [[2.0] * 3, [1.0] * 3])
     np.testing.assert_array_equal(shown, np.ones((2, 3)))
     together = problem_of(2)  # classes share a count of mistakes: the latest weights of all
-    best = new(Best, together)
+    state = new(LinearState, together, labels=None)
     for value in (1.0, 2.0):
         found = [Candidate(value, -math.inf, 0)] * 2
-        keep_weights(together, best, np.full((2, 3), value), found)
-    assert [f.primal for f in best_figures(together, best)] == [2.0, 2.0]
+        keep_weights(together, state, np.full((2, 3), value), found)
+    assert [f.primal for f in best_figures(together, state.best)] == [2.0, 2.0]
 
 
 def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
@@ -134,7 +136,7 @@ def test_a_constant_column_that_is_not_penalised_asks_for_a_sum_of_0():
     w = np.append(theta[:-1], np.mean((1 - alpha / 2 - A @ theta)[inside] * A[inside, -1]))
     u = A @ w
     sums = Sums(np.sum(np.maximum(1 - u, 0) ** 2), (alpha - alpha**2 / 4).sum(), alpha.sum(), u.min(), 0.0)
-    candidate, (dual, _) = objective.candidate(w, sums), objective.bounds(theta, sums)
+    candidate, (dual, _) = objective.candidate(objective.size(w), sums), objective.bounds(theta, sums)
     assert objective.reached(objective.figures(candidate, dual, math.inf), 1e-5)
     assert objective.bounds(theta + 1e-3, sums)[0] == -math.inf
     assert not objective.better(candidate, candidate._replace(primal=candidate.primal - 1.0), dual)

@@ -63,6 +63,13 @@ class Running(NamedTuple):
     slack: float
 
 
+class Size(NamedTuple):
+    """How large weights are: R(w), or for a hard margin ||w||; rounding: bound on the relative error of R(w)."""
+
+    value: float
+    rounding: float
+
+
 class Candidate(NamedTuple):
     """Figures of certified weights: objective, margin (lower), and misclassified rows.
 
@@ -183,11 +190,14 @@ class Objective(ABC):
         """
         return np.where(own, scores, -scores).T
 
-    def weighed(self, w: np.ndarray, losses: float, rounding: float, mistakes: float) -> Candidate:
+    def size(self, w: np.ndarray) -> Size:
+        """How large the weights w (d+1,) are, as `candidate` takes it."""
+        return Size(self.regulariser(w), norm_rounding(w.size))
+
+    def weighed(self, size: Size, losses: float, rounding: float, mistakes: float) -> Candidate:
         """The candidate of weights with objective R(w) + losses, where losses has this rounding error."""
-        penalty = self.regulariser(w)
-        rounding += TERM * losses + norm_rounding(w.size) * penalty
-        return Candidate(losses + penalty, -math.inf, int(mistakes), rounding)
+        rounding += TERM * losses + size.rounding * size.value
+        return Candidate(losses + size.value, -math.inf, int(mistakes), rounding)
 
     def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
         """The dual objective of theta = A^T alpha, rounded down; scaled where alpha is not feasible.
@@ -200,8 +210,8 @@ class Objective(ABC):
         return self.penalty.bound(gain, self.penalised(theta), sums.blur, norm_rounding(theta.size))
 
     @abstractmethod
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        """The candidate of the weights w (d+1,)."""
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
+        """The candidate of weights of this size."""
 
     @abstractmethod
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from streammargin.errors import DataError
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.proof.figures import Figures, relative_margin_gap
-from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 from streammargin.solvers.proof.rounding import norm_rounding
 
 
@@ -32,11 +32,13 @@ class HardMargin(Objective):
         """The number of problems that share the objective."""
         return 1
 
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        size = lp_norm(w, self.penalty.p)
+    def size(self, w: np.ndarray) -> Size:
+        return Size(lp_norm(w, self.penalty.p), norm_rounding(w.size))
+
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
         slack = min(sums.slack, sums.surely)
-        slack -= norm_rounding(w.size) * abs(slack)
-        return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
+        slack -= size.rounding * abs(slack)
+        return Candidate(math.inf, slack / size.value if size.value > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         length = self.penalty.gauge(theta) * (1.0 + norm_rounding(theta.size)) + sums.blur

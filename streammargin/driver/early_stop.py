@@ -16,7 +16,7 @@ class EarlyStop:
     """
 
     def __init__(self, problem: Problem, patience: int) -> None:
-        self.problem, self.patience = problem, patience
+        self.patience, self._each = patience, problem.groups // problem.trials
         self.kept = new(Kept, problem)
 
     @property
@@ -30,13 +30,13 @@ class EarlyStop:
         return self.kept.in_vain >= self.patience
 
     def over(self, k: int) -> bool:
-        """Whether problem k belongs to such a value of C."""
-        return bool(self.stopped[k // self.problem.per_trial])
+        """Whether group k belongs to such a value of C."""
+        return bool(self.stopped[k // self._each])
 
     def count_for(self, active: np.ndarray) -> None:
-        """Count the current pass for the values of C of the problems in `active`: it changed no others."""
+        """Count the current pass for the values of C of the groups in `active`: it changed no others."""
         self.kept.counted[:] = False
-        self.kept.counted[active // self.problem.per_trial] = True
+        self.kept.counted[active // self._each] = True
 
     def score(self, number: int, errors: np.ndarray) -> list[int]:
         """Take the errors (trials,) of pass `number`; an error of nan counts as inf.

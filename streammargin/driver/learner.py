@@ -173,7 +173,7 @@ class Learner:
             penalty=penalty, positive=target.positive.astype(np.int64),
             caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
             tol=self.options.eps, seed=0, present=self.options.max_rows or rows,
-            joint=self.options.multiclass == "joint" and len(target.positive) > 1,
+            lines=len(target.positive) if self.options.multiclass == "joint" else 1,
             path=self.options.path is not None, top=self.options.top,
         )  # fmt: skip
         self.solver.check(problem)
@@ -189,7 +189,7 @@ class Learner:
         assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None
-        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
+        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.groups))
         return upper if upper < math.inf else None
 
 

@@ -151,7 +151,7 @@ class Path:
         row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
         point, figures = kind.restored([arrays[name] for name in kind.ARRAYS]), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
-        if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.count):
+        if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.groups):
             raise ValueError("the best weights of its path have another shape")
         zeros = arrays.get("zeros")
         if zeros is not None and (zeros.shape, zeros.dtype) != ((problem.count, problem.features), bool):

@@ -35,8 +35,8 @@ from streammargin.solvers.word import SolverWord
 class PassReport:
     """What a solver knows at the end of a pass.
 
-    estimate (K,): the estimated relative (margin) gap of each problem; mistakes: rows misclassified when they were
-    visited. certificate: exact figures of all K problems, where the pass had frozen weights and computed them; wrong:
+    estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
+    visited. certificate: exact figures of all groups, where the pass had frozen weights and computed them; wrong:
     the second result of `end_certificate`, beside it. still: another pass would change nothing. kept_rows: rows that
     it read and that stayed in memory.
     """
@@ -52,9 +52,9 @@ class PassReport:
 Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 
-def multiplications(blocks: Blocks, problems: int) -> float:
+def multiplications(blocks: Blocks, lines: int) -> float:
     """Multiplications of one visit of these rows: each value counts once for the score and once for the sums."""
-    return 2.0 * problems * sum(_stored(block) for _, block in blocks)
+    return 2.0 * lines * sum(_stored(block) for _, block in blocks)
 
 
 def _stored(block: Block) -> int:
@@ -261,7 +261,7 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} supports no path")
 
     def reached(self, problem: Problem, k: int, figures: Figures) -> bool:
-        """Whether exact figures of problem k prove the tolerance; default: by the gap of the objective."""
+        """Whether exact figures of group k prove the tolerance; default: by the gap of the objective."""
         return problem.reached(k, figures)
 
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
@@ -306,7 +306,7 @@ class Solver(Method, Generic[S]):
 
     @abstractmethod
     def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
-        """Learn from rows first .. first + m - 1, for the problems listed in `active` (int64); in units."""
+        """Learn from rows first .. first + m - 1, for the groups listed in `active` (int64); in units."""
 
     def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
         """Learn from the blocks of one step, (first, block), at most `blocks_per_step` of them; in units."""
@@ -323,7 +323,7 @@ class Solver(Method, Generic[S]):
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
         """Freeze the weights for a certificate sweep. Not called where passes compute certificates.
 
-        Problems that are no longer active keep the weights of their last certificate.
+        Groups that are no longer active keep the weights of their last certificate.
         """
         raise AssertionError(f"{self.name} certifies by its passes")
 
@@ -332,7 +332,7 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} certifies by its passes")
 
     def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
-        """Exact figures of all K problems, and per trial the number of rows whose largest score is of a wrong class."""
+        """Exact figures of all groups, and per trial the number of rows whose largest score is of a wrong class."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
     @abstractmethod

@@ -27,14 +27,15 @@ class LinearState(State):
 
 
 def keep_weights(problem: Problem, state: LinearState, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
-    """Keep the better of the old and new weights (K, d+1); found: their candidates, None for a problem not evaluated.
+    """Keep the better of the old and new weights (K, d+1); found: candidates of the groups, None: not evaluated.
 
     The array w must not be modified later. `best_w` is replaced, never written to, as points refer to its rows; this
     saves copies of long vectors.
     """
     better = keep_better(problem, state.best, found)
     if better.any():
-        w[~better] = state.best_w[~better]
+        worse = ~problem.by_line(better)
+        w[worse] = state.best_w[worse]
         state.best_w = w
 
 

@@ -84,7 +84,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         mass=class_mass(target.codes, weights, factors.shape[-1]),
         seed=options.seed,
         present=int(present.sum()),
-        joint=options.multiclass == "joint" and per_trial > 1,
+        lines=per_trial if options.multiclass == "joint" else 1,
         path=options.path is not None,
         top=options.top,
         numeric=task.numeric,

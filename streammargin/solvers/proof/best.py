@@ -10,32 +10,32 @@ import numpy as np
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate
-from streammargin.solvers.roles import K, Shared, f8, i8, of, state
+from streammargin.solvers.roles import GROUPS, Shared, f8, i8, of, state
 
 
 @state
 class Best:
-    """The figures of the best weights of K problems, and the best bounds; the solver has the weights."""
+    """For each group the figures of its best weights, which the solver has, and the best bounds."""
 
-    primal: Shared[f8] = of(K, fill=math.inf)
-    mistakes: Shared[i8] = of(K)
-    rounding: Shared[f8] = of(K)
-    dual: Shared[f8] = of(K, fill=-math.inf)
-    lower: Shared[f8] = of(K, fill=-math.inf)
-    upper: Shared[f8] = of(K, fill=math.inf)
+    primal: Shared[f8] = of(GROUPS, fill=math.inf)
+    mistakes: Shared[i8] = of(GROUPS)
+    rounding: Shared[f8] = of(GROUPS)
+    dual: Shared[f8] = of(GROUPS, fill=-math.inf)
+    lower: Shared[f8] = of(GROUPS, fill=-math.inf)
+    upper: Shared[f8] = of(GROUPS, fill=math.inf)
 
 
 def keep_bounds(best: Best, dual: np.ndarray, upper: np.ndarray) -> None:
-    """Keep the better of the old and new bounds (K,): dual, below the objective, and upper, above the margin."""
+    """Keep the better of the old and new bounds (groups,): dual, below the objective, and upper, above the margin."""
     best.dual, best.upper = np.maximum(best.dual, dual), np.minimum(best.upper, upper)
 
 
 def keep_better(problem: Problem, best: Best, found: Sequence[Candidate | None]) -> np.ndarray:
-    """Keep the better of the old and new figures; found: candidates, None for a problem not evaluated.
+    """Keep the better of the old and new figures; found: candidates of the groups, None for one not evaluated.
 
-    Returns for which problems the new ones are better, (K,) bool: the solver keeps what they belong to.
+    Returns of which groups the new ones are better, (groups,) bool: the solver keeps what they belong to.
     """
-    better = np.zeros(problem.count, bool)
+    better = np.zeros(problem.groups, bool)
     for k, new in enumerate(found):
         if new is not None and problem.objective.better(new, *_known(best, k)):
             best.primal[k], best.lower[k], best.mistakes[k], best.rounding[k] = new
@@ -44,9 +44,9 @@ def keep_better(problem: Problem, best: Best, found: Sequence[Candidate | None])
 
 
 def best_figures(problem: Problem, best: Best) -> list[Figures]:
-    """Exact figures of the best weights of all K problems."""
+    """Exact figures of the best weights of all groups."""
     upper = best.upper.tolist()
-    return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.count)]
+    return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.groups)]
 
 
 def _known(best: Best, k: int) -> tuple[Candidate, float]:

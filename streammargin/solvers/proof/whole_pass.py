@@ -72,13 +72,13 @@ class WholePass(LinearSolver[P]):
     def terms(self, problem: Problem, state: P) -> float:
         """The number of additions in a mean of rows that bounds the margin."""
         # the rows of a pass, and a few operations per pass
-        return problem.objective.terms(problem.present) + 4 * state.number
+        return problem.margin.terms(problem.present) + 4 * state.number
 
     def _longest(self, problem: Problem, state: P) -> float:
-        return float(state.row_norms[norms.LARGEST]) * problem.objective.unit
+        return float(problem.margin.reported(state.row_norms[norms.LARGEST]))
 
     def rounded_up(self, problem: Problem, state: P, upper: np.ndarray) -> np.ndarray:
-        """Norms (K,) of means of rows, plus their rounding bounds."""
+        """Norms (groups,) of means of rows, plus their rounding bounds."""
         return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
 
     def rounding(self, problem: Problem, state: P) -> float:
@@ -118,23 +118,23 @@ class WholePass(LinearSolver[P]):
         """Called before the first pass, after the prologue."""
 
     def saw(self, problem: Problem, state: P, active: np.ndarray, block: Block) -> None:
-        """Count the rows of a block; problems that are done get their certified weights back."""
+        """Count the rows of a block; groups that are done get their certified weights back."""
         state.sums.seen += block.rows()
-        if active.size < problem.count:
-            for k in np.setdiff1d(np.arange(problem.count), active):
-                self.keep(state, k)
+        if active.size < problem.groups:
+            for group in np.setdiff1d(np.arange(problem.groups), active):
+                self.keep(problem, state, group)
 
-    def keep(self, state: P, k: int) -> None:
-        """Set the weights of problem k to its best ones."""
-        state.w[k] = state.best_w[k]
+    def keep(self, problem: Problem, state: P, group: int) -> None:
+        """Set the weights of a group to its best ones."""
+        problem.view(state.w, group)[:] = problem.view(state.best_w, group)
 
     def complete(self, problem: Problem, state: P) -> bool:
         """Whether the pass has seen all rows; True for methods that do not count them."""
         return state.sums.seen in (0, problem.rows)
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        """The norms (K,) of w (K, d+1) by which margins are divided."""
-        return problem.objective.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
+        """The norms (groups,) of w (K, d+1) by which margins are divided."""
+        return problem.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
         self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
@@ -142,19 +142,19 @@ class WholePass(LinearSolver[P]):
     ) -> PassReport:  # fmt: skip
         """The report of a pass at the weights w (K, d+1), an array that must not be modified later.
 
-        smallest (K,): min_i a_i.w over the present rows; upper (K,): norms of means of rows; mistakes (K,);
-        wrong (trials,): rows whose largest score is not that of their class. For a joint margin all K are equal.
+        smallest (groups,): min_i a_i.w over the present rows; upper (groups,): norms of means of rows; mistakes
+        (groups,); wrong (trials,): rows whose largest score is not that of their class.
         """
         best = state.best
         if not self.complete(problem, state):
-            unknown = np.full(problem.count, math.inf)
+            unknown = np.full(problem.groups, math.inf)
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))
         upper = np.minimum(best.upper, self.rounded_up(problem, state, upper))
         if state.row_norms[norms.EMPTY] > 0.0:
             upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
-        lower = np.full(problem.count, -math.inf)
+        lower = np.full(problem.groups, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
         lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]

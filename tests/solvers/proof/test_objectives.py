@@ -25,7 +25,8 @@ def problem_of(classes=1, C=1.0, joint=False, trials=1, targets=(), p=2.0):
     K = trials * classes
     return Problem(
         rows=4, features=2, dtype=np.dtype(float), loss=loss, norm=make_norm(p), p=p,
-        positive=np.arange(K), caps=np.full((K, 2), C), trials=trials, tol=1e-3, seed=0, present=4, joint=joint,
+        positive=np.arange(K), caps=np.full((K, 2), C), trials=trials, tol=1e-3, seed=0, present=4,
+        lines=classes if joint else 1,
         numeric=bool(targets), largest_target=max(map(abs, targets), default=0.0),
     )  # fmt: skip
 
@@ -36,6 +37,24 @@ def test_a_problem_has_the_objective_that_its_numbers_call_for():
     assert type(problem_of(3, C=math.inf, joint=True).objective) is JointMargin
     assert type(problem_of(C=math.inf, targets=[1, -3, 0, 2]).objective) is Interpolation
     assert problem_of(3).objective.shares_mistakes and not problem_of(trials=3).objective.shares_mistakes
+
+
+def test_lines_of_a_group_follow_each_other_and_have_one_figure():
+    problem = replace(problem_of(3, trials=2), lines=3)  # two values of C, with a group of three lines each
+    assert (problem.count, problem.groups, problem.per_trial) == (6, 2, 3)
+    assert problem.lines_of(1).tolist() == [3, 4, 5]
+    assert problem.lines_of(np.array([1, 0])).tolist() == [3, 4, 5, 0, 1, 2]
+    rows = np.arange(12.0).reshape(6, 2)
+    assert problem.view(rows, 1).tolist() == rows[3:].tolist() and problem.by_group(rows).shape == (2, 3, 2)
+    assert problem.by_line(np.array([7, 8])).tolist() == [7, 7, 7, 8, 8, 8]
+    assert [problem.groups_of(trial) for trial in (0, 1)] == [slice(0, 1), slice(1, 2)]
+    state, rows = new(LinearState, problem, labels=None), np.arange(18.0).reshape(6, 3)
+    state.best_w[:] = 1.0
+    keep_weights(problem, state, rows.copy(), [None, Candidate(3.0, -math.inf, 1)])
+    np.testing.assert_array_equal(state.best_w, [[1.0] * 3] * 3 + rows[3:].tolist())
+    assert [figures.primal for figures in best_figures(problem, state.best)] == [math.inf, 3.0]
+    one = problem_of(3, trials=2)
+    assert one.groups == one.count == 6 and one.lines_of(4).tolist() == [4] and one.groups_of(1) == slice(3, 6)
 
 
 @pytest.mark.parametrize("p", [2.0, 1.3])
@@ -68,19 +87,18 @@ def test_the_joint_margin_is_that_of_explicit_pseudo_rows():
                 rows.append(row.ravel())
     margins = np.array(rows) @ W.ravel()
     joint = JointMargin(Lp(2.0), True, 3)
-    lengths = joint.lengths(np.linalg.norm(W, axis=1))
+    problem = problem_of(3, C=math.inf, joint=True)
+    lengths = problem.lengths(np.linalg.norm(W, axis=1))
     scores = X @ W.T
     apart = [s[c] - max(np.delete(s, c)) for s, c in zip(scores, own, strict=True)]
-    smallest = joint.margins(joint.unit * np.array([margins.min(), 5.0, 6.0]))
-    assert smallest / lengths == pytest.approx([np.min(apart) / np.linalg.norm(W)] * 3)
-    assert joint.terms(9) == len(rows) and joint.mistakes(np.array([1, 0, 4])).tolist() == [5, 5, 5]
-    assert joint.groups(np.arange(3)) == [(0, slice(None))]
+    assert joint.reported(margins.min()) / lengths == pytest.approx([np.min(apart) / np.linalg.norm(W)])
+    assert joint.terms(9) == len(rows)
     of_rows = joint.margins_of_rows(scores, own[:, None] == np.arange(3))
     np.testing.assert_allclose(of_rows, [margins.reshape(9, 2).min(axis=1)])
     spread = np.linalg.norm(rows, 2) ** 2 / np.linalg.norm(X, 2) ** 2
     assert 0.5 * joint.spread < spread <= joint.spread
     figures = joint.figures(Candidate(math.inf, 0.5, 0), joint.dual(0.6), 0.6)
-    assert 3 * figures.primal == pytest.approx(0.5 / 0.25) and 3 * figures.dual == pytest.approx(0.5 / 0.36)
+    assert figures.primal == pytest.approx(0.5 / 0.25) and figures.dual == pytest.approx(0.5 / 0.36)
     assert figures.margin_gap == pytest.approx(0.1 / 0.6)
 
 

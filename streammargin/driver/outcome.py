@@ -64,7 +64,7 @@ class Outcome:
         """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""
         if self.valid_errors is None or problem.trials == 1:
             return 0
-        cost = problem.caps[:: problem.per_trial].max(axis=1)
+        cost = problem.outputs.caps[:: problem.per_trial].max(axis=1)
         return int(np.lexsort((cost, self.valid_errors))[0])
 
     def chosen(self, problem: Problem) -> slice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import Lp
 from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -29,8 +30,7 @@ class Problem:
     each class and value of C. The groups of a value of C follow each other; all have the same number of lines.
 
     Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
-    positive (K,) int64: the class with sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf
-    for the hard margin. trials: the number of values of C.
+    outputs: the lines, with their classes and costs. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
     numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
@@ -38,10 +38,8 @@ class Problem:
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
-    costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
     lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
-    mass (classes,): the weights of the rows of each class, summed.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
     """
@@ -52,14 +50,12 @@ class Problem:
     loss: Any
     norm: Any
     p: float
-    positive: np.ndarray
-    caps: np.ndarray
+    outputs: Outputs
     trials: int
     tol: float
     seed: int
     present: int
     lines: int = 1
-    costs: np.ndarray = field(default_factory=lambda: np.ones(1))
     penalty: Penalty | None = None
     free: bool = False
     resident: bool = True
@@ -71,7 +67,6 @@ class Problem:
     budget: int = 1 << 30
     entries: int = 0
     sparse: bool = False
-    mass: np.ndarray = field(default_factory=lambda: np.zeros(0))
     absolute: float | None = None
     least_tol: float = math.inf
 
@@ -82,17 +77,13 @@ class Problem:
 
     def at(self, factor: float) -> Problem:
         """The same at `factor` times each C."""
-        return replace(self, costs=self.costs * factor, caps=self.caps * factor)
+        return replace(self, outputs=self.outputs.at(factor))
 
     def mean_gap(self, group: int, figures: Figures) -> float | None:
         """(primal - dual) / (C sum_i s_i) of a group, rounded up as the gap is; None for a hard margin."""
         if self.hard or figures.gap is None:
             return None
-        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self._weight(group)
-
-    def _weight(self, group: int) -> float:
-        """C sum_i s_i of a group."""
-        return float(self.caps[group * self.lines] @ self.mass)
+        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self.outputs.weight(group * self.lines)
 
     def reached(self, group: int, figures: Figures) -> bool:
         """Whether exact figures of a group prove the tolerance."""
@@ -107,7 +98,7 @@ class Problem:
             return self
         sizes = {k: max(abs(figures[k].primal), abs(figures[k].dual)) for k in active.tolist()}
         known = {k: size for k, size in sizes.items() if 0.0 < size < math.inf}
-        parts = [self.absolute * self._weight(k) / size for k, size in known.items()]
+        parts = [self.absolute * self.outputs.weight(k * self.lines) / size for k, size in known.items()]
         return replace(self, tol=min([1.0, *parts])) if parts else self
 
     @property
@@ -123,7 +114,7 @@ class Problem:
     @property
     def count(self) -> int:
         """K, the number of lines."""
-        return len(self.positive)
+        return len(self.outputs.positive)
 
     @property
     def groups(self) -> int:
@@ -204,4 +195,4 @@ class Problem:
     @cached_property
     def hard(self) -> bool:
         """True for the hard margin, C = inf."""
-        return math.isinf(float(self.caps.max()))
+        return math.isinf(float(self.outputs.caps.max()))

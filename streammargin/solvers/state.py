@@ -25,10 +25,11 @@ class State:
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     rows = state.labels
-    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets, rows.epsilons)
+    outputs = problem.outputs
+    return Labels(rows.codes, outputs.positive, outputs.caps, rows.weights, rows.targets, rows.epsilons)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
-    """The labels for problem k only."""
-    labels = labels_of(problem, state)
-    return labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
+    """The labels for line k only."""
+    alone = problem.outputs.only(k)
+    return labels_of(problem, state)._replace(positive=alone.positive, caps=alone.caps)

@@ -162,7 +162,7 @@ class Job:
             "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
-        model.problem = self._arrays(problem.caps[chosen][0])
+        model.problem = self._arrays(problem.outputs.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,

@@ -38,7 +38,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so tha
 
 def budgets(problem: Problem) -> np.ndarray:
     """Bounds on the sums of the duals (K,), each dual divided by its entry of `largest_duals`."""
-    return np.full(problem.count, problem.top) * problem.costs
+    return np.full(problem.count, problem.top) * problem.outputs.costs
 
 
 @state
@@ -406,5 +406,5 @@ def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
     if most == math.inf or budgets(problem)[k] < math.inf:
         return
     gap = float(best.primal[k] + best.rounding[k]) - proof.dual
-    bend = most * float(problem.caps[k].max()) * column_squares(problem, state)[1]
+    bend = most * problem.outputs.largest_cap(k) * column_squares(problem, state)[1]
     state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)

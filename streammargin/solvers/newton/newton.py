@@ -229,7 +229,7 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         find_largest(problem, after, k)
-        largest, cap = float(after.largest[k, 0]), float(problem.caps[k].max())
+        largest, cap = float(after.largest[k, 0]), problem.outputs.largest_cap(k)
         after.softness[k] *= cap / largest if largest > 0.0 else 1.0
 
 

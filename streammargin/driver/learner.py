@@ -23,6 +23,7 @@ from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES
 from streammargin.solvers.state import State
@@ -162,10 +163,10 @@ class Learner:
         p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
-            penalty=penalty, positive=target.positive.astype(np.int64),
-            caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
+            penalty=penalty, trials=1,
+            outputs=Outputs(target.positive.astype(np.int64), np.full((len(target.positive), 1), self.C) * factors),
             tol=self.options.eps, seed=0, present=self.options.max_rows or rows,
-            joint=self.options.multiclass == "joint" and len(target.positive) > 1,
+            lines=len(target.positive) if self.options.multiclass == "joint" else 1,
             path=self.options.path is not None, top=self.options.top,
         )  # fmt: skip
         self.solver.check(problem)
@@ -181,7 +182,7 @@ class Learner:
         assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None
-        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
+        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.groups))
         return upper if upper < math.inf else None
 
 

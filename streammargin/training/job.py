@@ -149,7 +149,10 @@ class Job:
             problem = problem.at(outcome.C / costs[0])
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
-        converged, C = bool(outcome.converged[chosen].all()), costs[trial] if outcome.C is None else outcome.C
+        converged, C = (
+            bool(outcome.converged[problem.groups_of(trial)].all()),
+            costs[trial] if outcome.C is None else outcome.C,
+        )
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
@@ -162,7 +165,7 @@ class Job:
             ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
-        model.problem = self._arrays(problem.caps[chosen][0])
+        model.problem = self._arrays(problem.outputs.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,

@@ -162,9 +162,8 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
     if not options.auto or task.numeric:
         return asked
     loss = asked.loss if options.loss is not None else terms(method.default_loss)
-    caps = asked.caps if options.costs else asked.caps * method.default_C  # `asked` has C = 1
-    costs = asked.costs if options.costs else asked.costs * method.default_C
-    return replace(asked, loss=loss, caps=caps, costs=costs)
+    outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
+    return replace(asked, loss=loss, outputs=outputs)
 
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
@@ -172,7 +171,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
     if problem.numeric:
         _, targets = make_numbers(rows, np.empty(0))
         return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
-    return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
+    return ClassValidator(rows, encode(rows, target), problem.outputs.positive, problem.trials, budget)
 
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:

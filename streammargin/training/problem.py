@@ -28,6 +28,7 @@ from streammargin.penalties.base import Columns, Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Source
@@ -74,6 +75,7 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
     factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
     check_caps(task.costs, factors, weights, source.rows)
     per_trial = len(target.positive)
+    costs = np.repeat(np.array(task.costs), per_trial)
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -81,18 +83,20 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         loss=task.loss.terms(),
         norm=penalty.norm or make_norm(p),
         p=p,
-        costs=np.repeat(np.array(task.costs), per_trial),
+        outputs=Outputs(
+            np.tile(target.positive, len(task.costs)).astype(np.int64),
+            costs[:, None] * factors,
+            costs,
+            class_mass(target.codes, weights, factors.shape[-1]),
+        ),
         penalty=penalty,
         free=free,
-        positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
-        caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
         trials=len(task.costs),
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
-        mass=class_mass(target.codes, weights, factors.shape[-1]),
         seed=options.seed,
         present=int(present.sum()),
-        joint=options.multiclass == "joint" and per_trial > 1,
+        lines=per_trial if options.multiclass == "joint" else 1,
         path=options.path is not None,
         top=options.top,
         numeric=task.numeric,

@@ -38,4 +38,4 @@ def test_targets():
     y = np.array([0.5, -2.0, 0.0])
     labels = Labels(np.zeros(3, np.int16), np.zeros(1, np.int64), np.full((1, 1), math.inf), np.empty(0), y)
     for row, target in enumerate(y):
-        assert labels.target(row) == target and labels.margin(0, row, 1.25) == 1.25 - target
+        assert labels.target(0, row) == target and labels.margin(0, row, 1.25) == 1.25 - target

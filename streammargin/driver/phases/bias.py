@@ -22,7 +22,7 @@ class FindBias(Phase):
     def visit(self, blocks: Blocks) -> None:
         [(first, block)] = blocks
         c = self.course
-        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.positive, c.shared.labels)
+        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.outputs.positive, c.shared.labels)
 
     def end(self) -> None:
         c, p = self.course, self.course.progress

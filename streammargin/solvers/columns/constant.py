@@ -34,8 +34,8 @@ def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:
     """
     present = labels.present(slice(None))
     weights = labels.weights[present] if labels.weights.size else None
-    caps = problem.caps[k] * np.bincount(labels.codes[present], weights, problem.caps.shape[1])
-    signs = np.where(np.arange(caps.size) == problem.positive[k], 1.0, -1.0)
+    caps = problem.outputs.caps[k] * np.bincount(labels.codes[present], weights, problem.outputs.caps.shape[1])
+    signs = np.where(np.arange(caps.size) == problem.outputs.positive[k], 1.0, -1.0)
     parts = [(sign, cap) for sign, cap in zip(signs.tolist(), caps.tolist(), strict=True) if cap > 0.0]
 
     def losses(b: float) -> float:

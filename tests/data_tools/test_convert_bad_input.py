@@ -160,6 +160,8 @@ def test_complex_labels_are_refused(tmp_path):
         ({"format": np.array(7)}, "format holds int64"),
         ({"indices": np.full(2400, 0.5)}, "indices holds float64 but must hold integers"),
         ({"data": np.full(2400, 1j)}, "data holds complex128 but must hold real numbers"),
+        ({"data": np.ones((2400, 1))}, r"data has the shape \(2400, 1\); store it with one dimension"),
+        ({"indptr": np.zeros((301, 1), int)}, r"indptr has the shape \(301, 1\); store it with one dimension"),
     ],
 )
 def test_npz_is_refused(tmp_path, kind, change, message):

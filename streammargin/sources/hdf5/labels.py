@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_input, short_reason
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
@@ -227,14 +225,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
-        try:
-            other = opened(file_name)
-        except PermissionError as error:
-            raise InputMissingError(f"{file_name} cannot be read ({os.strerror(errno.EACCES)})") from error
-        except (OSError, RuntimeError, KeyError) as error:
-            raise DataError(
-                f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
-            ) from error
+        other = opened(file_name, f"{noun} are named NAME or FILE:NAME")
         try:
             column = _within(other, inner, file_name, [file_name]) if inner else None
             if column is None:

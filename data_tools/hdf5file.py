@@ -28,8 +28,8 @@ TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
 
 
 def sniff(start: bytes) -> bool:
-    """Whether this is an HDF5 file."""
-    return start.startswith(b"\x89HDF\r\n\x1a\n")
+    """Whether this is an HDF5 file; a user block may precede the signature, as MATLAB's header does."""
+    return any(start.startswith(b"\x89HDF\r\n\x1a\n", place) for place in (0, *(512 << k for k in range(8))))
 
 
 def read(text: Text, asked: Asked) -> Found:

@@ -15,7 +15,7 @@ from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_
 from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
-from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.hdf5.texts import TextReader, utf8
 from streammargin.sources.npy import NpyArray
 
 OBS = "obs"  # anndata's table with one entry per row
@@ -151,7 +151,7 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
         values = np.empty(stop - start, reader.dtype)
         reader.read(start, stop, values)
         # h5py declares NumPy's bytes as ASCII, whatever they contain
-        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+        return utf8(values, name, start) if values.dtype.kind == "S" else values
 
     return read
 

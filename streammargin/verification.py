@@ -25,19 +25,24 @@ import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading, unpacked_bytes
-from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
+from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, bounded, norm
 from streammargin.matching import Codes
+from streammargin.stored import check_stored_values, open_hdf5
 
-EXACT = 1e-9  # allowed relative difference of two figures
+EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
+GROUPED = ("group", "sparse_group", "exclusive")
 APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
 
 
 def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
     """(name, last number that a formula takes, all fields by name) of a saved word."""
-    found = {key: float(text) for key, text in re.findall(r"[:,](?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", word)}
-    return word.partition(":")[0], ([None] + [found[key] for key in found if key not in APART])[-1], found
+    name, _, rest = word.partition(":")
+    if name in GROUPED:  # the name of a file comes first, which may look like fields
+        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
+    found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
+    return name, ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
 def column_of(word: str) -> str | None:
@@ -45,11 +50,10 @@ def column_of(word: str) -> str | None:
     name, _, text = word.partition(":")
     if name != "interpolate":
         return None
-    try:
+    with contextlib.suppress(ValueError):
         float(text)
-    except ValueError:
-        return text
-    return None
+        return None
+    return text
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
@@ -142,13 +146,15 @@ class File:
         with contextlib.suppress(ImportError):
             import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
         self.path, self.stack = path, stack
-        check_input(path)
-        self.home = stack.enter_context(h5py.File(path, "r"))
+        self.home = self._open(path)
         self.x = self.home.get(names["x"] or "X")
         self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
+        check_stored_values(self.x["indptr"] if self.sparse else self.x)
+        for part in ("data", "indices") if self.sparse else ():
+            check_stored_values(self.x[part], self.x["indptr"])
         self.rows, self.features = map(int, shape)
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
@@ -159,11 +165,15 @@ class File:
         column, (place, _, inside) = self.home.get(name), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
-            column = (self.stack.enter_context(h5py.File(place, "r")).get(inside) if place
-                      else np.load(name, mmap_mode="r", allow_pickle=False))  # fmt: skip
+            column = self._open(place).get(inside) if place else np.load(name, mmap_mode="r", allow_pickle=False)
         if getattr(column, "shape", None) != (self.rows,):
             raise DataError(f"{self.path}: {name} is not a dataset of {self.rows} values; {CONVERT} with `y={name}`")
+        check_stored_values(column)
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
+
+    def _open(self, path: str) -> h5py.File:
+        check_input(path)
+        return self.stack.enter_context(open_hdf5(path, CONVERT))
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
         """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64.
@@ -243,28 +253,17 @@ class Sums:
         return min(max(known, self.wrong), self.wrong + self.unsure)
 
     def loss(self) -> np.ndarray:
-        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + what `lifted` leaves of it."""
+        """sum_i cap_i phi(u_i) (K,), or with the field top what `bounded` makes of it."""
         if not self.kept:
             return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
-        saved, most = self.saved, self.saved.header["C"] * self.saved.top
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
-
-        def total(e: np.ndarray) -> np.ndarray:
-            return most * e + np.sum(caps * lifted(saved.loss, saved.number, u, e), axis=0)
-
-        far = np.abs(u).max(axis=0) * max(1.0, saved.number or 0.0) if saved.numeric else 50.0 - u.min(axis=0)
-        low, high = np.zeros(self.K), np.maximum(0.0, far)
-        for _ in range(120):  # by convexity a third of the stretch is without the least
-            third = (high - low) / 3.0
-            left = total(low + third) <= total(high - third)
-            low, high = np.where(left, low, low + third), np.where(left, high - third, high)
-        return np.minimum(total(low), total(np.zeros(self.K)))
+        return bounded(self.saved.loss, self.saved.number, u, caps, self.saved.header["C"] * self.saved.top)
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
     """Whether two figures agree: up to EXACT times the larger one plus `blur`."""
     known, found = float(certified), float(found)  # "inf" is one too
-    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur < math.inf
+    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found), LEAST) + blur < math.inf
     return Check(name, known, found, bool(agrees))
 
 

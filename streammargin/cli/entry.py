@@ -182,7 +182,7 @@ class _Results(io.FileIO):
 
 
 def repair_streams() -> None:
-    """Make the standard streams safe: closed ones exist, and text that their encoding lacks is escaped."""
+    """Make the standard streams safe: closed ones exist, results are UTF-8, as in files, and messages always fit."""
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):  # writing results fails, messages are lost
         try:
             os.fstat(number)
@@ -192,6 +192,8 @@ def repair_streams() -> None:
         old = getattr(sys, name)
         raw = kind(number, "w", closefd=False)
         encoding, lines = (old.encoding, old.line_buffering) if old is not None else ("utf-8", False)
+        if number == 1:  # labels that the encoding lacks must not turn into other labels
+            encoding = "utf-8"
         stream = io.TextIOWrapper(
             io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines or number == 2
         )

@@ -59,9 +59,19 @@ def test_a_reader_that_has_enough_is_no_error(model, tmp_path):
     assert done.stdout.split() == ["kind", "data", "0"] and done.stderr == ""
 
 
-def test_labels_that_the_encoding_lacks_are_escaped(model, tmp_path):
-    done = shell(f"COMMAND predict {model} rows.h5", tmp_path, PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["j\\xe5", "n\\xe4h"], "")
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_labels_on_stdout_are_those_of_files_whatever_the_encoding(model, tmp_path, encoding):
+    for verb in ("predict", "predict --decision"):
+        done = shell(
+            f"COMMAND {verb} {model} rows.h5 > out.txt; COMMAND {verb} {model} rows.h5 -o file.txt", tmp_path,
+            PYTHONIOENCODING=encoding,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "file.txt").read_bytes()
+        (tmp_path / "file.txt").unlink()
+    assert (tmp_path / "out.txt").read_text("utf-8").splitlines()[0] == "j\xe5"
+    done = shell("COMMAND train näh.h5", tmp_path, PYTHONIOENCODING="ascii")  # a message is escaped, not lost
+    assert done.returncode == 66 and "n\\xe4h.h5: no such file" in done.stderr
 
 
 @pytest.mark.parametrize("output", ["p.npy", "p.h5", "p.txt"])

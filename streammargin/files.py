@@ -10,7 +10,6 @@ import re
 import secrets
 import shutil
 import stat
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -59,12 +58,6 @@ def reading(path: str, fault: str, mend: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(f"{path} {fault} ({short_reason(error)}); {mend}") from error
-
-
-def unpacked_bytes(path: str) -> int:
-    """The declared size of a zip archive's members, in bytes. Raises zipfile.BadZipFile."""
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
 
 
 def check_output(path: str, force: bool = False) -> None:

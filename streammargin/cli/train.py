@@ -9,7 +9,6 @@ import itertools
 import logging
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -19,7 +18,7 @@ from streammargin.cli import entry
 from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
-from streammargin.cli.remarks import shell_text
+from streammargin.cli.remarks import say, shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
 from streammargin.files import check_apart, check_input
 from streammargin.options.asked import asked_digest
@@ -210,7 +209,7 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
         sinks.publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
-        print(f"model written to {output}", file=sys.stderr)
+        say(f"model written to {output}")
     return code
 
 

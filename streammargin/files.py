@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import platform
 import re
 import secrets
 import shutil
 import stat
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +32,7 @@ def as_path(path: Any, what: str = "a path") -> str:
 
 _unfinished: set[str] = set()  # hidden files and folders that this process has made, or is about to make
 _inputs: dict[str, dict[str, tuple[int, int] | None]] = {}  # of an output: the inputs it must not be, as they were
+_VERIFIED = 64  # bytes of memory that a number of a model takes in `verify`
 _HIDDEN = r"-(\d+)-[0-9a-f]{16}(\.part)?"  # the end of a hidden name: process and random number
 
 
@@ -58,6 +61,28 @@ def reading(path: str, fault: str, mend: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(f"{path} {fault} ({short_reason(error)}); {mend}") from error
+
+
+def check_arrays(path: str, memory: float) -> None:
+    """Check that a model file and several copies of its arrays in float64 fit into the memory, before they are read.
+
+    Raises UsageError, and ValueError where a declared size is not that of what is stored.
+    """
+    from numpy.lib import format
+
+    held = entries = 0
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                if format.read_magic(stream) != (1, 0):  # the others have headers of any length
+                    raise ValueError(f"{member.filename} is in another format")
+                shape, _, dtype = format.read_array_header_1_0(stream)
+                stored, count = member.file_size - stream.tell(), math.prod(shape)
+            if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
+                raise ValueError(f"{member.filename} is not an array of shape {shape}")
+            held, entries = held + stored, entries + count
+    if held + _VERIFIED * entries > memory:
+        raise UsageError(f"{path} holds {(held >> 20) + 1}M; raise `memory` to ten times that")
 
 
 def check_output(path: str, force: bool = False) -> None:

@@ -16,7 +16,6 @@ import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,13 +24,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_input, reading
+from streammargin.files import check_arrays, check_input, reading
 from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
 from streammargin.matching import Codes
 from streammargin.packages import register_filters
 
 EXACT = 1e-9  # allowed relative difference of two figures
-COPIES = 8  # of a model's weights, in float64
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
 APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
@@ -62,22 +60,6 @@ def numbers(values: np.ndarray) -> np.ndarray:
     return values.astype(np.float64)
 
 
-def declared(path: str) -> tuple[int, int]:
-    """(bytes, entries) of the arrays of an archive. ValueError where a size is not that of what is stored."""
-    held = entries = 0
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as stream:
-                if np.lib.format.read_magic(stream) != (1, 0):  # the others have headers of any length
-                    raise ValueError(f"{member.filename} is in another format")
-                shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-                stored, count = member.file_size - stream.tell(), math.prod(shape)
-            if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
-                raise ValueError(f"{member.filename} is not an array of shape {shape}")
-            held, entries = held + stored, entries + count
-    return held, entries
-
-
 class Check(NamedTuple):
     """A figure as certified and as recomputed; agrees: None where it was not certified."""
 
@@ -92,9 +74,7 @@ class Saved:
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         check_input(path, "model file")
-        held, entries = declared(path)
-        if held + COPIES * 8 * entries > memory:
-            raise UsageError(f"{path} holds {(held >> 20) + 1}M; raise `memory` to ten times that")
+        check_arrays(path, memory)
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         self.header = h = json.loads(str(arrays["header"]))
@@ -118,13 +98,11 @@ class Saved:
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
-        shapes = [(width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
-        if [a.shape for a in (self.center, self.factor, self.intercept, self.caps)] != shapes or np.isnan(moved).any():
+        of = arrays.get("groups", np.zeros(width, np.int64))
+        want = [(width,), (width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
+        if [*map(np.shape, (self.center, self.factor, of, self.intercept, self.caps))] != want or np.isnan(moved).any():
             raise ValueError("its arrays do not fit each other")
-        of = arrays.get("groups", np.zeros(0, np.int64))
-        if of.size and (of.shape != (width,) or of.dtype.kind not in "iu" or of.min() < 0 or of.max() >= width):
-            raise ValueError("its groups are not those of its columns")
-        groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.unique(of, return_counts=True)[1])[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column with factor 0 has weight 0
         low, high, radius = map(domain.get, ("low", "high", "radius"), (-math.inf, math.inf, math.inf))
         beyond = np.maximum(low - w, w - high) - BLUR * np.abs(w)  # outside of the domain, beyond rounding
@@ -170,8 +148,7 @@ class File:
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
-        self.rows, self.features = map(int, shape)
-        self.wide = 0  # bytes per row of labels that are text of a fixed length
+        self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
@@ -189,20 +166,14 @@ class File:
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
     def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
-        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64.
-
-        UsageError where one row exceeds `memory`.
-        """
+        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64. UsageError for a long row."""
         item, row, stop = 64, 64 * (outputs + 4) + self.wide, 0  # bytes per value (X, X * X, |X|), and per row besides
-        parts = [self.x[part] for part in ("data", "indices", "indptr")] if self.sparse else [self.x]
-        for part in [*parts, *(one for one in (self.weights, self.epsilons) if one is not None)]:
-            if (chunk := math.prod(getattr(part, "chunks", None) or ()) * part.dtype.itemsize) > memory:
+        for part in [self.x[part] for part in ("data", "indices", "indptr")] if self.sparse else [self.x]:
+            if (chunk := math.prod(part.chunks or ()) * part.dtype.itemsize) > memory:
                 raise UsageError(f"a chunk of {self.path} takes {(chunk >> 20) + 1}M; raise `memory` by that")
         while stop < self.rows:
             start, stop = stop, min(self.rows, stop + max(1, memory // row))
             ends = self.x["indptr"][start : stop + 1] if self.sparse else np.arange(stop - start + 1) * self.features
-            if self.sparse and not 0 <= ends[0] <= ends[-1] <= min(len(part) for part in parts[:2]):
-                raise ValueError("indptr leads out of the values")
             taken = (ends.astype(np.float64) - ends[0]) * item + np.arange(len(ends)) * row
             stop = start + int(np.searchsorted(taken, memory, side="right")) - 1
             if stop <= start:
@@ -358,7 +329,7 @@ def verify(model: Any, data: Any, valid: Any = None, *, memory: int = 256 << 20,
             raise UsageError(f"{os.fspath(model)} was trained without held-out rows; leave `valid` out")
         called = {name: names.get(name) or saved.problem["names"][name] for name in ("x", "y", "sample_weight")}
         called["epsilon"] = saved.column
-        memory -= 8 * COPIES * saved.coef.size
+        memory -= 64 * saved.coef.size
         sums = sum_up(saved, [data] if isinstance(data, (str, os.PathLike)) else data, called, memory)
         checks = list(check_all(saved, sums))
         if valid is not None:

@@ -174,6 +174,8 @@ class File:
         while stop < self.rows:
             start, stop = stop, min(self.rows, stop + max(1, memory // row))
             ends = self.x["indptr"][start : stop + 1] if self.sparse else np.arange(stop - start + 1) * self.features
+            if self.sparse and not 0 <= ends[0] <= ends[-1] <= len(self.x["data"]):
+                raise ValueError("indptr leads out of the values")
             taken = (ends.astype(np.float64) - ends[0]) * item + np.arange(len(ends)) * row
             stop = start + int(np.searchsorted(taken, memory, side="right")) - 1
             if stop <= start:

@@ -5,6 +5,7 @@ import math
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 
 import h5py
 import numpy as np
@@ -466,3 +467,75 @@ def test_losses_with_bounded_duals_are_those_of_the_best_duals():
     # a row of the largest error takes all of a small budget
     assert bounded("hinge", None, u, caps, 1e-300) == pytest.approx([2.2e-300], rel=1e-14)
     assert bounded("huber", 1e-5, u, caps, 1e-300) == pytest.approx([1.2e-305], rel=1e-14)
+
+
+def forged(model, **arrays):
+    """The model with other arrays."""
+    with np.load(model) as file:
+        content = dict(file)
+    np.savez_compressed(model, **{**content, **arrays})
+
+
+@pytest.mark.parametrize("groups", [[2**24, 0, 1], [2**24, *range(11)], [2**62, *range(11)]])
+def test_forged_groups_size_no_array(groups, trained):
+    model, data = trained(X, y, penalty=sm.penalties.Group(GROUPS, 0.4))
+    forged(model, groups=np.array(groups))
+    tracemalloc.start()
+    try:
+        if len(groups) == 12:  # as good as any other numbers
+            assert "primal" in disagreeing(verify(model, data))
+        else:
+            with pytest.raises(sm.DataError, match="is not a model, or damaged"):
+                verify(model, data)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["coef", "classes"])
+def test_weights_of_one_byte_count_as_what_they_become(name, trained):
+    """They are 8 bytes in a file of a few KB, and several times 64 here."""
+    model, data = trained(X, y)
+    forged(model, **{name: np.zeros((1, 4 << 20) if name == "coef" else 4 << 20, np.int8)})
+    tracemalloc.start()
+    try:
+        with pytest.raises(sm.UsageError, match=r"raise .*memory"):
+            verify(model, data, memory=64 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_shape_that_is_not_stored_is_not_allocated(trained):
+    model, data = trained(X, y)
+    with zipfile.ZipFile(model) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    shape = b"'shape': (1, 12), }" + b" " * 8
+    assert shape in parts["coef.npy"]
+    parts["coef.npy"] = parts["coef.npy"].replace(shape, b"'shape': (1, 1234567890), }")
+    with zipfile.ZipFile(model, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(sm.DataError, match="is not a model, or damaged"):
+        verify(model, data)
+
+
+@pytest.mark.parametrize("part", ["chunk", "text", "indptr"])
+def test_numbers_of_a_data_file_size_no_array(part, trained):
+    model, data = trained(sp.csr_matrix(X), y)
+    with h5py.File(data, "r+") as file:
+        if part == "indptr":
+            file["X/indptr"][1:] = 2**58
+        elif part == "chunk":
+            del file["X/data"]
+            file["X"].create_dataset("data", (file["X/indices"].size,), "f4", chunks=(1 << 26,), maxshape=(None,))
+        else:
+            del file["y"]
+            file.create_dataset("y", (len(y),), "S10000000", chunks=(1,), compression="gzip")
+    tracemalloc.start()
+    try:
+        with pytest.raises((sm.DataError, sm.UsageError)):
+            verify(model, data, memory=32 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import h5py
 
 from streammargin.errors import DataError
+from streammargin.packages import register_filters
 from streammargin.sources.base import Source
 from streammargin.sources.hdf5.base import HDF5Source
 from streammargin.sources.hdf5.csr import CSRHDF5Source
@@ -25,8 +25,7 @@ def sniff(path: str, start: bytes) -> bool:
 
 def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     """The rows called x (default X, or matrix, 10x's name) with their labels and weights."""
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
+    register_filters()
     file = opened(path)
     try:
         with decoding(path):

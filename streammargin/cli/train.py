@@ -183,7 +183,7 @@ def run(options: argparse.Namespace) -> int:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
             {"event": "run_end", "status": "error", "converged": False, "reason": "error", "passes": None,
-             "seconds": None, "exit_code": code, "model": None, "message": text}
+             "seconds": None, "compile_seconds": None, "exit_code": code, "model": None, "message": text}
         )  # fmt: skip
         raise
     finally:

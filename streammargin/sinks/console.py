@@ -17,6 +17,7 @@ _TRIALS = 7  # most values of C in its table
 _OTHERS = 10  # lines reserved for start, warnings and end
 _DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
 _SLOPE = 3  # passes over which the slope of the estimates is measured
+_SHOWN = 0.05  # seconds of compiling; fewer are not shown
 _FORESEEABLE = 100 * 3600.0  # seconds; a longer estimate of the time left is not shown
 
 
@@ -267,10 +268,12 @@ class Console:
         passes = counted(event["passes"], "pass")
         if not self._gap and "gap" in event:  # certified before a resume; a stream has no gap
             self._figures(event)
-        parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
+        compiling = event.get("compile_seconds") or 0.0
+        of_these = f", {duration(compiling)} of them compiling" if compiling >= _SHOWN else ""
+        parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}{of_these}"]
         if event.get("pass") is not None:
             parts.append(f"pass {event['pass']} kept")
-        if event.get("C") is not None:  # of several values: show the figures of the best
+        if trials:  # show the figures of the best
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
         elif event.get("valid_error") is not None:  # with a midway bias, found after the last certificate

@@ -142,8 +142,11 @@ class Job:
         present = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
         return [str(label) for label in self.target.classes[(present > 0) & ~outcome.predicted].tolist()]
 
-    def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
-        """The model at the best value of C, for unscaled rows, and its certificate."""
+    def result(self, outcome: Outcome, seconds: float, compiling: float, history: History) -> TrainResult:
+        """The model at the best value of C, for unscaled rows, and its certificate.
+
+        seconds: of the training; compiling: those of them that went into compiling.
+        """
         problem, target, costs = self.problem, self.target, self.costs
         if outcome.C is not None:
             problem = problem.at(outcome.C / costs[0])
@@ -168,8 +171,8 @@ class Job:
         model.problem = self._arrays(problem.outputs.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
-            "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
-            "C": C if len(costs) > 1 or outcome.path else None,
+            "passes": outcome.passes, "seconds": seconds, "compile_seconds": compiling, "exit_code": 0, "model": None,
+            "C": C,
             "trials": outcome.path or self._trials(outcome, certificates),
             **{key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.checkpoint import Checkpoint, OtherTraining
 from streammargin.driver.events import History
 from streammargin.driver.runs import run
@@ -47,14 +48,14 @@ def _train(
     start = job.run_start()
     if checkpoint is None or not checkpoint.resume(training, job.identity(), start):
         history.publish(start)
-    started = time.perf_counter()
+    started, compiled = time.perf_counter(), compile_seconds()
     try:
         outcome = run(training, None if checkpoint is None else checkpoint.keep)
     except ArithmeticError as error:
         raise error if checkpoint is None else checkpoint.contradicted(error) from None
     if checkpoint is not None:
         checkpoint.finish(training)
-    result = job.result(outcome, time.perf_counter() - started, history)
+    result = job.result(outcome, time.perf_counter() - started, compile_seconds() - compiled, history)
     if checkpoint is not None:
         result.resumable = checkpoint.written and outcome.reason in ("signal", "seconds")
         result.replaced = checkpoint.replaced

@@ -19,7 +19,10 @@ from streammargin.driver.slots import read_plain
 from streammargin.errors import UsageError
 from streammargin.sinks.jsonl import JsonLines
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
+CLOCKS = {
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes", "model",
+}  # fmt: skip
 AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast the machine
 
 # Trains, with a slot after every block, and sends itself signals once it has written so many.

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from reference import bare
 from reference.datasets import noisy
 from reference.training import binary
 
@@ -89,3 +90,14 @@ def test_a_solver_of_the_users_own_derives_from_what_is_offered():
     np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-12)
     assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.1).primal(w), rel=1e-12)
     assert result.passes == 3 and result.reason == "passes"
+
+
+def test_a_loss_needs_what_the_base_class_of_a_solver_calls_and_no_more():
+    data, hinge = noisy(), sm.losses.terms("hinge")
+    called = sm.solvers.CertifiedBySweep.requires
+    for lacking in called:
+        loss = bare.own(bare.stub(hinge, [name for name in called if name != lacking]))
+        with pytest.raises(sm.UsageError, match=f"means needs the method {lacking} of a loss, which Stub lacks"):
+            sm.train(data, solver=Means(), loss=loss, passes=1)
+    least = sm.train(data, solver=Means(), loss=bare.own(bare.stub(hinge, called)), passes=1)
+    assert least.certificate == sm.train(data, solver=Means(), passes=1).certificate

@@ -20,7 +20,7 @@ from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
-from streammargin.files import check_apart, check_input, check_output, replacing
+from streammargin.files import check_apart, check_output, replacing
 from streammargin.options.table import Options, Where, options_for, read_by
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_options(parser: Parser) -> None:
 
 def default_output(data: str) -> str:
     """DATA's stem + .model.npz in the current directory."""
-    return os.path.splitext(os.path.basename(data))[0] + ".model.npz"
+    return os.path.splitext(os.path.basename(os.path.normpath(data)))[0] + ".model.npz"
 
 
 class _Signals:
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
-    from streammargin.sources.open import files_read
+    from streammargin.sources.open import check_rows, files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     problem = Options.of(asked)  # what cannot be is refused before anything is touched
@@ -160,7 +160,7 @@ def run(options: argparse.Namespace) -> int:
     check_output(output, options.force or written)
     named = read_by(asked)
     for path in [*options.data, *named["rows"]]:
-        check_input(path)
+        check_rows(path)
     log = None if options.log_json == "-" else options.log_json
     made = {"the model": output, "the log": log}
     if options.checkpoint is not None:

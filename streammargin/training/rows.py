@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from streammargin.compiled.jit import compile_seconds
 from streammargin.driver.checkpoint import Checkpoint, OtherTraining
 from streammargin.driver.events import History
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
+from streammargin.driver.stopwatch import Stopwatch
 from streammargin.errors import OtherRowsError
 from streammargin.files import check_apart
 from streammargin.options.table import Options, read_by
@@ -48,14 +47,14 @@ def _train(
     start = job.run_start()
     if checkpoint is None or not checkpoint.resume(training, job.identity(), start):
         history.publish(start)
-    started, compiled = time.perf_counter(), compile_seconds()
+    watch = Stopwatch()
     try:
         outcome = run(training, None if checkpoint is None else checkpoint.keep)
     except ArithmeticError as error:
         raise error if checkpoint is None else checkpoint.contradicted(error) from None
     if checkpoint is not None:
         checkpoint.finish(training)
-    result = job.result(outcome, time.perf_counter() - started, compile_seconds() - compiled, history)
+    result = job.result(outcome, watch.read(), history)
     if checkpoint is not None:
         result.resumable = checkpoint.written and outcome.reason in ("signal", "seconds")
         result.replaced = checkpoint.replaced

@@ -49,6 +49,8 @@ C = TypeVar("C", bound=Certified)
 class CertifiedBySweep(LinearSolver[C]):
     """Base class: subclasses define the weights to certify and their duals, and may use the exact A^T alpha."""
 
+    requires = ("primal", "slack", "dual", "feasible", "step")  # compiled for methods without duals too
+
     @abstractmethod
     def frozen(self, problem: Problem, state: C, k: int) -> np.ndarray:
         """The weights (d+1,) of problem k to certify; they may be in `sweep.frozen` already."""

@@ -208,6 +208,9 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
         sinks.publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         print(f"model written to {output}", file=sys.stderr)
+        if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
+            done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
+            print(f"{done}; it may be deleted", file=sys.stderr)
     return code
 
 

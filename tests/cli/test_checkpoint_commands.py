@@ -171,6 +171,17 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
     assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
 
 
+def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work):
+    arguments, folder, expected = work
+    stopped = call(*command(arguments, folder), *AT_ONCE)
+    assert stopped.returncode == 75 and "deleted" not in stopped.stderr
+    done = call(*command(arguments, folder))
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 0 and last.endswith("holds the finished training, for more passes or a smaller --tol; "
+                                                  "it may be deleted"), last  # fmt: skip
+    assert "deleted" not in call(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
+
+
 def test_another_training_takes_the_place_of_one_that_is_done_and_leaves_its_model(work):
     arguments, folder, expected = work
     assert call(*command(arguments, folder)).returncode == 0

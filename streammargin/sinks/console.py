@@ -139,7 +139,7 @@ class Console:
         self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
-        self._line("compiling for this machine, once: about 10 s")
+        self._line("compiling for this machine, once for each kind of problem: about 10 s of processor time")
 
     def _due(self) -> bool:
         """Whether the next progress line is due."""

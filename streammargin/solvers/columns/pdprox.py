@@ -33,8 +33,8 @@ class Pdprox(Method):
     Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
     With `primal` and `dual` the duals are projected by such a multiplier instead, and an iteration takes two reads.
-    These are as printed for losses of one dual a row. generalized_hinge, epsilon_insensitive and quantile have two in
-    the paper, and another step length; here they have one, so that their means differ from those of the paper.
+    These are as printed for losses of one dual a row. In the paper generalized_hinge,
+    epsilon_insensitive and quantile have two, and another step length. Here they have one, and other means.
 
     Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19), Lemma 13; restarts: Applegate et al. 2021 (PDLP).
     """

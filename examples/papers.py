@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +30,7 @@ from examples.figure_tools import Verdict
 
 ROOT = Path(__file__).parents[1]
 COLOURS = 64  # of a picture on the page
+WIDTH = 120  # of a line
 
 KERNELS = "waits for kernels"
 OUTPUTS = "waits for several outputs"
@@ -171,7 +173,13 @@ def told(verdict: Verdict) -> list[str]:
     ]
     if not holds and statement in WHY:
         lines.append(f"  - why: {WHY[statement]}")
-    return lines
+    return [part for line in lines for part in wrapped(line)]
+
+
+def wrapped(item: str) -> list[str]:
+    """The lines of an item of a list."""
+    inside = " " * (item.index("- ") + 2)
+    return textwrap.wrap(item, WIDTH, subsequent_indent=inside, break_long_words=False, break_on_hyphens=False)
 
 
 def of_script(outcome: Outcome, named: Sequence[str]) -> Iterator[str]:

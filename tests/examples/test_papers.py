@@ -23,7 +23,7 @@ PRINTED = [name for figures in papers.PAPERS.values() for name in figures if re.
 def statements(text):
     """{(section, statement): (verdict, measured, margin, why)} of a page."""
     found, section, key = {}, "", None
-    for line in text.splitlines():
+    for line in re.sub(r"\n +(?!- )(?=\S)", " ", text).splitlines():
         if line.startswith("### "):
             section = line[4:]
         elif told := re.match(r"- \*\*((?:NOT )?confirmed)\*\*: (.*)", line):

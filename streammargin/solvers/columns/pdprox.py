@@ -41,8 +41,8 @@ class Pdprox(Method):
 
     name = "pdprox"
     algorithm: str | None = entry(
-        None, Word(("primal", "dual")), "the paper's own steps, for losses of one dual: primal is its Algorithm 2, dual "
-        "Algorithm 1; none: steps and restarts that the run finds",
+        None, Word(("primal", "dual")), "the paper's own steps, for losses of one dual: primal is its Algorithm 2, "
+        "dual Algorithm 1; none: steps and restarts that the run finds",
     )  # fmt: skip
     average: bool | None = entry(
         None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "

@@ -273,9 +273,9 @@ def test_demo_compiles_what_a_first_user_goes_on_with_and_counts_none_of_it(tmp_
 
     said, kernels = run("demo", "--size", "100M", "--memory", "40M", "--dir", ".")
     assert kernels and int(re.search(r"memory: (\d+) MiB more", said)[1]) <= 40, said
-    run("generate", "clicks.h5", "--size", "64M", "--sparse", "--features", "32768", "--nonzeros", "64")
+    run("generate", "clicks.h5", "--size", "100M", "--sparse", "--features", "32768", "--nonzeros", "64")
     run("split", "clicks.h5", "train.h5", "test.h5", "--test-size", "0.1")
-    run("train", "train.h5", "-o", "clicks.npz", "-c", "0.1", "--memory", "34M", "--valid", "test.h5")
+    run("train", "train.h5", "-o", "clicks.npz", "-c", "0.1", "--memory", "40M", "--valid", "test.h5")
     run("predict", "clicks.npz", "test.h5")
     assert run("verify", "clicks.npz", "train.h5")[1] == kernels
 

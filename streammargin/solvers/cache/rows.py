@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from streammargin.compiled.copies import copy_spans
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import UNIT, multiplications
 
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
@@ -19,10 +21,14 @@ FILLED = 0.9  # least share of an old array that new rows must fill to reuse it
 
 
 class Kept(NamedTuple):
-    """Cached rows: ids (m,) int64, their numbers in the source, and copies of them."""
+    """Cached rows: ids (m,) int64, their numbers in the source, copies of them, and of a `LabelledRows` their labels.
+
+    labels: numbered from 0, as the rows are.
+    """
 
     ids: np.ndarray
     rows: Block
+    labels: RowLabels | None = None
 
 
 class RowCache:
@@ -30,6 +36,8 @@ class RowCache:
 
     The solver chooses the rows, their piece, and when to drop them.
     """
+
+    labelled: ClassVar[bool] = False  # whether the rows' labels are kept with them
 
     def __init__(self) -> None:
         self.pieces: dict[str, Kept] = {}
@@ -39,8 +47,8 @@ class RowCache:
         return {name: kept.ids for name, kept in self.pieces.items()}
 
     def restore(self, pieces: dict[str, Kept]) -> None:
-        """Take the rows of a checkpoint, after they were read again."""
-        self.pieces = pieces
+        """Take the rows of a checkpoint, after they were read again with their labels."""
+        self.pieces = pieces if self.labelled else {name: kept._replace(labels=None) for name, kept in pieces.items()}
 
     @property
     def count(self) -> int:
@@ -63,21 +71,28 @@ class RowCache:
         """Mean bytes per row of each piece; beside: bytes per row besides its values."""
         return {name: nbytes(kept.rows) / kept.ids.size + beside for name, kept in self.pieces.items()}
 
-    def change(self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]) -> None:
+    def change(
+        self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]],
+        labels: RowLabels | None = None,
+    ) -> None:  # fmt: skip
         """Keep the rows of this piece at the positions `staying` (None: all), and add rows of blocks, with one copy.
 
-        coming: (number of the first row of a block, the block, positions in it).
+        coming: (number of the first row of a block, the block, positions in it). labels: of these blocks' rows, where
+        labels are kept.
         """
         kept = self.pieces.get(name)
         if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
             return
         ids = [first + positions for first, _, positions in coming]
         rows = [(block, positions) for _, block, positions in coming]
+        told = [labels.of(numbers) for numbers in ids] if labels is not None and self.labelled else []
         if kept is not None and (staying is None or staying.size):
             staying = np.arange(kept.ids.size) if staying is None else staying
             ids, rows = [kept.ids[staying], *ids], [(kept.rows, staying), *rows]
+            told = [kept.labels.of(staying), *told] if kept.labels is not None else told
         if rows:
-            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows))
+            known = reduce(RowLabels.joined, told) if told else None
+            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows), known)
         else:
             del self.pieces[name]
 
@@ -93,6 +108,12 @@ class RowCache:
                 del self.pieces[name]
             elif staying.size < ids.size:
                 self.pieces[name] = choose(self.pieces[name], staying)
+
+
+class LabelledRows(RowCache):
+    """Rows with their labels: for methods that have the labels of the rows at hand alone (`Method.all_labels`)."""
+
+    labelled = True
 
 
 def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
@@ -133,19 +154,23 @@ def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int
     return start, stop
 
 
-def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
-    """Copies of the rows with these numbers from a block whose first row has the number `first`."""
-    return Kept(ids, take(block, ids - first))
+def keep(block: Block, first: int, ids: np.ndarray, labels: RowLabels | None = None) -> Kept:
+    """Copies of the rows with these numbers from a block whose first row has the number `first`, with their labels."""
+    return Kept(ids, take(block, ids - first), None if labels is None else labels.of(ids))
 
 
 def choose(kept: Kept, positions: np.ndarray) -> Kept:
     """Copies of some cached rows."""
-    return Kept(kept.ids[positions], take(kept.rows, positions))
+    labels = None if kept.labels is None else kept.labels.of(positions)
+    return Kept(kept.ids[positions], take(kept.rows, positions), labels)
 
 
 def add(old: Kept | None, new: Kept) -> Kept:
     """The rows of both, the old ones first."""
-    return new if old is None else Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows))
+    if old is None:
+        return new
+    labels = None if old.labels is None or new.labels is None else old.labels.joined(new.labels)
+    return Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows), labels)
 
 
 def take(block: Block, positions: np.ndarray) -> Block:

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.rows.blocks import values_of
+from streammargin.rows.blocks import DenseBlock, values_of
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.cache import rows as store
 
 
@@ -66,3 +67,25 @@ def test_a_piece_that_followed_another_changes_in_place(kind):
     kept.change("0", stay, ())
     assert np.array_equal(kept.ids_of("0"), stay) and not kept.ids_of("1").size
     assert np.array_equal(rows_of(kept.pieces["0"].rows), X[stay])
+
+
+def test_labels_stay_with_their_rows():
+    random = np.random.default_rng(0)
+    X, codes, weights = random.random((60, 3)), random.integers(3, size=60).astype(np.int16), random.random(60)
+    whole, window = RowLabels(codes, weights, np.empty(0)), DenseBlock(X, 0.0)
+    cache = store.LabelledRows()
+    for first, stop in ((20, 40), (0, 20), (40, 60)):
+        here = np.flatnonzero(random.random(stop - first) < 0.5)
+        staying = np.arange(cache.count)[::2] if cache.count else None
+        cache.change("all", staying, [(first, store.part(window, first, stop), here)], whole.window(first, stop))
+    cache.retain(lambda ids: ids % 3 != 0)
+    kept = cache.pieces["all"]
+    more = store.add(kept, store.keep(store.part(window, 5, 9), 5, np.array([7, 5]), whole.window(5, 9)))
+    more = store.choose(more, np.arange(more.ids.size)[::-1])
+    for one in (kept, more):
+        assert one.ids.size > 5 and one.labels.first == 0 and np.array_equal(one.rows.X, X[one.ids])
+        assert np.array_equal(one.labels.codes, codes[one.ids])
+        assert np.array_equal(one.labels.weights, weights[one.ids])
+    plain = store.RowCache()
+    plain.restore({"all": kept})
+    assert plain.pieces["all"].labels is None

@@ -274,8 +274,8 @@ class Solver(Method, Generic[S]):
     def all_labels(self, problem: Problem) -> bool:
         """Whether it uses labels of other rows than those at hand.
 
-        Default: where it keeps numbers per row, or rows without their labels, or visits several blocks at once. If not,
-        `state.labels` is a window on the rows of each block that is visited, and empty between two visits.
+        Default: where it keeps rows, or numbers of them, or visits several blocks at once. If not, `state.labels` is a
+        window on the rows of each block that is visited, and empty between two visits.
         """
         return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
 

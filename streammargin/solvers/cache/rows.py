@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streammargin.compiled.copies import copy_spans
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock, nbytes, values_of
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import UNIT, multiplications
 
 SHARE = 0.75  # share of the budget, after vectors, for cached rows; the rest is for buffers
 LOOK = 2  # multiplications per value for the score of a row and its sum
 UNIT_ROWS, LEAST_ROWS = 512, 16  # rows of a unit: a multiple of the kernels' chunks, or at least a few
+PIECE = 1 << 20  # bytes: smaller pieces that are dropped may stay with the process (see `RowCache.pool`)
 FILLED = 0.9  # least share of an old array that new rows must fill to reuse it
 
 
 class Kept(NamedTuple):
-    """Cached rows: ids (m,) int64, their numbers in the source, copies of them, and of a `LabelledRows` their labels.
-
-    labels: numbered from 0, as the rows are.
-    """
+    """Cached rows: ids (m,) int64, their numbers in the source, and copies of them."""
 
     ids: np.ndarray
     rows: Block
-    labels: RowLabels | None = None
 
 
 class RowCache:
@@ -36,8 +31,6 @@ class RowCache:
 
     The solver chooses the rows, their piece, and when to drop them.
     """
-
-    labelled: ClassVar[bool] = False  # whether the rows' labels are kept with them
 
     def __init__(self) -> None:
         self.pieces: dict[str, Kept] = {}
@@ -47,8 +40,8 @@ class RowCache:
         return {name: kept.ids for name, kept in self.pieces.items()}
 
     def restore(self, pieces: dict[str, Kept]) -> None:
-        """Take the rows of a checkpoint, after they were read again with their labels."""
-        self.pieces = pieces if self.labelled else {name: kept._replace(labels=None) for name, kept in pieces.items()}
+        """Take the rows of a checkpoint, after they were read again."""
+        self.pieces = pieces
 
     @property
     def count(self) -> int:
@@ -71,30 +64,44 @@ class RowCache:
         """Mean bytes per row of each piece; beside: bytes per row besides its values."""
         return {name: nbytes(kept.rows) / kept.ids.size + beside for name, kept in self.pieces.items()}
 
-    def change(
-        self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]],
-        labels: RowLabels | None = None,
-    ) -> None:  # fmt: skip
+    def change(self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]) -> None:
         """Keep the rows of this piece at the positions `staying` (None: all), and add rows of blocks, with one copy.
 
-        coming: (number of the first row of a block, the block, positions in it). labels: of these blocks' rows, where
-        labels are kept.
+        coming: (number of the first row of a block, the block, positions in it).
         """
         kept = self.pieces.get(name)
         if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
             return
         ids = [first + positions for first, _, positions in coming]
         rows = [(block, positions) for _, block, positions in coming]
-        told = [labels.of(numbers) for numbers in ids] if labels is not None and self.labelled else []
         if kept is not None and (staying is None or staying.size):
             staying = np.arange(kept.ids.size) if staying is None else staying
             ids, rows = [kept.ids[staying], *ids], [(kept.rows, staying), *rows]
-            told = [kept.labels.of(staying), *told] if kept.labels is not None else told
         if rows:
-            known = reduce(RowLabels.joined, told) if told else None
-            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows), known)
+            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows))
         else:
             del self.pieces[name]
+
+    def pool(self) -> None:
+        """Join small pieces that follow each other once they have PIECE bytes, under the name of the first.
+
+        The memory of small arrays is not returned when they are dropped: with two thousand blocks, pieces of each kept
+        four times the cache.
+        """
+        small: list[str] = []
+        size = 0
+        for name, kept in list(self.pieces.items()):
+            if nbytes(kept.rows) >= PIECE:
+                small, size = [], 0
+                continue
+            small.append(name)
+            size += nbytes(kept.rows)
+            if size >= PIECE:
+                parts = [self.pieces[one] for one in small]
+                for one in small[1:]:
+                    del self.pieces[one]
+                self.pieces[small[0]] = together(parts)
+                small, size = [], 0
 
     def retain(self, wanted: Callable[[np.ndarray], np.ndarray]) -> None:
         """Keep the rows for which `wanted` (row numbers (m,) -> bool) is true, and free the others' memory.
@@ -108,12 +115,7 @@ class RowCache:
                 del self.pieces[name]
             elif staying.size < ids.size:
                 self.pieces[name] = choose(self.pieces[name], staying)
-
-
-class LabelledRows(RowCache):
-    """Rows with their labels: for methods that have the labels of the rows at hand alone (`Method.all_labels`)."""
-
-    labelled = True
+        self.pool()
 
 
 def threshold(scores: np.ndarray, sizes: np.ndarray, budget: float) -> float:
@@ -154,23 +156,25 @@ def next_rows(state: Any, block: Block, work: float, problems: int) -> tuple[int
     return start, stop
 
 
-def keep(block: Block, first: int, ids: np.ndarray, labels: RowLabels | None = None) -> Kept:
-    """Copies of the rows with these numbers from a block whose first row has the number `first`, with their labels."""
-    return Kept(ids, take(block, ids - first), None if labels is None else labels.of(ids))
+def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
+    """Copies of the rows with these numbers from a block whose first row has the number `first`."""
+    return Kept(ids, take(block, ids - first))
 
 
 def choose(kept: Kept, positions: np.ndarray) -> Kept:
     """Copies of some cached rows."""
-    labels = None if kept.labels is None else kept.labels.of(positions)
-    return Kept(kept.ids[positions], take(kept.rows, positions), labels)
+    return Kept(kept.ids[positions], take(kept.rows, positions))
 
 
 def add(old: Kept | None, new: Kept) -> Kept:
     """The rows of both, the old ones first."""
-    if old is None:
-        return new
-    labels = None if old.labels is None or new.labels is None else old.labels.joined(new.labels)
-    return Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows), labels)
+    return new if old is None else Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows))
+
+
+def together(parts: Sequence[Kept]) -> Kept:
+    """The rows of all, one after the other, with one copy."""
+    rows = gather([(kept.rows, np.arange(kept.ids.size)) for kept in parts])
+    return Kept(np.concatenate([kept.ids for kept in parts]), rows)
 
 
 def take(block: Block, positions: np.ndarray) -> Block:

@@ -110,7 +110,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         if wanted.any():
             name = f"rows {first}"
             state.rows.change(name, None, [(first, block, np.flatnonzero(wanted))])
-            state.held += bytes_of(state.rows.pieces[name])
+            state.held += bytes_of(*state.rows.pieces[name])
+            state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
         return None
@@ -147,7 +148,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         if least < math.inf:
             state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
         state.rows.retain(lambda kept: self._wanted(problem, state, kept))
-        state.held = sum(bytes_of(kept) for kept in state.rows.pieces.values())
+        state.held = sum(bytes_of(*kept) for kept in state.rows.pieces.values())
 
     def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
         first = draws(problem, state.number)
@@ -232,9 +233,9 @@ def draws(problem: Problem, number: int) -> bool:
     return number == 1 and not problem.from_weights
 
 
-def bytes_of(kept: store.Kept) -> int:
+def bytes_of(ids: np.ndarray, rows: Block) -> int:
     """Bytes of cached rows, with the numbers beside them."""
-    return nbytes(kept.rows) + A_ROW * kept.ids.size
+    return nbytes(rows) + A_ROW * ids.size
 
 
 def row_bytes(problem: Problem) -> float:

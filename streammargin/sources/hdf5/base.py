@@ -13,8 +13,8 @@ import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.sources.arrays import as_array, as_weights, sample
-from streammargin.sources.base import Source
-from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, open_column
+from streammargin.sources.base import OfValues, Slices, Source
+from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
@@ -31,7 +31,7 @@ class HDF5Source(Source):
         self.file, self.path, self.name = file, path, path
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
-        self._others: list[Any] = []
+        self._open = contextlib.ExitStack()  # what is closed before the file
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
 
@@ -43,7 +43,7 @@ class HDF5Source(Source):
         with decoding(self.path):
             column, other = open_column(name, self.file, self.path, what)
         if other is not None:
-            self._others.append(other)
+            self._open.callback(other.close)
         if column.length != self.rows:
             raise DataError(
                 f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
@@ -75,10 +75,13 @@ class HDF5Source(Source):
 
     def column_bytes(self) -> int:
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
-        return max((self._column(name, what).held_bytes for name, what in named), default=0)
+        return sum(self._column(name, what).held_bytes for name, what in named)
 
-    def weight_bytes(self) -> int:
-        return 8 * self.rows if any(what is WEIGHTS for _, _, what in self._columns()) else 0
+    def rereads_labels(self) -> bool:
+        return _is_name(self._y) and self._column(self._y or "y").rereads
+
+    def labels_as(self, made: OfValues) -> Slices:
+        return ColumnSlices(self._column(self._y or "y"), self._open, made)
 
     def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
         """(name or array given, default name, LABELS or WEIGHTS) of the labels and, if present, the weights."""
@@ -86,7 +89,7 @@ class HDF5Source(Source):
         if self._weight is not None or has_link(self.file, "sample_weight"):  # most files have none
             yield self._weight, "sample_weight", WEIGHTS
 
-    def sample_weight(self) -> np.ndarray | None:
+    def sample_weight(self) -> Slices | None:
         given = self._weight
         if given is None:
             if look_up(self.file, "sample_weight", self.path) is None:
@@ -94,14 +97,9 @@ class HDF5Source(Source):
             given = "sample_weight"
         return self.numbers(given, WEIGHTS) if isinstance(given, str) else as_weights(given, self.rows, self.path)
 
-    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
-        values = np.empty(self.rows)
-        start = 0
-        for part in column.chunks(1 << 16):
-            values[start : start + len(part)] = as_weights(part, len(part), column.name, noun)
-            start += len(part)
-        return values
+        return ColumnSlices(column, self._open, lambda part: as_weights(part, len(part), column.name, noun))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))
@@ -144,9 +142,7 @@ class HDF5Source(Source):
         return digest.hexdigest()[:16]
 
     def close(self) -> None:
-        for other in self._others:
-            other.close()
-        self._others.clear()
+        self._open.close()
         self.file.close()
 
 

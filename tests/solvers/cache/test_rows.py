@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.rows.blocks import DenseBlock, values_of
-from streammargin.rows.labels import RowLabels
+from streammargin.rows.blocks import nbytes, values_of
 from streammargin.solvers.cache import rows as store
 
 
@@ -69,23 +68,22 @@ def test_a_piece_that_followed_another_changes_in_place(kind):
     assert np.array_equal(rows_of(kept.pieces["0"].rows), X[stay])
 
 
-def test_labels_stay_with_their_rows():
-    random = np.random.default_rng(0)
-    X, codes, weights = random.random((60, 3)), random.integers(3, size=60).astype(np.int16), random.random(60)
-    whole, window = RowLabels(codes, weights, np.empty(0)), DenseBlock(X, 0.0)
-    cache = store.LabelledRows()
-    for first, stop in ((20, 40), (0, 20), (40, 60)):
-        here = np.flatnonzero(random.random(stop - first) < 0.5)
-        staying = np.arange(cache.count)[::2] if cache.count else None
-        cache.change("all", staying, [(first, store.part(window, first, stop), here)], whole.window(first, stop))
-    cache.retain(lambda ids: ids % 3 != 0)
-    kept = cache.pieces["all"]
-    more = store.add(kept, store.keep(store.part(window, 5, 9), 5, np.array([7, 5]), whole.window(5, 9)))
-    more = store.choose(more, np.arange(more.ids.size)[::-1])
-    for one in (kept, more):
-        assert one.ids.size > 5 and one.labels.first == 0 and np.array_equal(one.rows.X, X[one.ids])
-        assert np.array_equal(one.labels.codes, codes[one.ids])
-        assert np.array_equal(one.labels.weights, weights[one.ids])
-    plain = store.RowCache()
-    plain.restore({"all": kept})
-    assert plain.pieces["all"].labels is None
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
+    monkeypatch.setattr(store, "PIECE", 3000)
+    X = np.random.default_rng(0).random((400, 7))
+    whole = sm.open_source((kind(X), np.ones(400))).whole()
+    cache = store.RowCache()
+    for first in range(0, 400, 10):
+        cache.change(f"rows {first:03}", None, [(first, store.part(whole, first, first + 10), np.arange(0, 10, 2))])
+        cache.pool()
+
+    def check():
+        assert np.array_equal(np.concatenate([rows_of(kept.rows) for kept in cache.pieces.values()]), X[cache.ids()])
+        assert list(cache.pieces) == sorted(cache.pieces)
+        return [nbytes(kept.rows) >= store.PIECE for kept in cache.pieces.values()]
+
+    large = check()
+    assert cache.ids().tolist() == list(range(0, 400, 2)) and sum(large) >= 3 and len(large) - sum(large) < 11
+    cache.retain(lambda ids: ids % 3 == 0)
+    assert cache.ids().tolist() == list(range(0, 400, 6)) and 0 < sum(check()) < sum(large)

@@ -106,7 +106,7 @@ def test_a_handful_of_reads(C, form, order, small_plans, monkeypatch):
     run = near_margin.NearMargin.end_pass
 
     def end_pass(self, problem, state, active):
-        assert state.held == sum(near_margin.bytes_of(piece) for piece in state.rows.pieces.values())
+        assert state.held == sum(near_margin.bytes_of(*piece) for piece in state.rows.pieces.values())
         kept.append((state.held, near_margin.cache_bytes(problem), state.rows.count))
         return run(self, problem, state, active)
 

@@ -12,7 +12,7 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.labels import EXACT, Origin
+from streammargin.sources.labels import EXACT, Origin, as_values
 
 PIECE = 1 << 16  # rows at a time of all
 NONE = np.empty(0)
@@ -170,6 +170,7 @@ class Coder:
 
     def __init__(self, classes: np.ndarray, codes: np.ndarray) -> None:
         self.classes, self.codes = classes, np.append(codes, UNKNOWN).astype(np.int16)
+        self._known = dict(zip(classes.tolist(), codes.tolist(), strict=True))
         self._low, self._table = 0, np.empty(0, np.int16)
         if classes.dtype.kind in "biuf" and np.all(classes == np.trunc(classes)):
             low, high = int(classes[0]), int(classes[-1])
@@ -178,9 +179,9 @@ class Coder:
                 self._table[classes.astype(np.int64) - low] = codes
 
     def __call__(self, labels: np.ndarray) -> np.ndarray:
-        if self.classes.dtype.kind == "U" and labels.dtype.kind != "U":
-            labels = labels.astype(str)
-        elif self._table.size and labels.dtype.kind in "biuf":
+        if labels.dtype.kind not in "biuf":
+            return np.array([self._known.get(label, UNKNOWN) for label in as_values(labels).tolist()], np.int16)
+        if self._table.size:
             with np.errstate(invalid="ignore"):
                 place = labels.astype(np.int64) - self._low
             place[(place < 0) | (place >= self._table.size) | (place + self._low != labels)] = -1

@@ -128,9 +128,12 @@ class Source(ABC):
         Raises DataError where the source has none or their number is not n.
         """
 
-    def rereads_labels(self) -> bool:
-        """Whether files have the labels as numbers or categories, so that each block's are read with it; here no."""
-        return False
+    def rereads_labels(self) -> str:
+        """The kind (NumPy's letter) of labels of which each block's are best read with it; "" for others, as here.
+
+        They are numbers or categories in files, of one kind.
+        """
+        return ""
 
     def labels_as(self, made: OfValues) -> Slices:
         """What `made` makes of the labels, or of their categories, read at each use; only if `rereads_labels`."""

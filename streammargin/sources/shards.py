@@ -154,8 +154,9 @@ class ShardedSource(Source):
         for source in self.sources:
             yield from source.labels(chunk)
 
-    def rereads_labels(self) -> bool:
-        return all(source.rereads_labels() for source in self.sources)
+    def rereads_labels(self) -> str:
+        kinds = {source.rereads_labels() for source in self.sources}
+        return kinds.pop() if len(kinds) == 1 else ""
 
     def labels_as(self, made: OfValues) -> Slices:
         return self._joined([source.labels_as(made) for source in self.sources])

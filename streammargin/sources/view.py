@@ -55,7 +55,7 @@ class View(Source):
     def column_bytes(self) -> int:
         return self.source.column_bytes()
 
-    def rereads_labels(self) -> bool:
+    def rereads_labels(self) -> str:
         return self.source.rereads_labels()
 
     def labels_as(self, made: OfValues) -> Slices:

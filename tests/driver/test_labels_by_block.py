@@ -181,12 +181,19 @@ def test_texts_and_arrays_keep_their_codes(tmp_path):
     for data, y, again in ((texts, None, False), (other, None, True), (other, SIDES, False),
                            (other, str(tmp_path / "y.npy"), True), (other, f"{other}:y", True)):  # fmt: skip
         with open_source(data, y=y) as source:
-            assert source.rereads_labels() == again
+            assert bool(source.rereads_labels()) == again
             _, codes = setup.make_target(source)
             labels = SlicedLabels(source, codes, NONE).settled()
             assert isinstance(labels, KeptLabels) != again
             assert labels.held_bytes == (0 if again else 2 * ROWS)
             assert np.concatenate([piece.codes for piece in labels.pieces()]).tolist() == SIDES.tolist()
+
+
+def test_shards_of_labels_of_several_kinds_keep_their_codes(tmp_path):
+    paths = [write(tmp_path / "a.h5", SIDES, slice(0, 100)), write(tmp_path / "b.h5", SIDES * 1.0, slice(100, None))]
+    with open_source(paths) as source:
+        assert not source.rereads_labels()
+        assert setup.make_target(source)[1].tolist() == SIDES.tolist()
 
 
 class Endless(Source):
@@ -216,7 +223,7 @@ class Endless(Source):
         return iter(())  # counted by the test
 
     def rereads_labels(self):
-        return True
+        return "f"
 
     def labels_as(self, made):
         return Repeated(self.rows, made(np.array([0.0, 1.0])))

@@ -77,8 +77,8 @@ class HDF5Source(Source):
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
         return sum(self._column(name, what).held_bytes for name, what in named)
 
-    def rereads_labels(self) -> bool:
-        return _is_name(self._y) and self._column(self._y or "y").rereads
+    def rereads_labels(self) -> str:
+        return self._column(self._y or "y").kind if _is_name(self._y) else ""
 
     def labels_as(self, made: OfValues) -> Slices:
         return ColumnSlices(self._column(self._y or "y"), self._open, made)

@@ -19,6 +19,7 @@ from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dty
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.labels import as_values
 from streammargin.sources.npy import NpyArray
 
 OBS = "obs"  # anndata's table with one entry per row
@@ -98,9 +99,11 @@ class Column:
         return self.length * self.data.dtype.itemsize
 
     @property
-    def rereads(self) -> bool:
-        """Whether its values are numbers or categories; text takes longer to read than to keep its codes."""
-        return self.categories is not None or self.data.dtype.kind in "biuf"
+    def kind(self) -> str:
+        """The kind of its values if they are numbers or categories, else "": text takes long to read again."""
+        if self.categories is not None:
+            return str(as_values(self.categories).dtype.kind)
+        return str(self.data.dtype.kind) if self.data.dtype.kind in "biuf" else ""
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""

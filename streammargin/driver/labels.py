@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
@@ -113,30 +113,30 @@ class SlicedLabels(LabelReader):
             high = min(stop, low + PIECE)
             here = slice(low - start, high - start)
             if len(self.codes):
-                codes[here] = self._same(self.codes[low:high], low, lambda codes: codes == UNKNOWN)
+                codes[here] = found = self.codes[low:high]
+                if found.min() == UNKNOWN:
+                    raise self._changed(low + int(np.argmin(found)))
             if len(self.targets):
-                targets[here] = self._same(self.targets[low:high], low, lambda numbers: ~np.isfinite(numbers))
-                targets[here] -= self.shift
+                numbers = self.targets[low:high]
+                if not np.isfinite(numbers).all():
+                    raise self._changed(low + int(np.argmin(np.isfinite(numbers))))
+                np.subtract(numbers, self.shift, out=targets[here])
             if len(self.weights):
                 mass = check_weights(self.weights[low:high], self.source.place, low)
-                absent = mass <= 0.0
                 if self.weighed:
                     weights[here] = mass
-                if len(self.targets):
-                    codes[here][absent], targets[here][absent] = -1, 0.0
+                if len(self.targets) and mass.min() == 0.0:
+                    codes[here][mass == 0.0], targets[here][mass == 0.0] = -1, 0.0
             if len(self.epsilons):
                 epsilons[here] = check_weights(self.epsilons[low:high], self.source.place, low, "epsilon")
         return RowLabels(codes, weights, targets, epsilons, start)
 
-    def _same(self, found: np.ndarray, first: int, other: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        bad = np.flatnonzero(other(found))
-        if bad.size:
-            where, row = self.source.label_place(first + int(bad[0]))
-            raise DataError(
-                f"{where} was changed during the run: the label of row {row} is a new one; start again, and do not "
-                "write to it meanwhile"
-            )
-        return found
+    def _changed(self, row: int) -> DataError:
+        where, row = self.source.label_place(row)
+        return DataError(
+            f"{where} was changed during the run: the label of row {row} is a new one; start again, and do not write "
+            "to it meanwhile"
+        )
 
     def all(self) -> KeptLabels:
         found = self.read(0, self.rows)
@@ -158,8 +158,8 @@ def _has(column: Slices) -> TypeGuard[np.ndarray]:
 
 def check_weights(weights: np.ndarray, origin: Origin, first: int = 0, noun: str = "sample weight") -> np.ndarray:
     """These numbers, of the rows from `first`. DataError for one that is negative or missing."""
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
-    if bad.size:
+    if not (weights.min(initial=0.0) >= 0.0 and weights.max(initial=0.0) < np.inf):  # min and max are nan where one is
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
         where, row = origin(first + int(bad[0]))
         raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")
     return weights

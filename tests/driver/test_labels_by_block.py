@@ -2,6 +2,7 @@
 
 import math
 import os
+import tracemalloc
 from contextlib import ExitStack
 
 import h5py
@@ -189,6 +190,23 @@ def test_texts_and_arrays_keep_their_codes(tmp_path):
             assert np.concatenate([piece.codes for piece in labels.pieces()]).tolist() == SIDES.tolist()
 
 
+def test_a_large_chunk_of_labels_is_held_no_longer_than_it_is_read(tmp_path):
+    rows = 500_000
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = np.zeros((rows, 1), np.int8)
+        for name in ("y", "sample_weight"):
+            file.create_dataset(name, data=np.arange(rows) % 2, chunks=(rows,), compression="gzip")
+    with open_source(str(tmp_path / "a.h5")) as source:
+        tracemalloc.start()
+        target, codes = setup.make_target(source)
+        labels = SlicedLabels(source, codes, NONE, source.sample_weight(), reading=source.column_bytes())
+        labels.read(5, 9)
+        assert len(target.classes) == 2 and 8 * rows < tracemalloc.get_traced_memory()[0] <= labels.held_bytes
+        labels, codes = labels.all(), None
+        assert labels.held_bytes == 10 * rows <= tracemalloc.get_traced_memory()[0] < 10 * rows + (1 << 20)
+        tracemalloc.stop()
+
+
 def test_shards_of_labels_of_several_kinds_keep_their_codes(tmp_path):
     paths = [write(tmp_path / "a.h5", SIDES, slice(0, 100)), write(tmp_path / "b.h5", SIDES * 1.0, slice(100, None))]
     with open_source(paths) as source:
@@ -262,8 +280,10 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
     found = []
     for rows in (10**7, 10**9):
         with ExitStack() as stack:
-            more = {"valid": Endless(rows)} if options.get("valid") else {}
-            job = preparing.prepare(stack, Endless(rows), Options(**{"memory": "64M", **options, **more}))
+            more = {"valid": Endless(10**8)} if options.get("valid") else {}
+            job = preparing.prepare(
+                stack, Endless(rows), Options(**{"memory": "64M", "checkpoint": "none", **options, **more})
+            )
             plan, numbers, arrays = job.plan, *job.training(History([]), None).save()
         assert plan.memory_bytes <= 64 << 20 and not plan.resident
         found.append((plan.memory_bytes, plan.block_rows))

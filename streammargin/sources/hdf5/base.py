@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.sources.arrays import as_array, as_weights, sample
 from streammargin.sources.base import OfValues, Slices, Source
-from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, ColumnSlices, open_column
+from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
@@ -31,7 +32,8 @@ class HDF5Source(Source):
         self.file, self.path, self.name = file, path, path
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
-        self._open = contextlib.ExitStack()  # what is closed before the file
+        self._others: list[Any] = []
+        self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
 
@@ -43,7 +45,7 @@ class HDF5Source(Source):
         with decoding(self.path):
             column, other = open_column(name, self.file, self.path, what)
         if other is not None:
-            self._open.callback(other.close)
+            self._others.append(other)
         if column.length != self.rows:
             raise DataError(
                 f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
@@ -81,7 +83,12 @@ class HDF5Source(Source):
         return self._column(self._y or "y").kind if _is_name(self._y) else ""
 
     def labels_as(self, made: OfValues) -> Slices:
-        return ColumnSlices(self._column(self._y or "y"), self._open, made)
+        return self._slices(self._column(self._y or "y"), made)
+
+    def _slices(self, column: Column, made: OfValues) -> ColumnSlices:
+        found = ColumnSlices(column, made)
+        self._columns_read.add(found)
+        return found
 
     def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
         """(name or array given, default name, LABELS or WEIGHTS) of the labels and, if present, the weights."""
@@ -99,7 +106,7 @@ class HDF5Source(Source):
 
     def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
-        return ColumnSlices(column, self._open, lambda part: as_weights(part, len(part), column.name, noun))
+        return self._slices(column, lambda part: as_weights(part, len(part), column.name, noun))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))
@@ -142,7 +149,9 @@ class HDF5Source(Source):
         return digest.hexdigest()[:16]
 
     def close(self) -> None:
-        self._open.close()
+        for held in (*self._columns_read, *self._others):
+            held.close()
+        self._others.clear()
         self.file.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -107,20 +108,21 @@ class Column:
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
-        with contextlib.ExitStack() as stack:
-            column = ColumnSlices(self, stack)
+        with contextlib.closing(ColumnSlices(self)) as column:
             for start in range(0, self.length, size):
                 yield column[start : start + size]
 
 
 class ColumnSlices:
-    """The values of a column, or what `made` makes of them, read at each use; the stack closes what it opens.
+    """The values of a column, or what `made` makes of them, read at each use; of categories it is made once.
 
-    Of categories it is made once.
+    It may hold a chunk for the next use. This is freed, and files are closed, once nobody has the object any more.
     """
 
-    def __init__(self, column: Column, stack: contextlib.ExitStack, made: OfValues = np.asarray) -> None:
+    def __init__(self, column: Column, made: OfValues = np.asarray) -> None:
         self.column, self.made = column, made
+        stack = contextlib.ExitStack()
+        self.close = weakref.finalize(self, stack.close)
         self._read: Read = _reading(column.data, column.name, stack)
         self._masked = None if column.mask is None else _reading(column.mask, column.name, stack)
         self._of = None if column.categories is None else made(column.categories)

@@ -67,7 +67,7 @@ def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothi
     if source.whole() is not None:  # arrays are used in place, and counted only where they are a copy
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
     streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch, row_bytes)
-    whole = _block_bytes(source, everything, 1, scratch)
+    whole = _block_bytes(source, everything, 1, scratch, row_bytes)
     return -(-(state_bytes + SLACK_BYTES + min(streamed, whole)) // (1 << 20)) << 20
 
 
@@ -125,7 +125,7 @@ def make_plan(
         return Plan(everything, 0, needed, True)
     fixed = state_bytes + held + SLACK_BYTES
     available = budget - fixed
-    whole = _block_bytes(source, everything, 1, scratch)
+    whole = _block_bytes(source, everything, 1, scratch, row_bytes)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
     for buffers in range(blocks_per_step + max(AHEAD, blocks_per_step), 1, -1):

@@ -9,6 +9,7 @@ import numpy as np
 
 from streammargin.compiled.predict import total_loss
 from streammargin.driver.labels import LabelReader
+from streammargin.driver.midway import SCORES
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
@@ -161,6 +162,9 @@ class Predictions:
     def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block, labels: RowLabels) -> None:
         """Mark in `seen` (classes,) the classes predicted for the rows of a block; labels: they cover its rows."""
         point = self._shown(outcome).best_point(self.problem)
-        scores = np.empty((block.rows(), point.outputs))
-        point.score(block, 0, scores)
-        seen[answered(scores)[labels.cut(first, first + block.rows()).codes >= 0]] = True
+        piece = max(1, SCORES // point.outputs)
+        for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
+            high = min(block.rows(), low + piece)
+            scores = np.empty((high - low, point.outputs))
+            point.score(block, low, scores)
+            seen[answered(scores)[labels.cut(first + low, first + high).codes >= 0]] = True

@@ -4,11 +4,14 @@ import math
 import os
 import tracemalloc
 from contextlib import ExitStack
+from dataclasses import replace
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 from conftest import write_h5
+from reference.drive import of_codes, problem_of
 
 import streammargin as sm
 from streammargin.driver import setup
@@ -16,12 +19,13 @@ from streammargin.driver.events import History
 from streammargin.driver.labels import NONE, UNKNOWN, Coder, KeptLabels, SlicedLabels, finite_numbers
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.plan import Plan
-from streammargin.driver.validate import NumberValidator
+from streammargin.driver.validate import NumberValidator, Predictions
 from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import DenseBlock
 from streammargin.solvers.base import Method
+from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.open import open_source
 from streammargin.training import prepare as preparing
@@ -267,6 +271,16 @@ class Repeated:
         return self.values[np.arange(start, stop) % 2]
 
 
+def test_rows_are_in_memory_only_if_their_labels_are_too():
+    source, method = Endless(10**6), make_solver("pegasos")
+    labels = SlicedLabels(source, source.labels_as(np.asarray), NONE, Repeated(10**6, np.ones(2)))
+    problem = replace(problem_of(np.zeros((2, 8)), np.float32), rows=10**6)
+    for budget, resident in ((32 * 10**6 + (24 << 20), True), (32 * 10**6 + (18 << 20), False)):
+        found, plan = preparing.plan_of(source, method, problem, labels, budget, 0)
+        assert (found.resident, plan.resident) == (resident, resident)
+        assert plan.memory_bytes <= budget
+
+
 @pytest.mark.parametrize("options", [
     {"solver": "pegasos", "C": 1.0}, {"solver": "mirror", "C": math.inf}, {"solver": "gd", "C": math.inf},
     {"solver": "pegasos", "C": [0.1, 1.0], "scale": "std", "valid": True},
@@ -289,3 +303,16 @@ def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_
         found.append((plan.memory_bytes, plan.block_rows))
         assert sum(array.nbytes for array in arrays.values()) + len(repr(numbers)) < 1 << 20
     assert found[0] == found[1]
+
+
+def test_the_predicted_classes_of_rows_in_memory_take_few_scores_at_a_time():
+    point, rows = LinearPoint(np.eye(10, 9), 0.0), 100_000
+    block, labels = DenseBlock(np.random.default_rng(0).random((rows, 8)), 0.0), of_codes(np.zeros(rows))
+    problem = SimpleNamespace(resident=True)
+    found, seen = SimpleNamespace(best_point=lambda problem: point), np.zeros(10, bool)
+    looked = Predictions(problem, np.ones(10), SimpleNamespace(), None)
+    tracemalloc.start()
+    looked.add(found, seen, 0, block, labels)
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20 < 8 * rows * 10
+    tracemalloc.stop()
+    assert seen.tolist() == [True] * 8 + [False] * 2

@@ -24,7 +24,6 @@ from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import DenseBlock
-from streammargin.solvers.base import Method
 from streammargin.solvers.registry import make_solver
 from streammargin.sources.base import Buffer, Source
 from streammargin.sources.open import open_source
@@ -99,8 +98,7 @@ def test_bits_are_those_of_labels_in_memory(blocks, windows, monkeypatch, tmp_pa
         options["valid"] = write(tmp_path / "valid.h5", KINDS[kind])
     found = []
     for every in (False, True):
-        monkeypatch.setattr(Method, "all_labels", lambda *_, every=every: every)
-        monkeypatch.setattr(sm.solvers.base.Solver, "all_labels", lambda *_, every=every: every)
+        monkeypatch.setattr(type(make_solver(solver)), "all_labels", lambda *_, every=every: every)
         windows.clear()
         result = sm.train(data, **options)
         assert set(windows) == ({ROWS} if every else set(np.diff(BOUNDS).tolist()))

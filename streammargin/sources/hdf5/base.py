@@ -33,6 +33,7 @@ class HDF5Source(Source):
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
         self._others: list[Any] = []
+        self._named: dict[tuple[str, tuple[str, str]], Column] = {}
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
@@ -41,7 +42,9 @@ class HDF5Source(Source):
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; rows need both")
 
-    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Any:
+    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Column:
+        if (name, what) in self._named:  # or another file would be opened each time
+            return self._named[name, what]
         with decoding(self.path):
             column, other = open_column(name, self.file, self.path, what)
         if other is not None:
@@ -50,6 +53,7 @@ class HDF5Source(Source):
             raise DataError(
                 f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
             )
+        self._named[name, what] = column
         return column
 
     def check_labels(self) -> None:

@@ -102,9 +102,8 @@ class Column:
     @property
     def kind(self) -> str:
         """The kind of its values if they are numbers or categories, else "": text takes long to read again."""
-        if self.categories is not None:
-            return str(as_values(self.categories).dtype.kind)
-        return str(self.data.dtype.kind) if self.data.dtype.kind in "biuf" else ""
+        kind = str((self.data if self.categories is None else as_values(self.categories)).dtype.kind)
+        return kind if kind in ("biuf" if self.categories is None else "biufU") else ""
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
-from data_tools.rows import batches
+from data_tools.rows import batches, label_of
 from data_tools.spill import buckets_for
 from data_tools.textfile import Text
 from streammargin.driver.plan import column_names
@@ -56,7 +56,7 @@ def read(text: Text, asked: Asked) -> Found:
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, asked.memory)
     found = batches(source, asked.memory, source.names_bytes())
-    return Found(found, source.sparse, source.features, source.dtype, names)
+    return Found(found, source.sparse, source.features, source.dtype, names, label_of(source))
 
 
 def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError
-from streammargin.sources.labels import EXACT
+from streammargin.matching import EXACT
 
 PIECE = 4 << 20
 SHOWN = 40  # characters of a field in a message

@@ -1,7 +1,8 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Whoever doubts the engine reads this file and `formulas.py`: they call nothing that trains, reads or compiles. The model
-says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
+Whoever doubts the engine reads this file, `formulas.py`, and `matching.py` on labels: they call nothing that trains,
+reads or compiles. The model says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes,
+caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from streammargin.errors import DataError, UsageError
 from streammargin.files import check_input, reading, unpacked_bytes
 from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
+from streammargin.matching import Codes
 
 EXACT = 1e-9  # allowed relative difference of two figures
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
@@ -48,15 +50,6 @@ def column_of(word: str) -> str | None:
     except ValueError:
         return text
     return None
-
-
-def key(label: Any) -> str:
-    """The same text for all spellings of a label: 1, 1.0, True and "1"."""
-    for kind in (int, float) if "_" not in str(label) else ():
-        with contextlib.suppress(ValueError, OverflowError):
-            if isinstance(label, str) or kind(label) == label:
-                return str(int(label)) if kind is int else f"{float(label):.17g}"
-    return str(label)
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
@@ -97,6 +90,7 @@ class Saved:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
+        self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
@@ -126,11 +120,10 @@ class Saved:
         """The class code (m,) of each label, -1 for a label that was not trained on."""
         if self.numeric:
             return np.zeros(len(labels), np.intp)
+        if labels.dtype.kind not in "biufOSU":
+            raise ValueError("labels are neither numbers nor text")
         values, inverse = np.unique(labels, return_inverse=True)
-        known, other = {key(label): code for code, label in enumerate(self.classes.tolist())}, -1
-        if self.header["positive"] is not None:  # one class against all others
-            known, other = {key(self.header["positive"]): 1}, 0
-        return np.array([known.get(key(value), other) for value in values.tolist()], np.intp)[inverse]
+        return np.array(self.known.of(values), np.intp)[inverse]
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K), bounds on their rounding (m, K)), without a midway bias, which was added after the proof."""

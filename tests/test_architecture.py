@@ -10,7 +10,7 @@ from streammargin.solvers import registry
 
 ROOT = Path(streammargin.__file__).parent
 TESTS = Path(__file__).parent
-BASE = {"errors", "files", "json_values", "kinds", "sizes", "version", "wording", "words"}  # leaves
+BASE = {"errors", "files", "json_values", "kinds", "matching", "sizes", "version", "wording", "words"}  # leaves
 NAMED = {"losses", "penalties", "rows"}  # named tuples, and classes of penalties
 ALLOWED = {  # by folder, and by single file
     "__main__": {"cli"},
@@ -20,10 +20,11 @@ ALLOWED = {  # by folder, and by single file
     "files": {"errors", "wording"},
     "json_values": set(),
     "kinds": {"errors", "files", "sizes", "wording"},
+    "matching": {"errors", "wording"},
     "result": {"model", "wording"},
     "sizes": {"errors", "wording"},
     "formulas": set(),
-    "verification": {"errors", "files", "formulas"},
+    "verification": {"errors", "files", "formulas", "matching"},
     "wording": set(),
     "version": set(),
     "packages": {"errors", "wording"},
@@ -33,7 +34,7 @@ ALLOWED = {  # by folder, and by single file
     "rows": {"rows"},
     "compiled": {"compiled"} | NAMED,
     "solvers": {"solvers", "points", "compiled", "errors", "kinds", "wording", "words"} | NAMED,
-    "sources": {"sources", "compiled", "errors", "files", "packages", "wording"} | NAMED,
+    "sources": {"sources", "compiled", "errors", "files", "matching", "packages", "wording"} | NAMED,
     "points": {"points", "compiled"} | NAMED,
     "options": {"options", "solvers", "errors", "files", "kinds", "sizes", "wording", "words"} | NAMED,
     "driver": {"driver", "options", "points", "sources", "solvers", "compiled"} | BASE | NAMED,

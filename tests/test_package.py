@@ -68,7 +68,7 @@ class Means(sm.solvers.CertifiedBySweep[Mean]):
 
     def run_block(self, problem, state, active, block, first):
         rows = slice(first, first + block.rows())
-        state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.positive[0], 1.0, -1.0) @ block.X
+        state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.outputs.positive[0], 1.0, -1.0) @ block.X
         state.seen += block.rows()
 
     def end_pass(self, problem, state, active):

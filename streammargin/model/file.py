@@ -22,6 +22,7 @@ FORMAT = "streammargin-model"
 SCHEMA = 1
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
+LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
 LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 
@@ -51,7 +52,7 @@ def read_model(
     try:
         with zipfile.ZipFile(path) as archive:
             _check_memory(path, TEXT * _stored(archive, "header")[0], memory)
-            header = from_plain(json.loads(str(_array(archive, "header"))))
+            header = _header(json.loads(str(_array(archive, "header"))))
             if not isinstance(header, dict) or header.pop("format") != FORMAT:
                 raise ValueError("another format")
             schema = header.pop("schema")
@@ -73,6 +74,14 @@ def read_model(
         raise
     except Exception as error:  # zip, NumPy and JSON fail in many ways on other bytes
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+
+
+def _header(plain: Any) -> Any:
+    """The header as it was before it was written; a class that is called inf stays text."""
+    header = from_plain(plain)
+    if isinstance(plain, dict):
+        header |= {name: plain[name] for name in LABELS if name in plain}
+    return header
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:

@@ -49,13 +49,13 @@ def open_source(data: object, *, x: str | None = None, y: object = None, sample_
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
-    from streammargin.sources.arrays import ArraySource, check_pair
+    from streammargin.sources.arrays import ArraySource, check_pair, of_obs
 
     if isinstance(data, tuple):
         X, labels = check_pair(data)
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
-        return ArraySource(data, y, sample_weight)
+        return ArraySource(data, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))
     raise UsageError(
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
         f"{type(data).__name__}"

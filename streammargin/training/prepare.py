@@ -121,7 +121,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,
-        validator, plan, why, better, watched, names, start,
+        validator, plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
 
 
@@ -174,9 +174,8 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
     if not options.auto or task.numeric:
         return asked
     loss = asked.loss if options.loss is not None else terms(method.default_loss)
-    caps = asked.caps if options.costs else asked.caps * method.default_C  # `asked` has C = 1
-    costs = asked.costs if options.costs else asked.costs * method.default_C
-    return replace(asked, loss=loss, caps=caps, costs=costs)
+    outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
+    return replace(asked, loss=loss, outputs=outputs)
 
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
@@ -187,7 +186,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
         return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
     codes, counted = encode(rows, target)
     labels = SlicedLabels(rows, codes, NONE, reading=reading).settled()
-    return ClassValidator(rows, labels, counted, problem.positive, problem.trials, budget)
+    return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)
 
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:

@@ -8,8 +8,9 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
@@ -36,7 +37,7 @@ class Bound:
     slip: Shared[f8] = of(K)
 
 
-def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
+def prove(problem: Problem, state: LinearState, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
     """Update best weights and bounds from the sums over all rows at w (K, d+1), for the active problems."""
     found: list[Candidate | None] = [None] * problem.count
     dual = np.full(problem.count, -math.inf)
@@ -44,7 +45,7 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
         total, image = look.totals[k], bound.image[k]
         losses = float(total[kernel.PRIMAL])
         rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
-        found[k] = problem.objective.weighed(w[k], losses, rounding, total[kernel.MISTAKES])
+        found[k] = problem.objective.weighed(problem.objective.size(w[k]), losses, rounding, total[kernel.MISTAKES])
         gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
         # two convex combinations of images and of gains, each with a few roundings
         largest, size = max(abs(bound.gain[k]), abs(gain)), max(lp_norm(image, 2.0), lp_norm(look.image[k], 2.0))
@@ -55,8 +56,8 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
         length = lp_norm(image, 2.0) + float(bound.slip[k])
         square = length * length * (1.0 + norm_rounding(image.size))
         dual[k] = bound.gain[k] - TERM * largest - 0.5 * square
-    keep_bounds(best, dual, np.full(problem.count, math.inf))
-    keep_weights(problem, best, w.copy(), found)
+    keep_bounds(state.best, dual, np.full(problem.count, math.inf))
+    keep_weights(problem, state, w.copy(), found)
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:

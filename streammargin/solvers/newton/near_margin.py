@@ -157,7 +157,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             if first:
                 state.due[active] = True
             elif state.look.seen == problem.rows:
-                prove(problem, state.best, state.bound, state.look, state.w, active)
+                prove(problem, state, state.bound, state.look, state.w, active)
                 gaps = np.array([f.gap for f in best_figures(problem, state.best)])
                 state.due[active] = gaps[active] > problem.tol
             state.due &= state.rows.count > 0  # where no row that is present was read, w stays

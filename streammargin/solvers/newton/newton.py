@@ -199,7 +199,7 @@ def enter_steps(problem: Problem, before: Ascent | NearState, watch: Watch) -> S
     watch.stall = new(Stall, problem)
     after = STEPS.start(problem, before.labels)
     after.best = before.best
-    after.best.w = before.best.w.astype(np.float64, copy=False)
+    after.best_w = before.best_w.astype(np.float64, copy=False)
     if isinstance(before, NearState):
         _follow_near(problem, before, after)
     elif not sample.samples(problem):
@@ -211,7 +211,7 @@ def _follow_near(problem: Problem, before: NearState, after: StepsState) -> None
     """Take the weights of the cached rows' problem; the cache is freed."""
     before.rows = RowCache()
     after.bound = before.bound
-    after.w[:] = before.w if before.number == 1 else before.best.w
+    after.w[:] = before.w if before.number == 1 else before.best_w
     if not smooth(problem.loss):
         after.alpha = before.alpha
         if before.number == 1:
@@ -229,7 +229,7 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         find_largest(problem, after, k)
-        largest, cap = float(after.largest[k, 0]), float(problem.caps[k].max())
+        largest, cap = float(after.largest[k, 0]), problem.outputs.largest_cap(k)
         after.softness[k] *= cap / largest if largest > 0.0 else 1.0
 
 
@@ -241,7 +241,7 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
         move_centres(problem, before, k)
     after = new(
         MomentumAscent, problem, np.float64, labels=before.labels, alpha=before.alpha, theta=before.look.image,
-        best=before.best,
+        best=before.best, best_w=before.best_w,
     )  # fmt: skip
     after.constant.centre = before.w[:, -1].copy()
     return LAST.prepare(problem, after)

@@ -13,8 +13,9 @@ from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PassReport, Share, Solver, matrix_work
+from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
+from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import prove
 from streammargin.solvers.newton.steps_state import (
@@ -38,7 +39,7 @@ WORK = 2e10  # most multiplications between two looks over all classes, about a 
 NO_KEYS = np.empty(0, np.float32)
 
 
-class Steps(Solver[StepsState]):
+class Steps(LinearSolver[StepsState]):
     """Newton steps on all rows; in memory, they start from a sample."""
 
     name = "newton's steps"
@@ -125,7 +126,7 @@ class Steps(Solver[StepsState]):
         Problems that are done show their certified weights, as all classes share one count of mistakes.
         """
         certified = np.delete(np.arange(problem.count), active)
-        state.w[certified] = state.best.w[certified]
+        state.w[certified] = state.best_w[certified]
         state.look.image[active] = 0.0
         state.look.totals[active] = 0.0
         state.look.wrong[:] = 0
@@ -150,7 +151,7 @@ class Steps(Solver[StepsState]):
         if look.seen < problem.rows:  # interrupted
             figures = best_figures(problem, state.best)
             return PassReport(np.array([f.gap for f in figures]), 0, figures)
-        prove(problem, state.best, state.bound, look, state.w, active)
+        prove(problem, state, state.bound, look, state.w, active)
         figures = best_figures(problem, state.best)
         gaps = np.array([f.gap for f in figures])
         for k in active:

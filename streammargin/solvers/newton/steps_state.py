@@ -9,19 +9,20 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
+from streammargin.solvers.linear import LinearState
 from streammargin.solvers.newton.bound import Bound, Look
 from streammargin.solvers.newton.sample import Sample
 from streammargin.solvers.newton.subproblem import Proximal
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Scratch, Shared, Sum, W, b1, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
 OUT_OF_CORE = K.where(lambda problem: not problem.resident)
 
 
 @state
-class StepsState(State):
+class StepsState(LinearState):
     """Weights w (K, d+1), and at w the sums `look` and H, `margins` (K, n), and their changes `products` (K, n).
 
     alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step on all rows, as in

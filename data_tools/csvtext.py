@@ -13,7 +13,7 @@ import numpy as np
 
 from data_tools.columns import Columns, Wanted, columns_of, is_number, truth
 from data_tools.formats import Asked, Found
-from data_tools.textfile import SHOWN, Text, check_label, plain_lines
+from data_tools.textfile import SHOWN, Text, check_label, decoded, plain_lines
 from streammargin.errors import DataError, UsageError
 from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
@@ -89,12 +89,7 @@ def _batches(pieces: Iterator[tuple[int, bytes]], layout: _Layout, columns: Colu
 
 
 def _decode(raw: bytes, path: str, line: int) -> str:
-    raw = plain_lines(raw, path, line)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line += raw[: error.start].count(b"\n")
-        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+    return decoded(plain_lines(raw, path, line), path, line)
 
 
 @dataclass(frozen=True)

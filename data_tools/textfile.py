@@ -176,6 +176,18 @@ def plain_lines(raw: bytes, name: str, line: int) -> bytes:
     return raw
 
 
+def decoded(raw: bytes, name: str, line: int) -> str:
+    """The text of lines from this one on. Raises DataError where it is not UTF-8."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += raw[: error.start].count(b"\n")
+        raise DataError(
+            f"{name}, line {line}: not UTF-8 text; if it is Latin-1, write it as UTF-8: "
+            "iconv -f LATIN1 -t UTF-8 IN > OUT"
+        ) from None
+
+
 def check_label(label: float, text: str, where: str) -> None:
     """Raises DataError for a label that is not finite, or so large that float64 rounds it."""
     if not math.isfinite(label):

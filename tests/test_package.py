@@ -1,5 +1,6 @@
 """The front door of the package."""
 
+import logging
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from reference.training import binary
 
 import streammargin
 import streammargin as sm
+from streammargin import packages
 
 
 def test_importing_costs_nothing():
@@ -89,3 +91,19 @@ def test_a_solver_of_the_users_own_derives_from_what_is_offered():
     np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-12)
     assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.1).primal(w), rel=1e-12)
     assert result.passes == 3 and result.reason == "passes"
+
+
+def test_an_interrupt_that_hdf5plugin_swallows_is_raised(monkeypatch, caplog):
+    """It catches whatever is raised while it registers a filter, and logs the traceback."""
+    log = logging.getLogger("hdf5plugin._utils")
+
+    def imported(name):
+        try:
+            raise KeyboardInterrupt
+        except:  # noqa: E722  # as it does
+            log.error("Cannot register filter")
+
+    monkeypatch.setattr(packages.importlib, "import_module", imported)
+    with pytest.raises(KeyboardInterrupt):
+        packages.register_filters()
+    assert not caplog.records and not log.filters

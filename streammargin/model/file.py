@@ -20,6 +20,7 @@ from streammargin.sources.npy import read_header
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
+JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it; bytes to look for that
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
 LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
@@ -39,6 +40,18 @@ def write_model(
         np.savez(file, **arrays, header=np.array(text))  # type: ignore[arg-type]
 
 
+def job_of(path: str) -> str | None:
+    """The name of the training that wrote this file; None where it was another program, or a training without one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if TEXT * _stored(archive, "header")[0] > LONGEST:
+                return None
+            header = json.loads(str(_array(archive, "header")))
+            return header[JOB] if header["format"] == FORMAT and isinstance(header[JOB], str) else None
+    except Exception:  # zip, NumPy and JSON fail in many ways on other bytes
+        return None
+
+
 def read_model(
     path: str, beside: str, memory: int | None = None
 ) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
@@ -55,6 +68,7 @@ def read_model(
             header = _header(json.loads(str(_array(archive, "header"))))
             if not isinstance(header, dict) or header.pop("format") != FORMAT:
                 raise ValueError("another format")
+            header.pop(JOB, None)  # what is saved again is not the training's own
             schema = header.pop("schema")
             if not isinstance(schema, int):
                 raise TypeError("schema")

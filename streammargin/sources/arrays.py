@@ -182,6 +182,7 @@ class ArraySource(Source):
     def _sparse(self, X: Any) -> CSRBlock:
         if self.features >= 2**31:
             raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
+        _check_flat(X, self.name)
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
         fall = first_fall(indptr)
         if fall >= 0:
@@ -269,6 +270,8 @@ class ArraySource(Source):
 
 def _as_csr(X: Any, name: str) -> Any:
     """Check the index arrays, which SciPy trusts, and convert to CSR; DataError where they are invalid."""
+    if X.format in ("csc", "coo"):
+        _check_flat(X, name)
     try:
         if hasattr(X, "indptr"):
             if first_fall(X.indptr) >= 0:
@@ -283,6 +286,14 @@ def _as_csr(X: Any, name: str) -> Any:
     except ValueError as error:
         raise DataError(f"{name} is an invalid {X.format} matrix ({error}); build it again") from error
     return X.tocsr()
+
+
+def _check_flat(X: Any, name: str) -> None:
+    """DataError where values or indices of a matrix have two dimensions."""
+    for part in ("data", "indices", "indptr", "row", "col"):
+        shape = np.shape(getattr(X, part, [0]))
+        if len(shape) != 1:
+            raise DataError(f"{name}: {part} has the shape {shape}; make it one-dimensional, as with {part}.ravel()")
 
 
 def _unlike(one: list, other: list) -> bool:

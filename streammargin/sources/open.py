@@ -71,7 +71,7 @@ def files_read(
     rows: further files of rows; x: as for open_source; columns: names of datasets read beside the rows; files: others.
     Files that cannot be opened are left out: the run will report them.
     """
-    paths = [*_paths(data), *rows]
+    paths = [*paths_of(data), *rows]
     found = [*paths, *files]
     for path in paths:
         for name in (None, *columns):  # each name is resolved as labels are
@@ -80,7 +80,7 @@ def files_read(
     return list(dict.fromkeys(found))
 
 
-def _paths(data: object) -> list[str]:
+def paths_of(data: object) -> list[str]:
     """The paths of row files in `data`, or the files of an open source; empty for arrays."""
     if isinstance(data, Source):
         return data.files()

@@ -39,7 +39,7 @@ class SlowConstant:
 
 def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Blocks) -> None:
     """Choose rho from the first block; 1 where there is no constant, or it is small compared with the rows."""
-    if constant.damping:
+    if 0.0 < constant.damping <= 1.0:
         return
     first, block = blocks[0]
     column = block.bias * block.bias

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.labels import NO_ROWS, check_weights
 from streammargin.driver.prefetch import check_block
-from streammargin.driver.setup import Target, check_weights, class_factors
+from streammargin.driver.setup import Target, class_factors
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
 from streammargin.matching import Codes, plain
@@ -30,8 +31,6 @@ from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
-
-NO_ROWS = RowLabels(np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 
 def streaming_solvers() -> list[str]:
@@ -110,7 +109,8 @@ class Learner:
         names = source.feature_names()
         if self.names is not None and names is not None:
             check_same(self.names, names, "those before it", name)
-        weights = check_weights(source.sample_weight(), source)[:rows]
+        given = source.sample_weight()
+        weights = np.empty(0) if given is None else check_weights(given[:], source.place)[:rows]
         labels = np.concatenate(list(source.labels()))[:rows]
         values, numbers, _ = census([labels], rows, name)
         target = self._first_target(values, name) if self.target is None else self.target
@@ -134,16 +134,16 @@ class Learner:
 
     def _first_target(self, values: np.ndarray, name: str) -> Target:
         given, rest = self.options.classes, self.options.positive
-        known, none = values if given is None else _listed(given), np.empty(0, np.int16)
+        known = values if given is None else _listed(given)
         if rest is not None:
-            return Target(np.array([f"not {rest}", str(rest)]), none, np.array([1]), plain(rest))
+            return Target(np.array([f"not {rest}", str(rest)]), np.array([1]), plain(rest))
         if len(known) < 2:
             raise DataError(
                 f"{name} has only the label {known[0]}; list all labels in advance, with `classes=[...]`"
                 if given is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
-        return Target(known, none, np.array([1]) if len(known) == 2 else np.arange(len(known)))
+        return Target(known, np.array([1]) if len(known) == 2 else np.arange(len(known)))
 
     @staticmethod
     def _codes(known: Codes, values: np.ndarray, numbers: np.ndarray, name: str) -> np.ndarray:

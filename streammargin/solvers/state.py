@@ -12,8 +12,9 @@ from streammargin.solvers.roles import Given, Total, state
 class State:
     """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: of this holder's rows; best: the best certified figures and bounds; number: of the current pass;
-    multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all others.
+    labels: of this holder's rows, or of those at hand alone (`Method.all_labels`); best: the best certified figures and
+    bounds; number: of the current pass; multiplications: so far (docs/events.md); the driver counts those of visited
+    blocks, the solver all others.
     """
 
     labels: Given[RowLabels]
@@ -26,7 +27,7 @@ def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     rows = state.labels
     outputs = problem.outputs
-    return Labels(rows.codes, outputs.positive, outputs.caps, rows.weights, rows.targets, rows.epsilons)
+    return Labels(rows.codes, outputs.positive, outputs.caps, rows.weights, rows.targets, rows.epsilons, rows.first)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:

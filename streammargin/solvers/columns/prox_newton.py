@@ -160,7 +160,7 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         alone = problem.objective.free and not (problem.numeric or problem.from_weights)
         if state.number <= 1 and state.read.rows == 0 and alone and block.bias:
             for k in range(problem.count):
-                state.w[k, -1] = constant_alone(problem, state.labels, k) / block.bias
+                state.w[k, -1] = constant_alone(problem, k) / block.bias
         for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
             state.w[k] = state.best_w[k]
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)

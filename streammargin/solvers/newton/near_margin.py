@@ -111,6 +111,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             name = f"rows {first}"
             state.rows.change(name, None, [(first, block, np.flatnonzero(wanted))])
             state.held += bytes_of(*state.rows.pieces[name])
+            state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
         return None

@@ -175,7 +175,7 @@ class Adaptive(WholePass[AdaptiveState]):
         decide_block(block, state.w, 0, scores)
         scores /= self.largest_norm(state)
         present = labels.present(ids)
-        own = labels.codes[ids][:, None] == problem.outputs.positive
+        own = labels.of(ids).codes[:, None] == problem.outputs.positive
         margins = np.where(present, problem.margin.margins_of_rows(scores, own)[active], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)
         count = min(_most_kept(problem), ids.size)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 FAMILY = b"streammargin checkpoint "
-MAGIC = FAMILY + b"7\n"  # a new number wherever a resumed training would end in other bits
+MAGIC = FAMILY + b"8\n"  # a new number wherever a resumed training would end in other bits
 DIGEST = 32
 LARGEST = 1 << 48  # extent of an array's dimension
 TYPES = {"<f8", "<f4", "<i8", "<i4", "<i2", "<u4", "|u1", "|i1", "|b1"}

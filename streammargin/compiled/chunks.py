@@ -24,7 +24,7 @@ def chunk_scores(block, numbers, labels, start, size, w, scores):
     for k in range(w.shape[0]):
         w_k = w[k]
         for r in range(size):
-            if labels.codes[numbers.row(start + r)] >= 0:
+            if labels.code(numbers.row(start + r)) >= 0:
                 if k == 0:
                     block.prefetch_row(start + r + 2)
                 scores[k, r] = block.dot(start + r, w_k)
@@ -45,8 +45,8 @@ def chunk_margins(numbers, labels, start, size, joint, scores, margins, figures)
             if labels.cap(k, row) > 0.0:
                 if not joint:
                     u = labels.margin(k, row, scores[k, r])
-                elif labels.codes[row] != k:
-                    u = (scores[labels.codes[row], r] - scores[k, r]) * ROOT
+                elif labels.code(row) != k:
+                    u = (scores[labels.code(row), r] - scores[k, r]) * ROOT
             margins[k, r] = u
             smallest = min(smallest, u)
             mistakes += labels.wrong(k, row, u)

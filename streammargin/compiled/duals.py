@@ -26,7 +26,7 @@ def dual_sums(labels, common, k, alpha, momentum, share):
     common: the loss, before a row's own epsilon widens it.
     """
     dual, total = 0.0, 0.0
-    for row in range(labels.codes.size):
+    for row in range(alpha.size):
         cap = labels.cap(k, row)
         if not cap > 0.0:
             continue

@@ -56,7 +56,7 @@ def chunk_shares(numbers, labels, loss, start, size, joint, active, cutoff, marg
         figures[group, VALUE] += value
     if joint:
         for r in range(size):
-            code = labels.codes[numbers.row(start + r)]
+            code = labels.code(numbers.row(start + r))
             if code >= 0:
                 own = 0.0
                 for k in active:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from streammargin.driver.setup import Target
+from streammargin.driver.labels import LabelReader
 from streammargin.errors import DataError
 from streammargin.losses.base import has
 
-PIECE = 1 << 16  # targets per chunk
 HALVINGS = 40  # bisection steps in the search for a quantile
 # Largest |mean| of the targets, or of a column, in units of their spread. The saved constant includes the subtracted
 # mean, so the scores lose that many digits.
@@ -25,17 +23,16 @@ FARTHEST = 4e6
 
 
 class _Present:
-    """Targets (n,) and sample weights (n,), or (0,) where all are 1, of the rows present, one chunk at a time."""
+    """Targets and sample weights of the rows present, a piece at a time."""
 
-    def __init__(self, targets: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> None:
-        self.targets, self.codes, self.weights = targets, codes, weights
+    def __init__(self, labels: LabelReader) -> None:
+        self.labels = labels
 
     def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for start in range(0, len(self.targets), PIECE):
-            rows = slice(start, start + PIECE)
-            present = self.codes[rows] == 0
-            numbers = self.targets[rows][present]
-            yield numbers, self.weights[rows][present] if self.weights.size else np.ones(len(numbers))
+        for piece in self.labels.pieces():
+            present = piece.codes == 0
+            numbers = piece.targets[present]
+            yield numbers, piece.weights[present] if piece.weights.size else np.ones(len(numbers))
 
     def up_to(self, value: float) -> float:
         """Total weight of the targets <= value."""
@@ -51,7 +48,7 @@ class _Present:
 
     def mean(self) -> float:
         """The weighted mean; exact where all targets are equal."""
-        first = float(self.targets[np.argmax(self.codes == 0)])
+        first = next(float(numbers[0]) for numbers, _ in self.pieces() if numbers.size)
         parts = [(float(weights @ (numbers - first)), float(weights.sum())) for numbers, weights in self.pieces()]
         total, mass = (math.fsum(column) for column in zip(*parts, strict=True))
         return first + total / mass
@@ -90,28 +87,33 @@ class _Present:
         return 0.5 * before + 0.5 * after if self.up_to(low) == goal and after < math.inf else min(after, high)
 
 
-def centred(target: Target, targets: np.ndarray, weights: np.ndarray, loss: Any) -> Target:
-    """Subtract from `targets` (n,), in place, the constant that predicts them best on its own: the shift.
+def best_constant(labels: LabelReader, loss: Any) -> float:
+    """The constant that predicts the targets best on its own: it is subtracted from them, as their shift.
 
     That is the quantile `loss.level()`, where the loss has a level. Else it is the mean, of errors clipped at
-    `loss.most()` where the loss has that. The saved constant includes the shift again. weights (n,), or (0,) for 1.
+    `loss.most()` where the loss has that. The saved constant includes the shift again.
     """
-    present = _Present(targets, target.codes, weights)
+    present = _Present(labels)
     level = loss.level() if has(loss, "level") else None
     most = loss.most() if has(loss, "most") else math.inf
     if level is not None:
-        shift = present.quantile(level)
-    else:
-        shift = present.mean() if math.isinf(most) else present.clipped_mean(most)
-    np.subtract(targets, shift, out=targets, where=target.codes == 0)
-    return replace(target, shift=shift)
+        return present.quantile(level)
+    return present.mean() if math.isinf(most) else present.clipped_mean(most)
 
 
-def check_near(target: Target, targets: np.ndarray, weights: np.ndarray, name: str) -> None:
-    """DataError where the shift is so much larger than the targets' spread that scores lose it: see FARTHEST."""
-    size = _Present(targets, target.codes, weights).size()
-    if 0.0 < size * FARTHEST < abs(target.shift):
+def largest_target(labels: LabelReader) -> float:
+    """The largest |target|; that of absent rows is 0."""
+    return max(float(np.abs(piece.targets).max(initial=0.0)) for piece in labels.pieces())
+
+
+def check_near(labels: LabelReader, shift: float, name: str) -> None:
+    """DataError where the shift is so much larger than the spread of the shifted targets that scores lose it.
+
+    See FARTHEST.
+    """
+    size = _Present(labels).size()
+    if 0.0 < size * FARTHEST < abs(shift):
         raise DataError(
-            f"{name}: its labels are {target.shift:.7g} +- {size:.2g}, too far from 0 for predictions that resolve the "
+            f"{name}: its labels are {shift:.7g} +- {size:.2g}, too far from 0 for predictions that resolve the "
             "spread; subtract their mean from them"
         )

@@ -34,6 +34,7 @@ from streammargin.sources.watched import WatchedSource
 class Shared:
     """What all runs of a training share.
 
+    labels: of all rows, or none where each block's are read with it (`Method.all_labels`).
     column: value of the constant column. watched: the sources as stored, training and held-out, of a training with
     checkpoints; they detect altered files. start: what to begin from, for unscaled rows; None: 0.
     """
@@ -81,7 +82,7 @@ class Course:
                 self.begin()
         self.active = self.progress.active
         # needed in the first pass only
-        self.ranges = Ranges(problem, shared.labels) if self.scaling is None and not self.progress.number else None
+        self.ranges = Ranges(problem) if self.scaling is None and not self.progress.number else None
 
     @property
     def solver(self) -> Solver:

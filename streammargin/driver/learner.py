@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.events import History, resident_bytes
+from streammargin.driver.labels import NO_ROWS, check_weights
 from streammargin.driver.prefetch import check_block
-from streammargin.driver.setup import Target, check_weights, class_factors, same_label
+from streammargin.driver.setup import Target, class_factors, same_label
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
 from streammargin.options.table import FREE, Options, Where
@@ -28,8 +29,6 @@ from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
 from streammargin.sources.labels import as_values, census, label_key
 from streammargin.sources.names import check_same
-
-NO_ROWS = RowLabels(np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 
 def streaming_solvers() -> list[str]:
@@ -107,7 +106,8 @@ class Learner:
         names = source.feature_names()
         if self.names is not None and names is not None:
             check_same(self.names, names, "those before it", name)
-        weights = check_weights(source.sample_weight(), source)[:rows]
+        given = source.sample_weight()
+        weights = np.empty(0) if given is None else check_weights(given[:], source.place)[:rows]
         labels = np.concatenate(list(source.labels()))[:rows]
         values, numbers, _ = census([labels], rows, name)
         target = self._first_target(values, name) if self.target is None else self.target
@@ -133,11 +133,9 @@ class Learner:
             known = values if self.options.classes is None else np.unique(as_values(np.asarray(self.options.classes)))
         except TypeError:
             raise UsageError(f"classes must be labels of one kind, not {self.options.classes!r}") from None
-        none = np.empty(0, np.int16)
         if self.options.positive is not None:
             return Target(
                 np.array([f"not {self.options.positive}", str(self.options.positive)]),
-                none,
                 np.array([1]),
                 self.options.positive,
             )
@@ -147,7 +145,7 @@ class Learner:
                 if self.options.classes is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
-        return Target(known, none, np.array([1]) if len(known) == 2 else np.arange(len(known)))
+        return Target(known, np.array([1]) if len(known) == 2 else np.arange(len(known)))
 
     @staticmethod
     def _codes(target: Target, values: np.ndarray, numbers: np.ndarray, name: str) -> np.ndarray:

@@ -40,7 +40,7 @@ class Midway:
             point.score(block, low, scores)
             rows = slice(first + low, first + high)
             present = labels.present(rows)
-            self.add(scores[present], labels.codes[rows][present, None] == positive)
+            self.add(scores[present], labels.of(rows).codes[present, None] == positive)
 
     def bias(self) -> np.ndarray:
         """b (K,); 0 for a problem that no b separates, or whose rows all have one sign."""

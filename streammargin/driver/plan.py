@@ -54,20 +54,20 @@ def _nothing(rows: int, size: int) -> int:
     return 0
 
 
-def _block_bytes(source: Source, bounds: np.ndarray, buffers: int, scratch: Scratch) -> int:
-    """Bytes of the buffers, and of the scratch arrays for the largest block."""
-    size = source.buffer_bytes(bounds)
-    return buffers * size + scratch(int(np.diff(bounds).max()), size)
+def _block_bytes(source: Source, bounds: np.ndarray, buffers: int, scratch: Scratch, row_bytes: int = 0) -> int:
+    """Bytes of the buffers, of as many blocks' labels, and of the scratch arrays for the largest block."""
+    size, rows = source.buffer_bytes(bounds), int(np.diff(bounds).max())
+    return buffers * (size + row_bytes * rows) + scratch(rows, size)
 
 
-def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothing) -> int:
+def least_budget(source: Source, state_bytes: int = 0, scratch: Scratch = _nothing, row_bytes: int = 0) -> int:
     """Bytes of the smallest plan, rounded up to whole MiB."""
     state_bytes += source.held_bytes()
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:  # arrays are used in place, and counted only where they are a copy
         return -(-(state_bytes + _block_bytes(source, everything, 0, scratch)) // (1 << 20)) << 20
-    streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch)
-    whole = _block_bytes(source, everything, 1, scratch)
+    streamed = _block_bytes(source, source.bounds(LEAST_BLOCK_BYTES), 2, scratch, row_bytes)
+    whole = _block_bytes(source, everything, 1, scratch, row_bytes)
     return -(-(state_bytes + SLACK_BYTES + min(streamed, whole)) // (1 << 20)) << 20
 
 
@@ -105,16 +105,18 @@ def make_plan(
     scratch: Scratch = _nothing,
     blocks_per_step: int = 1,
     classes: int = 1,
+    row_bytes: int = 0,
 ) -> Plan:
     """Plan blocks for a budget in bytes, state_bytes of which are used by weights, duals and labels.
 
     scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
-    once, if the budget allows; as many are read ahead. classes: problems that each block is visited for.
+    once, if the budget allows; as many are read ahead. classes: problems that each block is visited for. row_bytes: of
+    a row's labels that are read with the block.
     Raises UsageError naming the minimum where the smallest plan exceeds the budget.
     """
     held = source.held_bytes()
     if state_bytes + held > budget:  # before the source is asked for chunks
-        raise _too_small(source, budget, state_bytes, scratch)
+        raise _too_small(source, budget, state_bytes, scratch, row_bytes)
     everything = np.array([0, source.rows], np.int64)
     if source.whole() is not None:
         needed = state_bytes + held + _block_bytes(source, everything, 0, scratch)
@@ -123,24 +125,24 @@ def make_plan(
         return Plan(everything, 0, needed, True)
     fixed = state_bytes + held + SLACK_BYTES
     available = budget - fixed
-    whole = _block_bytes(source, everything, 1, scratch)
+    whole = _block_bytes(source, everything, 1, scratch, row_bytes)
     if whole <= available:
         return Plan(everything, 1, fixed + whole, True)
     for buffers in range(blocks_per_step + max(AHEAD, blocks_per_step), 1, -1):
         size = max(LEAST_BLOCK_BYTES, min(BLOCK_BYTES, ALL_CLASSES // classes, available // buffers))
         while True:
             bounds = source.bounds(size)
-            needed = fixed + _block_bytes(source, bounds, buffers, scratch)
+            needed = fixed + _block_bytes(source, bounds, buffers, scratch, row_bytes)
             if needed <= budget:
                 return Plan(bounds, buffers, needed, False)
-            if size == LEAST_BLOCK_BYTES or scratch is _nothing:
+            if size == LEAST_BLOCK_BYTES or (scratch is _nothing and not row_bytes):
                 break
-            size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave bytes for scratch arrays, which grow with the block
-    raise _too_small(source, budget, state_bytes, scratch)
+            size = max(LEAST_BLOCK_BYTES, size * 3 // 4)  # leave bytes for what grows with the block
+    raise _too_small(source, budget, state_bytes, scratch, row_bytes)
 
 
-def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch) -> UsageError:
-    minimum = least_budget(source, state_bytes, scratch) >> 20
+def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0) -> UsageError:
+    minimum = least_budget(source, state_bytes, scratch, row_bytes) >> 20
     return UsageError(
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use `memory={minimum}M` or more"

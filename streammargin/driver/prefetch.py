@@ -11,14 +11,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streammargin.driver.labels import NO_ROWS, LabelReader
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.cache.rows import part
 from streammargin.sources.base import Buffer, Source
 
 # bytes of upcoming blocks announced to the operating system, at least one block; with fewer or many more a pass waits
 # longer for the disk
 ANNOUNCED = 32 << 20
+
+
+Labelled = tuple[int, int, Block, RowLabels]  # start, stop, rows, and labels that cover them
 
 
 @dataclass
@@ -67,13 +72,16 @@ def check_block(source: Source, block: Block, start: int, borrowed: bool = False
 
 
 class BlockReader:
-    """Reads the blocks of a plan in any order, ahead of their use, into buffers that are reused.
+    """Reads the blocks of a plan in any order, ahead of their use, into buffers that are reused, and their labels.
 
     A resident reader (one block that holds everything) reads once and then hands out the same block.
     """
 
-    def __init__(self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False) -> None:
-        self.source, self.bounds = source, bounds
+    def __init__(
+        self, source: Source, bounds: np.ndarray, buffers: int, resident: bool = False,
+        labels: LabelReader | None = None,
+    ) -> None:  # fmt: skip
+        self.source, self.bounds, self.labels = source, bounds, labels
         self.counts = ReadCounts()
         self._whole = source.whole()
         self._kept: Block | None = None
@@ -109,7 +117,7 @@ class BlockReader:
         if self._kept is None and self._whole is not None:
             self._kept = check_block(self.source, self._whole, 0, borrowed=True)
         if self._kept is None:
-            self._kept = self._fill(0, self._buffers[0])
+            self._kept, _ = self._fill(0, self._buffers[0])
             self.source.check_unchanged()
             self.counts.wait_seconds = self.counts.read_seconds
         return self._kept
@@ -118,29 +126,35 @@ class BlockReader:
         """Free the buffers; blocks are no longer valid."""
         self._buffers, self._kept = [], None
 
-    def _fill(self, index: int, buffer: Buffer) -> Block:
+    def _fill(self, index: int, buffer: Buffer) -> tuple[Block, RowLabels]:
         started = time.perf_counter()
         start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
         block = check_block(self.source, self.source.read(start, stop, buffer), start)
+        labels = self._labels(start, stop)
         self.counts.read_seconds += time.perf_counter() - started
         self.counts.bytes_read += _block_bytes(block)
-        return block
+        return block, labels
+
+    def _labels(self, start: int, stop: int) -> RowLabels:
+        return NO_ROWS if self.labels is None else self.labels.read(start, stop)
 
     def stream(self, order: np.ndarray) -> Iterator[tuple[int, int, Block]]:
         """(start, stop, block) for every block number in order; a block is valid until the next one."""
-        for [block] in self.groups(order, 1):
-            yield block
+        for [(start, stop, block, _)] in self.groups(order, 1):
+            yield start, stop, block
 
-    def groups(self, order: np.ndarray, blocks_per_step: int) -> Iterator[list[tuple[int, int, Block]]]:
-        """As `stream`, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
+    def groups(self, order: np.ndarray, blocks_per_step: int) -> Iterator[list[Labelled]]:
+        """As `stream` with labels, in lists of up to blocks_per_step blocks; blocks are valid until the next list.
 
-        Raises DataError where the files changed since the source was opened, checked before and after the read.
+        Several blocks come at once only where the labels of all rows are in memory. Raises DataError where the files
+        changed since the source was opened, checked before and after the read.
         """
         if self._resident:
             whole = self.whole()
             for index in order:
                 start, stop = int(self.bounds[index]), int(self.bounds[index + 1])
-                yield [(start, stop, whole if stop - start == whole.rows() else part(whole, start, stop))]
+                rows = whole if stop - start == whole.rows() else part(whole, start, stop)
+                yield [(start, stop, rows, self._labels(start, stop))]
             return
         if not self._buffers:
             self._buffers = [self.source.allocate(self.bounds) for _ in range(self.buffer_count)]
@@ -163,9 +177,9 @@ class BlockReader:
                     for following in order[told : position + 1 + ahead]:
                         self.source.announce(int(self.bounds[following]), int(self.bounds[following + 1]))
                         told += 1
-                    filled.put((int(index), buffer, self._fill(int(index), buffer), None))
+                    filled.put((int(index), buffer, *self._fill(int(index), buffer), None))
             except BaseException as error:  # passed to the consumer, which raises it
-                filled.put((0, None, None, error))
+                filled.put((0, None, None, None, error))
 
         thread = threading.Thread(target=work, name="streammargin-reader", daemon=True)
         thread.start()
@@ -177,11 +191,11 @@ class BlockReader:
                 group, used = [], []
                 for _ in now:
                     started = time.perf_counter()
-                    index, buffer, block, error = filled.get()
+                    index, buffer, block, labels, error = filled.get()
                     self.counts.wait_seconds += time.perf_counter() - started
                     if error is not None:
                         raise error
-                    group.append((int(self.bounds[index]), int(self.bounds[index + 1]), block))
+                    group.append((int(self.bounds[index]), int(self.bounds[index + 1]), block, labels))
                     used.append(buffer)
                 yield group
                 for buffer in used:

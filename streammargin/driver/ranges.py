@@ -19,15 +19,14 @@ class Ranges:
     largest (d,), with the rows' dtype; 0 for a column of zeros.
     """
 
-    def __init__(self, problem: Problem, labels: RowLabels) -> None:
-        self.codes, self.weights = labels.codes, labels.weights
+    def __init__(self, problem: Problem) -> None:
         self.step = -(-problem.rows // ROWS)
         self.largest = np.zeros(problem.features, problem.dtype)
 
-    def add(self, first: int, block: Block) -> None:
-        """Add one block, in any order; first: number of its first row."""
-        rows = slice(first, first + block.rows())
-        codes, weights = self.codes[rows], self.weights[rows]
+    def add(self, first: int, block: Block, labels: RowLabels) -> None:
+        """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
+        own = labels.cut(first, first + block.rows())
+        codes, weights = own.codes, own.weights
         start = -first % self.step
         if isinstance(block, DenseBlock):
             dense_ranges(block.X, codes, weights, start, self.step, self.largest)

@@ -20,7 +20,7 @@ from streammargin.driver.phases.predictions import Look
 from streammargin.driver.phases.prologue import Prologue
 from streammargin.driver.phases.scaling import FindScale
 from streammargin.driver.phases.scores import Scores
-from streammargin.driver.prefetch import BlockReader
+from streammargin.driver.prefetch import BlockReader, Labelled
 from streammargin.driver.progress import (
     BIAS,
     CERTIFICATE,
@@ -35,7 +35,6 @@ from streammargin.driver.progress import (
     Progress,
 )
 from streammargin.driver.telling import progress_event
-from streammargin.rows.blocks import Block
 from streammargin.solvers.base import UNIT, Method
 from streammargin.solvers.cache.rows import LOOK
 from streammargin.solvers.problem import Problem
@@ -74,8 +73,8 @@ class Run(Course):
             self.phases[BIAS] = FindBias(self, self._pieces, self.bias)
         if self.predictions is not None:
             self.phases[PREDICTIONS] = Look(self, self.predictions.reader.pieces(rows), self.predictions)
-        self._blocks: Iterator[list[tuple[int, int, Block]]] | None = None
-        self._group: list[tuple[int, int, Block]] = []  # being visited
+        self._blocks: Iterator[list[Labelled]] | None = None
+        self._group: list[Labelled] = []  # being visited
 
     def following(self, problem: Problem, costs: Sequence[float]) -> Run:
         """A run of another problem (the next C of a path) that begins with the state of this one."""
@@ -139,12 +138,13 @@ class Run(Course):
         if self._blocks is None:
             self._blocks = phase.reader.groups(p.order[p.position :], phase.blocks_per_step)
         group = self._group = self._group or next(self._blocks)
-        share = phase.visit([(start, block._replace(bias=self.column)) for start, _, block in group])
+        labels = group[0][3]
+        share = phase.visit([(start, block._replace(bias=self.column)) for start, _, block, _ in group], labels)
         if share is None:
-            self._group = []
+            self._group, self.state.labels = [], self.shared.labels
             p.position += len(group)
-            p.rows += sum(stop - start for start, stop, _ in group)
-        begun = (share or 0.0) * sum(stop - start for start, stop, _ in group)
+            p.rows += sum(stop - start for start, stop, *_ in group)
+        begun = (share or 0.0) * sum(stop - start for start, stop, *_ in group)
         self._tell(p.position + (share or 0.0) * len(group), len(p.order), int(begun))
 
     def spent(self) -> tuple[float, ...]:

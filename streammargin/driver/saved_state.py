@@ -90,6 +90,8 @@ def read_rows(reader: BlockReader, bias: float, wanted: Arrays) -> dict[str, Kep
             if here.size:
                 rows = store.keep(block._replace(bias=bias), first, here)
                 found[name] = store.add(found.get(name), rows)
-    return {
-        name: store.choose(kept, np.argsort(np.argsort(numbers[name], kind="stable"))) for name, kept in found.items()
+    return {  # in the order of the cache
+        name: store.choose(found[name], np.argsort(np.argsort(numbers[name], kind="stable")))
+        for name in wanted
+        if name in found
     }

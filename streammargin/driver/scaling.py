@@ -7,10 +7,12 @@ import sys
 import numpy as np
 
 from streammargin.driver.centre import FARTHEST
+from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
 from streammargin.errors import DataError
 from streammargin.rows.blocks import Block
+from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Source
 from streammargin.sources.scaled import ScaledSource
 
@@ -23,13 +25,14 @@ class Scaling:
     center, factor (d,) float64 are 0 and 1 until `finish` sets them in place. Sources that hold them see the change.
     """
 
-    def __init__(self, source: Source, kind: str, codes: np.ndarray, weights: np.ndarray, memory: int) -> None:
-        self.source, self.kind, self.codes, self.weights = source, kind, codes, weights
+    def __init__(self, source: Source, kind: str, labels: LabelReader, memory: int) -> None:
+        self.source, self.kind = source, kind
         d = source.features
         self.center, self.factor = np.zeros(d), np.ones(d)
         self.sums = {"largest": np.zeros(d), "mean": np.zeros(d), "spread": np.zeros(d), "mass": np.zeros(d + 1)}
-        plan = make_plan(source, max(memory, least_budget(source)), 0)
-        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
+        least = least_budget(source, row_bytes=labels.row_bytes)
+        plan = make_plan(source, max(memory, least), 0, row_bytes=labels.row_bytes)
+        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, labels)
 
     @staticmethod
     def nbytes(features: int) -> int:
@@ -44,13 +47,12 @@ class Scaling:
         """All arrays to be saved in a checkpoint."""
         return {"center": self.center, "factor": self.factor, **self.sums}
 
-    def add(self, first: int, block: Block) -> None:
-        """Add one block; blocks must come in order."""
+    def add(self, first: int, block: Block, labels: RowLabels) -> None:
+        """Add one block; blocks must come in order. labels: they cover its rows."""
         from streammargin.compiled.columns import add_moments
 
-        rows = slice(first, first + block.rows())
-        codes, weights = self.codes[rows], self.weights[rows] if self.weights.size else self.weights
-        add_moments(block, codes, weights, *self.sums.values())
+        own = labels.cut(first, first + block.rows())
+        add_moments(block, own.codes, own.weights, *self.sums.values())
 
     def finish(self) -> None:
         """Compute center and factor after the last block. DataError for a column that cannot be scaled."""

@@ -1,20 +1,20 @@
-"""Read labels and sample weights of a source, and turn them into classes, targets and factors of C."""
+"""Read labels and sample weights of a source once, for classes, targets and factors of C."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from streammargin.driver.labels import PIECE, Coder, LabelReader, finite_numbers
 from streammargin.errors import DataError, UsageError
-from streammargin.sources.base import Source
+from streammargin.sources.base import Slices, Source
 from streammargin.sources.labels import census, label_key, number_values, shifted
 from streammargin.wording import shown
 
-PIECE = 1 << 16  # rows of a vector of length n per chunk
-COUNTED = 8  # up to this many classes are counted one by one; for two that takes an eighth of the time of bincount
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
 LARGEST_NUMBER = 1e50  # of a target
 MOST_NUMBERS = 100  # more distinct labels like 0.37, or 1 and 5 without 3, are probably not classes
@@ -23,17 +23,17 @@ FEW_ROWS = 50  # nor are this many whole numbers with fewer rows each
 
 @dataclass(frozen=True)
 class Target:
-    """The classes (original label values) and codes (n,) int16 of the rows, -1 for absent rows.
+    """The classes (original label values).
 
     positive: the class of sign +1 of each problem. A regression has no classes, and its present rows have the code 0;
-    shift: the constant subtracted from its targets.
+    shift: the constant subtracted from its targets. counts: the rows of each class, before weights.
     """
 
     classes: np.ndarray
-    codes: np.ndarray
     positive: np.ndarray
     rest: Any = None  # the label set against all others, where one was named
     shift: float = 0.0
+    counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 def same_label(one: Any, other: Any) -> bool:
@@ -55,20 +55,22 @@ def find_labels(values: Iterable[Any], classes: np.ndarray, name: str) -> list[i
     return found
 
 
-def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> Target:
-    """Read the labels once; `positive` sets one class against the rest, `only` keeps these classes.
+def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> tuple[Target, Slices]:
+    """Read the labels once: (the classes, the codes (n,) int16 of the rows, -1 for absent ones).
+
+    `positive` sets one class against the rest, `only` keeps these classes.
 
     Raises DataError where the rows have fewer than two classes, UsageError where `only` names fewer than two or a
     label does not occur.
     """
-    classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
+    classes, codes, counts = _census(source)
+    new, kept = np.arange(len(classes), dtype=np.int16), classes
     if only is not None:
-        kept = sorted(set(find_labels(only, classes, source.name)))
-        if len(kept) < 2:
-            raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[kept[0]]}")
-        new_code = np.full(len(classes), -1, np.int16)
-        new_code[kept] = np.arange(len(kept), dtype=np.int16)
-        codes, classes = new_code[codes], classes[kept]
+        chosen = sorted(set(find_labels(only, classes, source.name)))
+        if len(chosen) < 2:
+            raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[chosen[0]]}")
+        new[:], kept = -1, classes[chosen]
+        new[chosen] = np.arange(len(chosen))
     elif positive is None and (what := _hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
@@ -76,19 +78,42 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
             "for classes list the labels in `classes` or write them as text; for other labels use `y`"
         )
     if positive is not None:
-        [chosen] = find_labels([positive], classes, source.name)
-        label = classes[chosen].item()
-        np.putmask(codes, codes >= 0, (codes == chosen).astype(np.int16))
-        if not np.any(codes == 0):
+        [one] = find_labels([positive], kept, source.name)
+        label = kept[one].item()
+        new[new >= 0] = new[new >= 0] == one
+        if not np.any(new == 0):
             raise DataError(f"{source.name}: every row has the label {label}; training needs two classes")
-        return Target(np.array([f"not {label}", str(label)]), codes, np.array([1]), label)
-    if len(classes) < 2:
+        target = Target(np.array([f"not {label}", str(label)]), np.array([1]), label, counts=_counts(new, counts))
+        return target, _recoded(source, classes, codes, new)
+    if len(kept) < 2:
         raise DataError(
             f"{source.name}: {f'all {source.rows} rows have' if source.rows > 1 else 'its only row has'} "
-            f"the label {classes[0]}; training needs two classes"
+            f"the label {kept[0]}; training needs two classes"
             " (another dataset of labels can be named with `y`)"
         )
-    return Target(classes, codes, np.array([1]) if len(classes) == 2 else np.arange(len(classes)))
+    several = np.array([1]) if len(kept) == 2 else np.arange(len(kept))
+    return Target(kept, several, counts=_counts(new, counts)), _recoded(source, classes, codes, new)
+
+
+def _census(source: Source) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(classes, codes (n,), counts); codes (0,) where the labels are read again."""
+    return census(
+        source.labels(), source.rows, source.name, source.label_place, coded=not source.rereads_labels()
+    )  # fmt: skip
+
+
+def _counts(new: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The rows of each new class; new: that of each class, -1 for none."""
+    return np.bincount(new[new >= 0], counts[new >= 0]).astype(np.int64)
+
+
+def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.ndarray) -> Slices:
+    """The new codes of the rows; codes (n,): indices of their classes, or (0,) where labels are read again."""
+    if source.rereads_labels():
+        return source.labels_as(Coder(classes, new))
+    for start in range(0, len(codes), PIECE):  # in place: no second vector of length n
+        codes[start : start + PIECE] = new[codes[start : start + PIECE]]
+    return codes
 
 
 def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
@@ -104,12 +129,10 @@ def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
     return "whole numbers" if gaps or rows < FEW_ROWS * len(classes) else None
 
 
-def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarray]:
-    """Read the labels once as numbers: (a Target with one code, targets (n,) float64).
-
-    Rows of weight 0 are absent: code -1, target 0. Raises DataError for a label that is not a finite number.
-    """
-    targets = np.empty(source.rows)
+def make_numbers(source: Source) -> Slices:
+    """Read the labels once as numbers (n,) float64. Raises DataError for one that is not a finite number."""
+    again = source.rereads_labels()
+    targets = np.empty(0 if again else source.rows)
     start = 0
     for raw in source.labels():
         chunk = number_values(
@@ -120,22 +143,19 @@ def make_numbers(source: Source, weights: np.ndarray) -> tuple[Target, np.ndarra
         )
         if start + len(chunk) > source.rows:
             raise DataError(f"{source.name}: more labels than the {source.rows} rows")
-        targets[start : start + len(chunk)] = chunk
+        if not again:
+            targets[start : start + len(chunk)] = chunk
         start += len(chunk)
     if start != source.rows:
         raise DataError(f"{source.name}: {start} labels for {source.rows} rows; X and y must have the same length")
-    codes = np.zeros(source.rows, np.int16)
-    if weights.size:
-        codes[weights <= 0.0] = -1
-        targets[weights <= 0.0] = 0.0
-    if not np.any(codes == 0):
-        raise DataError(f"{source.name}: no row has a positive weight; training needs one")
-    return Target(np.empty(0), codes, np.array([0])), targets
+    return source.labels_as(finite_numbers) if again else targets
 
 
-def check_numbers(targets: np.ndarray, name: str) -> None:
-    """DataError for targets (n,) whose squares, times a C that `check_caps` allows, over- or underflow."""
-    largest = max(float(targets.max()), -float(targets.min()))
+def check_numbers(largest: float, name: str) -> None:
+    """DataError where the squares of targets, times a C that `check_caps` allows, over- or underflow.
+
+    largest: of their sizes.
+    """
     if largest > LARGEST_NUMBER or 0.0 < largest < 1.0 / LARGEST_NUMBER:
         raise DataError(
             f"{name}: the largest of its labels, {largest:g}, is too far from 1 to compute with; multiply all of "
@@ -143,35 +163,25 @@ def check_numbers(targets: np.ndarray, name: str) -> None:
         )
 
 
-def encode(source: Source, target: Target) -> np.ndarray:
-    """Codes (n,) int16 of a held-out source; labels that were not trained on count as absent."""
-    classes, codes, _ = census(source.labels(), source.rows, source.name, source.label_place)
+def encode(source: Source, target: Target) -> tuple[Slices, int]:
+    """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent."""
+    classes, codes, counts = _census(source)
     if target.rest is not None:
-        return np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)[codes]
-    known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
-    found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
+        found = np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)
+    else:
+        known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
+        found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
-    return found[codes]
-
-
-def check_weights(weights: np.ndarray | None, source: Source, noun: str = "sample weight") -> np.ndarray:
-    """Sample weights, or what the noun says, (n,) float64, (0,) for none. DataError for a negative or missing one."""
-    if weights is None:
-        return np.empty(0)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
-    if bad.size:
-        where, row = source.place(int(bad[0]))
-        raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")
-    return weights
+    return _recoded(source, classes, codes, found), int(counts[found >= 0].sum())
 
 
 def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray, rows: int) -> None:
     """UsageError where a finite C, times the weights of a class and a row, over- or underflows.
 
-    Infinite, it would mean a hard margin for the row; 0 would drop the row. factors: of the classes; weights (n,), or
-    (0,) for none; a row of weight 0 is absent.
+    Infinite, it would mean a hard margin for the row; 0 would drop the row. factors: of the classes; weights: the
+    smallest above 0 and the largest, or (0,) for none; a row of weight 0 is absent.
     """
     finite = [C for C in costs if np.inf > C]
     if not finite:
@@ -192,30 +202,56 @@ def check_caps(costs: Sequence[float], factors: np.ndarray, weights: np.ndarray,
         )
 
 
-def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int, rows: bool = False) -> np.ndarray:
-    """Total weight of the present rows of each class, (classes,) float64; with `rows`, their number."""
-    mass = np.zeros(classes)
-    for start in range(0, len(codes), PIECE):  # no copies of length n
-        code, weight = codes[start : start + PIECE], weights[start : start + PIECE]
-        if not weights.size and classes <= COUNTED:
-            mass += [np.count_nonzero(code == each) for each in range(classes)]
-            continue
-        present = (code >= 0) & (weight > 0.0) if weights.size else code >= 0
-        each = weight[present] if weights.size and not rows else None
-        mass += np.bincount(code[present], each, minlength=classes)
-    return mass
+def class_mass(codes: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+    """(2, classes) float64: the total weight of the present rows of each class, and their number."""
+    if not weights.size:
+        count = np.bincount(codes[codes >= 0], minlength=classes).astype(np.float64)
+        return np.stack([count, count])
+    present = (codes >= 0) & (weights > 0.0)
+    return np.stack([np.bincount(codes[present], each, minlength=classes) for each in (weights[present], None)])
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the labels of all rows say: mass (2, classes), as of `class_mass`; absent: whether there are absent rows.
+
+    extremes: the smallest weight above 0 and the largest, or (0,).
+    """
+
+    mass: np.ndarray
+    extremes: np.ndarray
+    absent: bool
+
+
+def survey(labels: LabelReader, classes: int, counts: np.ndarray) -> Survey:
+    """Check the labels of all rows, and sum up their weights.
+
+    counts (classes,): the rows of each class where that is known, and rows have no weights; else (0,).
+    """
+    mass, least, most, absent = np.zeros((2, classes)), math.inf, 0.0, False
+    if counts.size:
+        return Survey(np.stack([counts, counts]).astype(np.float64), np.empty(0), int(counts.sum()) < labels.rows)
+    for piece in labels.pieces():
+        mass += class_mass(piece.codes, piece.weights, classes)
+        absent = absent or bool(np.any(piece.codes < 0))
+        if piece.weights.size:
+            most = max(most, float(piece.weights.max()))
+            least = min(least, float(piece.weights.min(initial=math.inf, where=piece.weights > 0.0)))
+    return Survey(mass, np.array([least, most] if most else []), absent)
 
 
 def class_factors(
-    class_weight: str | Mapping[Any, float] | None, target: Target, weights: np.ndarray, name: str
+    class_weight: str | Mapping[Any, float] | None, target: Target, mass: np.ndarray, name: str
 ) -> np.ndarray:
-    """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class)."""
+    """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class).
+
+    mass (classes,): their weights.
+    """
     size = len(target.classes)
     factors = np.ones(size)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
-        mass = class_mass(target.codes, weights, size)
         return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
     labels = list(class_weight)
     if target.rest is not None:  # the others share one weight, under the name "not LABEL"

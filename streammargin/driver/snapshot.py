@@ -105,7 +105,7 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.bias is not None:
         for name, array in vars(run.bias).items():
             _fill(array, arrays[f"bias/{name}"], name)
-    run.ranges = Ranges(problem, run.shared.labels) if "ranges" in arrays else None
+    run.ranges = Ranges(problem) if "ranges" in arrays else None
     if run.ranges is not None:
         _fill(run.ranges.largest, arrays["ranges"], "ranges")
     restore_state(run, plain, arrays)

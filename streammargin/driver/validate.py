@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from streammargin.compiled.predict import total_loss
+from streammargin.driver.labels import LabelReader
+from streammargin.driver.midway import SCORES
 from streammargin.driver.outcome import Outcome
 from streammargin.driver.path import Path
 from streammargin.driver.plan import Plan, least_budget, make_plan
 from streammargin.driver.prefetch import BlockReader
-from streammargin.driver.setup import class_mass
 from streammargin.points.base import Point, answered
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels
@@ -20,43 +21,47 @@ from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
 
 
-def plan_to_score(source: Source, outputs: int, budget: int = 0) -> tuple[Plan, int]:
-    """The plan of held-out rows for `budget` bytes, or the minimum where that is more; its bytes, with the scores."""
-    plan = make_plan(source, max(budget, least_budget(source)), 0)
-    return plan, 2 * 8 * plan.block_rows * outputs + (plan.memory_bytes if plan.buffers else 0)
+def plan_to_score(source: Source, outputs: int, row_bytes: int, budget: int = 0) -> tuple[Plan, int]:
+    """The plan of held-out rows for `budget` bytes, or the minimum where that is more; its bytes, with the scores.
+
+    row_bytes: of a row's labels that are read with it.
+    """
+    least = least_budget(source, row_bytes=row_bytes)
+    plan = make_plan(source, max(budget, least), 0, row_bytes=row_bytes)
+    labels = 0 if plan.buffers > 1 else row_bytes * source.rows
+    return plan, 2 * 8 * plan.block_rows * outputs + labels + (plan.memory_bytes if plan.buffers else 0)
 
 
 class Validator(ABC):
     """Errors of a point on a held-out source, one for each value of C: the smaller the better.
 
-    Blocks are planned for `budget` bytes, or the minimum where that is more. memory_bytes: bytes of the plan, the
-    scores and the labels (known). sums: the running sums over blocks.
+    Blocks are planned for `budget` bytes, or the minimum where that is more. labels: of the held-out rows.
+    memory_bytes: bytes of the plan, the scores and the labels. sums: the running sums over blocks.
     """
 
-    codes: np.ndarray  # (n,) int16: class of each row, -1: not counted
-    targets: np.ndarray = np.empty(0)  # (n,) of numbers
     sums: dict[str, np.ndarray]
 
-    def __init__(self, source: Source, outputs: int, known: int, budget: int) -> None:
+    def __init__(self, source: Source, outputs: int, labels: LabelReader, budget: int) -> None:
         self.source = source
-        plan, size = plan_to_score(source, outputs, budget)
-        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident)
-        self.memory_bytes = known + size
+        plan, size = plan_to_score(source, outputs, labels.row_bytes, budget)
+        self.memory_bytes = labels.held_bytes + size
+        self.labels = labels.all() if plan.resident else labels
+        self.reader = BlockReader(source, plan.bounds, plan.buffers, plan.resident, self.labels)
 
     def begin(self) -> None:
         """Set the sums to 0."""
         for total in self.sums.values():
             total[:] = 0
 
-    def add(self, point: Point, first: int, block: Block) -> None:
-        """Add one block, in any order; first: number of its first row."""
+    def add(self, point: Point, first: int, block: Block, labels: RowLabels) -> None:
+        """Add one block, in any order; first: number of its first row; labels: they cover its rows."""
         scores = np.empty((block.rows(), point.outputs))
         point.score(block, 0, scores)
-        self._judge(slice(first, first + block.rows()), scores)
+        self._judge(labels.cut(first, first + block.rows()), scores)
 
     @abstractmethod
-    def _judge(self, rows: slice, scores: np.ndarray) -> None:
-        """Add these rows, with scores (m, outputs), to the sums."""
+    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+        """Add rows with these labels and scores (m, outputs) to the sums."""
 
     @abstractmethod
     def errors(self) -> np.ndarray:
@@ -66,17 +71,19 @@ class Validator(ABC):
 class ClassValidator(Validator):
     """The share of misclassified rows, `wrong` (trials,); positive (K,): the class of sign +1.
 
-    seen (trials, classes): the classes predicted for at least one row.
+    counted: the rows with a class that was trained on. seen (trials, classes): those predicted for at least one row.
     """
 
-    def __init__(self, source: Source, codes: np.ndarray, positive: np.ndarray, trials: int, budget: int) -> None:
-        super().__init__(source, len(positive), codes.nbytes, budget)
-        self.codes, self.positive, self.trials = codes, positive, trials
+    def __init__(
+        self, source: Source, labels: LabelReader, counted: int, positive: np.ndarray, trials: int, budget: int
+    ) -> None:
+        super().__init__(source, len(positive), labels, budget)
+        self.counted, self.positive, self.trials = counted, positive, trials
         classes = max(2, len(positive) // trials)
         self.sums = {"wrong": np.zeros(trials), "seen": np.zeros((trials, classes), bool)}
 
-    def _judge(self, rows: slice, scores: np.ndarray) -> None:
-        codes, per_trial = self.codes[rows], len(self.positive) // self.trials
+    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+        codes, per_trial = labels.codes, len(self.positive) // self.trials
         for trial in range(self.trials):
             mine = slice(trial * per_trial, (trial + 1) * per_trial)
             best = answered(scores[:, mine])
@@ -85,24 +92,24 @@ class ClassValidator(Validator):
             self.sums["wrong"][trial] += np.count_nonzero(~right & (codes >= 0))
 
     def errors(self) -> np.ndarray:
-        return self.sums["wrong"] / max(1, int(np.count_nonzero(self.codes >= 0)))
+        return self.sums["wrong"] / max(1, self.counted)
 
 
 class NumberValidator(Validator):
     """The mean loss on the targets (n,) of a regression."""
 
-    def __init__(self, source: Source, targets: np.ndarray, loss: Any, trials: int, budget: int) -> None:
-        super().__init__(source, trials, targets.nbytes, budget)
-        self.codes, self.targets, self.loss = np.zeros(len(targets), np.int16), targets, loss
+    def __init__(self, source: Source, labels: LabelReader, loss: Any, trials: int, budget: int) -> None:
+        super().__init__(source, trials, labels, budget)
+        self.loss = loss
         self.sums = {"loss": np.zeros(trials)}
 
-    def _judge(self, rows: slice, scores: np.ndarray) -> None:
-        residuals = scores - self.targets[rows, None]
+    def _judge(self, labels: RowLabels, scores: np.ndarray) -> None:
+        residuals = scores - labels.targets[:, None]
         for k in range(residuals.shape[1]):
             self.sums["loss"][k] += total_loss(self.loss, residuals[:, k : k + 1].copy())
 
     def errors(self) -> np.ndarray:
-        return self.sums["loss"] / len(self.targets)
+        return self.sums["loss"] / self.source.rows
 
 
 class Predictions:
@@ -115,18 +122,16 @@ class Predictions:
     def __init__(
         self,
         problem: Problem,
-        labels: RowLabels,
-        classes: int,
+        present: np.ndarray,
         rows: BlockReader,
         validator: Validator | None,
         path: Path | None = None,
     ) -> None:
         self.problem, self.validator, self.path = problem, validator, path
-        self.present = class_mass(labels.codes, labels.weights, classes, rows=True)
+        self.present, self.reader = present, rows
         self.held_out = validator is not None and not problem.resident
-        self.reader, self.codes = rows, labels.codes
         if self.held_out and validator is not None:
-            self.reader, self.codes = validator.reader, validator.codes
+            self.reader = validator.reader
 
     def check(self, predicted: np.ndarray) -> None:
         """ValueError where saved predictions have another number of classes."""
@@ -154,9 +159,12 @@ class Predictions:
             return self.validator.sums["seen"][shown.best(self.problem)].copy()
         return None
 
-    def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block) -> None:
-        """Mark in `seen` (classes,) the classes predicted for the rows of a block."""
+    def add(self, outcome: Outcome, seen: np.ndarray, first: int, block: Block, labels: RowLabels) -> None:
+        """Mark in `seen` (classes,) the classes predicted for the rows of a block; labels: they cover its rows."""
         point = self._shown(outcome).best_point(self.problem)
-        scores = np.empty((block.rows(), point.outputs))
-        point.score(block, 0, scores)
-        seen[answered(scores)[self.codes[first : first + block.rows()] >= 0]] = True
+        piece = max(1, SCORES // point.outputs)
+        for low in range(0, block.rows(), piece):  # a block in memory may hold all rows
+            high = min(block.rows(), low + piece)
+            scores = np.empty((high - low, point.outputs))
+            point.score(block, low, scores)
+            seen[answered(scores)[labels.cut(first + low, first + high).codes >= 0]] = True

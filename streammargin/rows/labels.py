@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,42 +30,72 @@ def numbered_from(first: int) -> RowNumbers:
     return RowNumbers(first, _NONE)
 
 
+Rows = np.ndarray | slice  # global numbers of rows
+
+
 @dataclass(frozen=True)
 class RowLabels:
-    """Classes, sample weights, targets and epsilons of n rows.
+    """Classes, sample weights, targets and epsilons of n consecutive rows: of all, or a window on some of them.
 
     codes (n,) int16: class of each row, -1 for an absent row; weights (n,) float64, or (0,) where all are 1;
     targets (n,) float64: of a regression, 0 for absent rows; else (0,).
     epsilons (n,) float64: how far from its target the score of each row may be; (0,) where the loss says it.
+    first: the global number of the first row. Methods take global numbers.
     """
 
     codes: np.ndarray
     weights: np.ndarray
     targets: np.ndarray
     epsilons: np.ndarray = field(default_factory=lambda: np.empty(0))
+    first: int = 0
 
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + self.weights.nbytes + self.targets.nbytes + self.epsilons.nbytes
 
-    def present(self, rows: np.ndarray | slice) -> np.ndarray:
+    def at(self, rows: Rows) -> Rows:
+        """Where these rows are in the arrays."""
+        if not self.first:
+            return rows
+        return slice(rows.start - self.first, rows.stop - self.first) if isinstance(rows, slice) else rows - self.first
+
+    def present(self, rows: Rows) -> np.ndarray:
         """Which of these rows have a code >= 0 and a positive weight (bool)."""
+        rows = self.at(rows)
         present = self.codes[rows] >= 0
         return present & (self.weights[rows] > 0.0) if self.weights.size else present
 
+    def of(self, rows: Rows) -> RowLabels:
+        """The labels of these rows, numbered from 0."""
+        rows = self.at(rows)
+        return RowLabels(*[array[rows] if array.size else array for array in self._arrays()])
+
     def cut(self, first: int, stop: int) -> RowLabels:
-        """The labels of the rows first .. stop."""
-        rows = slice(first, stop)
-        return RowLabels(self.codes[rows], self.weights[rows], self.targets[rows], self.epsilons[rows])
+        """The labels of the rows first .. stop, numbered from 0."""
+        return self.of(slice(first, stop))
+
+    def window(self, first: int, stop: int) -> RowLabels:
+        """The labels of the rows first .. stop, which keep their numbers."""
+        return replace(self.cut(first, stop), first=first)
+
+    def joined(self, other: RowLabels) -> RowLabels:
+        """The labels of both, these first, numbered from 0."""
+        pairs = zip(self._arrays(), other._arrays(), strict=True)
+        joined: list[Any] = [np.concatenate(pair) for pair in pairs]
+        return RowLabels(*joined)
+
+    def _arrays(self) -> list[Any]:
+        return [self.codes, self.weights, self.targets, self.epsilons]
 
 
 class Labels(NamedTuple):
-    """Sign, weight and target of each of the n rows in each of the K problems.
+    """Sign, weight and target of each of n consecutive rows in each of the K problems.
 
     codes (n,) int16: class of each row, -1 for an absent row; positive (K,) int64: the class with sign +1 in
     problem k; caps (K, classes) float64: C times the class weight, inf for the hard margin, 0: the class is absent;
     weights (n,) float64, or (0,) where all are 1; targets (n,) float64, or (0,) without a regression;
     epsilons (n,) float64, or (0,) where the loss says how far from its target a score may be.
+    first: the global number of the first row. Methods take global numbers.
     """
 
     codes: np.ndarray
@@ -74,25 +104,30 @@ class Labels(NamedTuple):
     weights: np.ndarray
     targets: np.ndarray
     epsilons: np.ndarray = np.empty(0)
+    first: int = 0
+
+    def code(self, row):
+        """The class; -1 for an absent row."""
+        return self.codes[row - self.first]
 
     def weight(self, row):
         """The sample weight; 0 for an absent row."""
-        if self.codes[row] < 0:
+        if self.code(row) < 0:
             return 0.0
-        return self.weights[row] if self.weights.size > 0 else 1.0
+        return self.weights[row - self.first] if self.weights.size > 0 else 1.0
 
     def cap(self, k, row):
         """C times class weight times sample weight, the largest dual of the hinge; 0 for a row absent in problem k."""
         weight = self.weight(row)
-        return self.caps[k, self.codes[row]] * weight if weight > 0.0 else 0.0
+        return self.caps[k, self.code(row)] * weight if weight > 0.0 else 0.0
 
     def own(self, k, row):
         """Whether y = +1 for the row in problem k."""
-        return self.codes[row] == self.positive[k]
+        return self.code(row) == self.positive[k]
 
     def sign(self, k, row):
         """y in {-1, 1}; 1 for a regression."""
-        return 2.0 * (self.codes[row] == self.positive[k]) - 1.0  # without a branch
+        return 2.0 * (self.code(row) == self.positive[k]) - 1.0  # without a branch
 
     def wrong(self, k, row, margin):
         """Whether a row with this margin is misclassified; a score of 0 predicts the sign -1."""
@@ -100,11 +135,11 @@ class Labels(NamedTuple):
 
     def target(self, row):
         """The target of a regression; 0 for classes."""
-        return self.targets[row] if self.targets.size > 0 else 0.0
+        return self.targets[row - self.first] if self.targets.size > 0 else 0.0
 
     def epsilon(self, row):
         """How much farther from its target than the loss says a score may be; 0 where rows have no epsilon."""
-        return self.epsilons[row] if self.epsilons.size > 0 else 0.0
+        return self.epsilons[row - self.first] if self.epsilons.size > 0 else 0.0
 
     def margin(self, k, row, score):
         """The argument u of the loss: y score for classes, score - target for a regression."""

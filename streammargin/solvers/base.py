@@ -27,7 +27,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.roles import new, state_bytes
+from streammargin.solvers.roles import keeps_per_row, new, state_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.word import SolverWord
 
@@ -183,6 +183,13 @@ class Method(SolverWord):
     def stages(self) -> dict[str, Stage]:
         """Its solvers by name."""
 
+    def all_labels(self, problem: Problem) -> bool:
+        """Whether it needs the labels of all rows in memory; else those of the rows at hand serve.
+
+        Default: where a solver of it does. Rows in memory have their labels in memory, whatever it says.
+        """
+        return any(stage.solver.all_labels(problem) for stage in self.stages().values())
+
     def first(self, problem: Problem) -> str:
         """The name of the first stage."""
         return next(iter(self.stages()))
@@ -263,6 +270,14 @@ class Solver(Method, Generic[S]):
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
         """Whether the method stops at these weights even if the tolerance is not proven; default: never."""
         return False
+
+    def all_labels(self, problem: Problem) -> bool:
+        """Whether it uses labels of other rows than those at hand.
+
+        Default: where it keeps rows, or numbers of them, or visits several blocks at once. If not, `state.labels` is a
+        window on the rows of each block that is visited, and empty between two visits.
+        """
+        return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
 
     def dtype(self, problem: Problem) -> np.dtype:
         """The type of the `Float` arrays in the state."""

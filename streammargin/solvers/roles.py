@@ -201,6 +201,19 @@ def state_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
     return sum(array.bytes for array in layout(cls, problem, dtype).values())
 
 
+def keeps_per_row(cls: type, problem: Problem) -> bool:
+    """Whether a state has numbers of rows, or a cache of rows."""
+    for entry in entries(cls):
+        if entry.kind == "part" and keeps_per_row(entry.type, problem):
+            return True
+        if entry.kind == "rows":
+            return True
+        of_rows = entry.kind == "array" and entry.role is Role.ROWS
+        if of_rows and (entry.of.grows or _array(entry, problem, np.dtype(f8)).bytes):
+            return True
+    return False
+
+
 def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
     """A new state or part with initial values; given: values of some fields."""
     made: dict[str, Any] = {}

@@ -12,8 +12,9 @@ from streammargin.solvers.roles import Given, Total, state
 class State:
     """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: of this holder's rows; best: the best certified weights and bounds; number: of the current pass;
-    multiplications: so far (docs/events.md); the driver counts those of visited blocks, the solver all others.
+    labels: of this holder's rows, or of those at hand alone (`Method.all_labels`); best: the best certified weights and
+    bounds; number: of the current pass; multiplications: so far (docs/events.md); the driver counts those of visited
+    blocks, the solver all others.
     """
 
     labels: Given[RowLabels]
@@ -25,7 +26,7 @@ class State:
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     rows = state.labels
-    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets, rows.epsilons)
+    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets, rows.epsilons, rows.first)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:

@@ -6,8 +6,8 @@ A new file format is one new file with a subclass of Source, and one line in `op
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,19 @@ class Buffer(NamedTuple):
         """The longer one of each array: a buffer for the blocks of both."""
         return Buffer(*(max((p for p in pair if p is not None), key=len, default=None)
                         for pair in zip(self, other, strict=True)))  # type: ignore[arg-type]  # fmt: skip
+
+
+class Slices(Protocol):
+    """Something of each row: an array (n,), or a column of a file, of which each use reads a part."""
+
+    def __getitem__(self, rows: slice, /) -> np.ndarray:
+        """That of these consecutive rows."""
+
+    def __len__(self) -> int:
+        """n; 0 where rows have nothing of it."""
+
+
+OfValues = Callable[[np.ndarray], np.ndarray]  # (m,) -> (m,)
 
 
 class Source(ABC):
@@ -115,19 +128,26 @@ class Source(ABC):
         Raises DataError where the source has none or their number is not n.
         """
 
-    def column_bytes(self) -> int:
-        """Bytes that reading labels or weights needs besides the result (a large chunk, say); here 0."""
-        return 0
+    def rereads_labels(self) -> str:
+        """The kind (NumPy's letter) of labels of which each block's are best read with it; "" for others, as here.
 
-    def weight_bytes(self) -> int:
-        """Bytes of the array that `sample_weight` returns; here 0."""
+        They are numbers or categories in files, of one kind.
+        """
+        return ""
+
+    def labels_as(self, made: OfValues) -> Slices:
+        """What `made` makes of the labels, or of their categories, read at each use; only if `rereads_labels`."""
+        raise AssertionError(f"the labels of {self.name} are not read again")
+
+    def column_bytes(self) -> int:
+        """Bytes that reading labels and weights needs besides the result (large chunks, say); here 0."""
         return 0
 
     @abstractmethod
-    def sample_weight(self) -> np.ndarray | None:
+    def sample_weight(self) -> Slices | None:
         """Weights (n,) float64, or None where the source has none."""
 
-    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         """A column of numbers beside the rows, (n,) float64, by its name.
 
         what: for messages, what the numbers are, and the option that names them. Raises DataError, UsageError.

@@ -11,7 +11,7 @@ import numpy as np
 
 from streammargin.errors import DataError, UsageError
 from streammargin.rows.blocks import Block, CSRBlock, DenseBlock
-from streammargin.sources.base import Buffer, Source
+from streammargin.sources.base import Buffer, OfValues, Slices, Source
 from streammargin.sources.labels import lie_inside
 from streammargin.sources.names import check_same
 
@@ -20,6 +20,25 @@ def check_inside(option: str, value: object) -> None:
     """Raise UsageError where a value that is given for several files is not the name of a dataset inside each."""
     if value is not None and not lie_inside(value):
         raise UsageError(f"with several files, `{option}` must name a dataset inside each of them, not one for all")
+
+
+class Joined:
+    """Columns of several sources as one; None: all its entries are 1."""
+
+    def __init__(self, columns: Sequence[Slices | None], starts: np.ndarray) -> None:
+        self.columns, self.starts = columns, starts
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        parts = []
+        for column, begin, end in zip(self.columns, self.starts[:-1].tolist(), self.starts[1:].tolist(), strict=True):
+            low, high = max(start, begin), min(stop, end)
+            if low < high:
+                parts.append(np.ones(high - low) if column is None else column[low - begin : high - begin])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class ShardedSource(Source):
@@ -135,21 +154,26 @@ class ShardedSource(Source):
         for source in self.sources:
             yield from source.labels(chunk)
 
+    def rereads_labels(self) -> str:
+        kinds = {source.rereads_labels() for source in self.sources}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def labels_as(self, made: OfValues) -> Slices:
+        return self._joined([source.labels_as(made) for source in self.sources])
+
     def column_bytes(self) -> int:
-        return max(source.column_bytes() for source in self.sources)
+        return sum(source.column_bytes() for source in self.sources)
 
-    def weight_bytes(self) -> int:
-        return sum(source.weight_bytes() for source in self.sources)
-
-    def sample_weight(self) -> np.ndarray | None:
+    def sample_weight(self) -> Slices | None:
         weights = [source.sample_weight() for source in self.sources]
-        if all(w is None for w in weights):
-            return None
-        return np.concatenate([np.ones(s.rows) if w is None else w for s, w in zip(self.sources, weights, strict=True)])
+        return None if all(w is None for w in weights) else self._joined(weights)
 
-    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         check_inside(f"{what[1]}NAME", name)
-        return np.concatenate([source.numbers(name, what) for source in self.sources])
+        return self._joined([source.numbers(name, what) for source in self.sources])
+
+    def _joined(self, columns: Sequence[Slices | None]) -> Slices:
+        return Joined(columns, self.starts)
 
     def names_bytes(self) -> int:
         # names of the first shard, and of one other at a time, to compare

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.rows.blocks import Block
-from streammargin.sources.base import Buffer, Source
+from streammargin.sources.base import Buffer, OfValues, Slices, Source
 
 
 class View(Source):
@@ -55,13 +55,16 @@ class View(Source):
     def column_bytes(self) -> int:
         return self.source.column_bytes()
 
-    def weight_bytes(self) -> int:
-        return self.source.weight_bytes()
+    def rereads_labels(self) -> str:
+        return self.source.rereads_labels()
 
-    def sample_weight(self) -> np.ndarray | None:
+    def labels_as(self, made: OfValues) -> Slices:
+        return self.source.labels_as(made)
+
+    def sample_weight(self) -> Slices | None:
         return self.source.sample_weight()
 
-    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         return self.source.numbers(name, what)
 
     def names_bytes(self) -> int:

@@ -11,13 +11,13 @@ import numba
 import numpy as np
 
 from streammargin.driver.checkpoint import PLAN
+from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.linear import LinearPoint
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
 from streammargin.version import __version__
@@ -28,7 +28,7 @@ MAY_CHANGE = {"passes", "max_seconds", "tol"}
 def identity(
     params: dict[str, object],
     problem: Problem,
-    labels: RowLabels,
+    labels: LabelReader,
     names: np.ndarray | None,
     validator: Validator | None,
     start: LinearPoint | None,
@@ -38,15 +38,16 @@ def identity(
 
     The rows are compared when they are read (sources/watched.py).
     """
+    known = _of_labels(labels)
     features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
         "features": problem.features,
         "penalty": _held(problem.objective.penalty, str(params["penalty"])),
-        "labels": _digest(labels.codes, labels.weights, labels.targets),
-        "epsilons": _digest(labels.epsilons),
-        "held-out labels": None if validator is None else _digest(validator.codes, validator.targets),
+        "labels": known["labels"],
+        "epsilons": known["epsilons"],
+        "held-out labels": None if validator is None else _of_labels(validator.labels)["labels"],
         "first weights": None if start is None else _digest(start.w),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
@@ -67,6 +68,16 @@ def _held(penalty: Penalty, word: str) -> str:
     arrays = (np.ndarray, list, tuple)
     told = [f"{name}={_digest(np.asarray(v)) if isinstance(v, arrays) else repr(v)}" for name, v in fields.items()]
     return f"{penalty.name}({', '.join(told)})"
+
+
+def _of_labels(labels: LabelReader) -> dict[str, str]:
+    """Digests of the labels of all rows, and of their epsilons, from one read."""
+    parts = [hashlib.blake2b(digest_size=8) for _ in range(4)]
+    for piece in labels.pieces():
+        for part, array in zip(parts, (piece.codes, piece.weights, piece.targets, piece.epsilons), strict=True):
+            part.update(np.ascontiguousarray(array).data)
+    *first, epsilons = [part.hexdigest() for part in parts]
+    return {"labels": " ".join(first), "epsilons": epsilons}
 
 
 def _digest(*arrays: np.ndarray) -> str:

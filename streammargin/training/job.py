@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.driver.clock import Clock
 from streammargin.driver.course import Shared
 from streammargin.driver.events import SCHEMA, History
+from streammargin.driver.labels import LabelReader
 from streammargin.driver.midway import Midway
 from streammargin.driver.outcome import Limits, Outcome, certificate_event
 from streammargin.driver.path import Path
@@ -19,14 +20,13 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.run import Run
 from streammargin.driver.runs import Runs
 from streammargin.driver.scaling import Scaling
-from streammargin.driver.setup import Target, class_mass
+from streammargin.driver.setup import Survey, Target
 from streammargin.driver.validate import Predictions, Validator
 from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import FREE, MIDWAY, Options
 from streammargin.points.linear import LinearPoint
 from streammargin.result import Certificate, TrainResult
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
@@ -43,6 +43,7 @@ class Job:
 
     costs: the values of C;
     column: value of the constant column, 0 for none;
+    known: what the labels of all rows say;
     working: the rows as the solver sees them, scaled if asked for;
     why: one line on the choice of `auto`, None where a solver was named;
     better: whether `auto` would have chosen another solver;
@@ -57,7 +58,8 @@ class Job:
     method: Method
     source: Source
     target: Target
-    labels: RowLabels
+    labels: LabelReader
+    known: Survey
     problem: Problem
     working: Source
     scaling: Scaling | None
@@ -107,7 +109,7 @@ class Job:
         early = options.early_stop
         sweeps = 1 + options.midway + (early is not None)
         limits = Limits(options.eps, options.passes, options.max_seconds, sweeps, early)
-        reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident)
+        reader = BlockReader(self.working, plan.bounds, plan.buffers, plan.resident, self.labels)
         readers = [(0, reader)]
         if self.scaling is not None:
             readers.append((0, self.scaling.reader))
@@ -123,11 +125,10 @@ class Job:
             path = Path(self.problem, self.costs[0], options.path.values, options.path.low, options.path.high)
         predictions = None
         if self.target.rest is None and not self.problem.numeric:
-            classes = len(self.target.classes)
-            predictions = Predictions(self.problem, self.labels, classes, reader, self.validator, path)
+            predictions = Predictions(self.problem, self.known.mass[1], reader, self.validator, path)
         midway = Midway(self.problem.count) if options.midway else None
         shared = Shared(
-            self.labels, reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
+            self.labels.in_memory(), reader, self.column, limits, Clock(limits, reader.counts), history, should_stop,
             self.validator, self.scaling, midway, predictions, self.watched, self.start,
         )  # fmt: skip
         return Runs(Run(shared, self.problem, self.costs, self.method), path)
@@ -136,8 +137,8 @@ class Job:
         """The classes predicted for no row; None where that is unknown."""
         if outcome.predicted is None:
             return None
-        present = class_mass(self.labels.codes, self.labels.weights, len(self.target.classes), rows=True)
-        return [str(label) for label in self.target.classes[(present > 0) & ~outcome.predicted].tolist()]
+        present = self.known.mass[1] > 0
+        return [str(label) for label in self.target.classes[present & ~outcome.predicted].tolist()]
 
     def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
         """The model at the best value of C, for unscaled rows, and its certificate."""
@@ -181,10 +182,10 @@ class Job:
         options, problem = self.options, self.problem
         kind = "free" if problem.free else "penalised" if self.column else "midway" if midway else "none"
         names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
-        absent = problem.numeric and bool(np.any(self.labels.codes < 0))  # interpolation has no weights except 0
+        absent = problem.numeric and self.known.absent  # interpolation has no weights except 0
         return {
             "constant": {"kind": kind, "value": self.column}, "shift": self.target.shift,
-            "joint": problem.joint, "weighted": self.labels.weights.size > 0 or absent,
+            "joint": problem.joint, "weighted": self.known.extremes.size > 0 or absent,
             "names": {name: value if isinstance(value, str) else None for name, value in names.items()},
         }  # fmt: skip
 

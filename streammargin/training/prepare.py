@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from streammargin.driver.choose import choose
+from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
@@ -51,9 +52,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     budget = parse_size(options.memory)
     stored = stack.enter_context(opened(data, x=options.x, y=options.y, sample_weight=options.sample_weight))
     source, watched = watch(stored, options)
-    target, labels, asked = make_problem(source, task, options, budget)
+    target, sliced, known, asked = make_problem(source, task, options, budget)
+    labels = sliced.settled()
 
-    own = labels.nbytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
+    own = labels.held_bytes + asked.objective.penalty.nbytes + _bytes_of_weights(options, asked)
     names = column_names(source, budget, own)
     own += source.names_bytes()
     start = None if options.init is None else start_of(options.init, source, target, names, budget, own)
@@ -71,10 +73,12 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     asked = replace(asked, budget=spare, least_tol=least_tol, from_weights=start is not None)
 
     def problem_for(method: Method) -> Problem:
-        return _problem_for(method, asked, task, options, source)
+        problem = _problem_for(method, asked, task, options, source)
+        every = labels.more_bytes() if method.all_labels(replace(problem, resident=False)) else 0
+        return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(working, method, problem, budget, own)
+        return plan_of(working, method, problem, labels, budget, own)
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -88,9 +92,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     check_tolerance(options, costs)  # the C of `auto`
     left = budget - method.memory(problem) - own + scored
+    if problem.resident or method.all_labels(problem):
+        labels, own, left = labels.all(), own + labels.more_bytes(), left - labels.more_bytes()
     scaling: Scaling | None = None
     if options.scale != "none":
-        scaling = Scaling(source, options.scale, labels.codes, labels.weights, left)
+        scaling = Scaling(source, options.scale, labels, left)
         working = scaling.scaled(source)
     validator: Validator | None = None
     if held_out is not None:
@@ -105,7 +111,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if slim is not stored:
         fewer = replace(problem, entries=slim.nnz, sparse=True, budget=max(0, problem.budget - slim.held_bytes()))
         with suppress(UsageError):  # the rows stay dense where sparse ones need more memory
-            problem, plan = plan_of(slim, method, fewer, budget, own)
+            problem, plan = plan_of(slim, method, fewer, labels, budget, own)
             source = working = slim
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
@@ -114,8 +120,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if why is not None:
         LOG.info("took %s", why)
     return Job(
-        options, costs, options.column(costs), method, source, target, labels, problem, working, scaling, validator,
-        plan, why, better, watched, names, start,
+        options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,
+        validator, plan, why, better, watched, names, start,
     )  # fmt: skip
 
 
@@ -127,17 +133,23 @@ def _bytes_of_weights(options: Options, problem: Problem) -> int:
     return LinearPoint.nbytes(copies * problem.count + 4, problem.features)
 
 
-def plan_of(rows: Source, method: Method, problem: Problem, budget: int, others: int) -> tuple[Problem, Plan]:
+def plan_of(
+    rows: Source, method: Method, problem: Problem, labels: LabelReader, budget: int, others: int
+) -> tuple[Problem, Plan]:
     """The block plan for these rows, and the problem with `resident` set according to it.
 
-    others: bytes of the budget used by other things than the solver's state. UsageError for a budget too small.
+    others: bytes of the budget used by other things than the solver's state, labels that are held included. UsageError
+    for a budget too small.
     """
 
     def attempt(fitted: Problem) -> Plan:
         def scratch(m: int, size: int) -> int:
             return method.scratch(fitted, m, size, rows.sparse)
 
-        return make_plan(rows, budget, method.memory(fitted) + others, scratch, method.blocks_per_step, fitted.count)
+        every = fitted.resident or method.all_labels(fitted)
+        state = method.memory(fitted) + others + (labels.more_bytes() if every else 0)
+        each = 0 if every else labels.row_bytes
+        return make_plan(rows, budget, state, scratch, method.blocks_per_step, fitted.count, each)
 
     inside, outside = replace(problem, resident=True), replace(problem, resident=False)
     with suppress(UsageError):
@@ -169,16 +181,22 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
     """The validator of held-out rows, within a budget in bytes."""
+    reading = rows.column_bytes()
     if problem.numeric:
-        _, targets = make_numbers(rows, np.empty(0))
-        return NumberValidator(rows, targets - target.shift, problem.loss, problem.trials, budget)
-    return ClassValidator(rows, encode(rows, target), problem.positive, problem.trials, budget)
+        numbers = SlicedLabels(rows, NONE, make_numbers(rows), shift=target.shift, reading=reading)
+        return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
+    codes, counted = encode(rows, target)
+    labels = SlicedLabels(rows, codes, NONE, reading=reading).settled()
+    return ClassValidator(rows, labels, counted, problem.positive, problem.trials, budget)
 
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:
     """The bytes of a validator with the smallest plan."""
     rows = held_out if options.scale == "none" else ScaledSource(held_out, np.empty(0), np.empty(0))
-    return held_out.rows * (8 if problem.numeric else 2) + plan_to_score(rows, problem.count)[1]
+    each = 10 if problem.numeric else 2
+    if held_out.rereads_labels():
+        return held_out.column_bytes() + plan_to_score(rows, problem.count, each)[1]
+    return held_out.rows * each + plan_to_score(rows, problem.count, 0)[1]
 
 
 def watch(source: Source, options: Options) -> tuple[Source, list[WatchedSource]]:

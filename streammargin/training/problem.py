@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from streammargin.driver.centre import centred, check_near
+from streammargin.driver.centre import best_constant, check_near, largest_target
+from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
 from streammargin.driver.plan import check_read, spendable
 from streammargin.driver.setup import (
+    Survey,
     Target,
     check_caps,
     check_numbers,
-    check_weights,
     class_factors,
-    class_mass,
     make_numbers,
     make_target,
+    survey,
 )
 from streammargin.errors import DataError
 from streammargin.options.table import FREE, Options
@@ -24,47 +26,41 @@ from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
-from streammargin.sources.base import Source
+from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
 
+FEW = 8 << 20  # bytes
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
-def make_problem(source: Source, task: Task, options: Options, budget: int) -> tuple[Target, RowLabels, Problem]:
+def make_problem(
+    source: Source, task: Task, options: Options, budget: int
+) -> tuple[Target, SlicedLabels, Survey, Problem]:
     """Read the labels once, and build the K binary problems, or the regression, for each value of C."""
     own = getattr(task.loss, "epsilons", None)
-    each = (8 if task.numeric else 2) + (0 if own is None else 8)
-    labels = each * source.rows + source.column_bytes() + source.weight_bytes()
-    check_read(source, budget, labels, "its labels alone")
-    weights = check_weights(source.sample_weight(), source)
+    each = 0 if source.rereads_labels() else 8 if task.numeric else 2
+    given = 0 if own is None or isinstance(own, str) else 8
+    check_read(source, budget, (each + given) * source.rows + source.column_bytes(), "its labels alone")
     column = options.column(task.costs)
     penalty = make_objective(source, options, free=False)
     p = penalty.p if isinstance(penalty, LpSquare) else 2.0
     free = column != 0.0 and (options.bias == FREE or (options.bias is None and not isinstance(penalty, LpSquare)))
     if free:
         penalty = make_objective(source, options, free)
-    targets = np.empty(0)
-    if task.numeric:
-        target, targets = make_numbers(source, weights)
-        if math.inf in task.costs:
-            weights = np.empty(0)  # only weight 0, absence, matters
-        else:
-            check_numbers(targets, source.name)
-        if task.from_constant and column:  # without a constant the targets stay
-            target = centred(target, targets, weights, task.loss.terms())
-            check_near(target, targets, weights, source.name)
-    else:
-        target = make_target(source, options.positive, options.classes)
-    present = class_mass(target.codes, weights, 1 if task.numeric else len(target.classes), rows=True)
-    if not task.numeric and np.count_nonzero(present) < 2:
-        raise DataError(f"{source.name}: fewer than two classes have rows of positive weight; training needs two")
-    factors = np.ones((1, 1)) if task.numeric else class_factors(options.class_weight, target, weights, source.name)
-    check_caps(task.costs, factors, weights, source.rows)
+    weights = source.sample_weight()
+    labels = SlicedLabels(
+        source, NONE, NONE, NONE if weights is None else weights, NONE if own is None else _epsilons(own, source),
+        reading=source.column_bytes(),
+    )  # fmt: skip
+    target, labels, known = _numbers(task, labels, column) if task.numeric else _classes(options, labels)
+    factors = np.ones((1, 1))
+    if not task.numeric:
+        factors = class_factors(options.class_weight, target, known.mass[0], source.name)
+    check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
     problem = Problem(
         rows=source.rows,
@@ -81,9 +77,9 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         trials=len(task.costs),
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
-        mass=class_mass(target.codes, weights, factors.shape[-1]),
+        mass=known.mass[0],
         seed=options.seed,
-        present=int(present.sum()),
+        present=int(known.mass[1].sum()),
         joint=options.multiclass == "joint" and per_trial > 1,
         path=options.path is not None,
         top=options.top,
@@ -91,19 +87,51 @@ def make_problem(source: Source, task: Task, options: Options, budget: int) -> t
         budget=spendable(budget),
         entries=source.nnz,
         sparse=source.sparse,
-        largest_target=float(np.abs(targets).max(initial=0.0)),
+        largest_target=largest_target(labels) if task.numeric else 0.0,
     )
-    epsilons = np.empty(0) if own is None else _epsilons(own, source)
-    return target, RowLabels(target.codes, weights, targets, epsilons), problem
+    return target, labels, known, problem
 
 
-def _epsilons(given: object, source: Source) -> np.ndarray:
+def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
+    """The classes of the rows. DataError where fewer than two have rows of positive weight."""
+    target, codes = make_target(labels.source, options.positive, options.classes)
+    labels = replace(labels, codes=codes)
+    plain = not len(labels.weights) and not len(labels.epsilons)
+    known = survey(labels, len(target.classes), target.counts if plain else target.counts[:0])
+    if np.count_nonzero(known.mass[1]) < 2:
+        raise DataError(
+            f"{labels.source.name}: fewer than two classes have rows of positive weight; training needs two"
+        )
+    return target, labels, known
+
+
+def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, SlicedLabels, Survey]:
+    """The targets of the rows, shifted where they are to be centred. DataError where no row has a positive weight."""
+    source, hard = labels.source, math.inf in task.costs
+    labels = replace(labels, targets=make_numbers(source), weighed=not hard)  # hard: only weight 0, absence, matters
+    known = survey(labels, 1, np.empty(0, np.int64))
+    if not known.mass[1].any():
+        raise DataError(f"{source.name}: no row has a positive weight; training needs one")
+    target = Target(np.empty(0), np.array([0]))
+    if not hard:
+        check_numbers(largest_target(labels), source.name)
+    if task.from_constant and column:  # without a constant the targets stay
+        shift = best_constant(_near(labels), task.loss.terms())
+        target, labels = replace(target, shift=shift), replace(labels, shift=shift)
+        check_near(labels, shift, source.name)
+    return target, labels, known
+
+
+def _near(labels: SlicedLabels) -> LabelReader:
+    """The same labels in memory where they are few: to find a quantile they are read some 80 times."""
+    return labels.all() if labels.rows * labels.row_bytes <= FEW else labels
+
+
+def _epsilons(given: object, source: Source) -> Slices:
     """The epsilon of each row, (n,) float64, of a column's name or an array."""
     if isinstance(given, str):
-        values = source.numbers(given, EPSILONS)
-    else:
-        values = as_weights(given, source.rows, source.name, "epsilons", "epsilon")
-    return check_weights(values, source, "epsilon")
+        return source.numbers(given, EPSILONS)
+    return as_weights(given, source.rows, source.name, "epsilons", "epsilon")
 
 
 def make_objective(source: Source, options: Options, free: bool) -> Penalty:

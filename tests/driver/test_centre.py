@@ -1,12 +1,15 @@
 """Numbers are taken from where a constant alone is best, and so a C under which w = 0 is proven by the first read."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from reference.datasets import noisy
 
 import streammargin as sm
-from streammargin.driver.centre import centred
-from streammargin.driver.setup import Target
+from streammargin.driver.centre import best_constant
+from streammargin.driver.labels import NONE, SlicedLabels
 from streammargin.losses import terms
 
 LOSSES = ("squared_error", "absolute_error", "epsilon_insensitive:0", "quantile:0.8", "huber:0.7")
@@ -23,8 +26,9 @@ def test_no_other_constant_is_better(loss, weighted):
                 weights[0] = 1.0
             there = weights > 0.0 if weighted else np.ones(n, bool)
             sizes = weights[there] if weighted else np.ones(n)
-            codes, shifted = np.where(there, 0, -1).astype(np.int16), np.where(there, y, 0.0)
-            shift = centred(Target(np.empty(0), codes, np.array([0])), shifted, weights, made).shift
+            labels = SlicedLabels(SimpleNamespace(rows=n, place=None), NONE, y, weights)
+            shift = best_constant(labels, made)
+            shifted = replace(labels, shift=shift).all().known.targets
             np.testing.assert_array_equal(shifted[there], y[there] - shift)
             assert not shifted[~there].any()
             if n > 100:

@@ -10,7 +10,7 @@ from streammargin.sources.arrays import ArraySource
 
 def target(y, **options):
     y = np.asarray(y)
-    return make_target(ArraySource(np.ones((len(y), 1)), y, None, "a.h5"), **options)
+    return make_target(ArraySource(np.ones((len(y), 1)), y, None, "a.h5"), **options)[0]
 
 
 TOTALS = np.random.default_rng(0).choice(9000, 1600, replace=False)

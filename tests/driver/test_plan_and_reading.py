@@ -87,7 +87,7 @@ def test_too_small_a_budget_names_the_least_one(files):
 def test_the_least_budget_that_a_training_names_is_enough(files, solver):
     dense, _ = files
     options = {"solver": solver, "passes": 1, "tol": 1e-9}
-    with pytest.raises(UsageError, match=r"reading its labels alone needs \d+M"):
+    with pytest.raises(UsageError, match=r"reading it, beside what is in memory already, needs \d+M"):
         sm.train(dense, memory=1, **options)
     with pytest.raises(UsageError, match="the smallest plan needs") as caught:
         sm.train(dense, memory="1M", **options)
@@ -173,17 +173,17 @@ def test_blocks_of_a_group_are_valid_together(files, buffers, together, most):
         order = np.arange(len(reader.bounds) - 1)[::-1]
         seen = []
         for group in reader.groups(order, together):
-            for start, stop, block in group:
+            for start, stop, block, _ in group:
                 alone = source.read(start, stop, source.allocate(np.array([start, stop])))
                 assert np.array_equal(values_of(block), values_of(alone))
-            seen.append([start for start, _, _ in group])
+            seen.append([start for start, *_ in group])
         assert [start for starts in seen for start in starts] == [int(reader.bounds[index]) for index in order]
         sizes = [len(starts) for starts in seen]
         assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
         assert len(sizes) == -(-len(order) // most)
         # what is left after some groups is cut as it was: a training that is resumed goes on so
         rest = list(reader.groups(order[sizes[0] :], together))
-        assert [[start for start, _, _ in group] for group in rest] == seen[1:]
+        assert [[start for start, *_ in group] for group in rest] == seen[1:]
 
 
 def test_the_next_blocks_are_announced_while_one_is_read(files, monkeypatch):

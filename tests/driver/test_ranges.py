@@ -69,10 +69,11 @@ def test_of_many_rows_evenly_spread_ones_are_looked_at_whatever_the_blocks(size)
     X[3 * 1000, 0], X[3 * 1000 + 1, 1], X[-1, 2] = 1e9, 1e9, 1e4  # of three rows the first is looked at
     X[n - 1 - (n - 1) % 3, 2] = 7.0
     problem = SimpleNamespace(rows=n, features=3, dtype=X.dtype)
-    ranges, sparse = (Ranges(problem, of_codes(np.zeros(n))) for _ in range(2))
+    ranges, sparse = (Ranges(problem) for _ in range(2))
     for first in reversed(range(0, n, size)):
         rows = X[first : first + size]
-        ranges.add(first, DenseBlock(rows, 0.0))
+        labels = of_codes(np.zeros(n)).window(first, first + len(rows))
+        ranges.add(first, DenseBlock(rows, 0.0), labels)
         A = sp.csr_matrix(rows)
-        sparse.add(first, CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0))
+        sparse.add(first, CSRBlock(A.data, A.indices.astype(np.uint32), A.indptr.astype(np.int64), 3, 0.0), labels)
     assert ranges.largest.tolist() == sparse.largest.tolist() == [1e9, 1.0, 7.0]

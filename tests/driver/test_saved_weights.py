@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import write_h5
+from reference.drive import of_codes
 
 import streammargin as sm
+from streammargin.driver.labels import KeptLabels
 from streammargin.driver.scaling import Scaling
 from streammargin.errors import DataError
 
@@ -87,7 +89,7 @@ def test_scaled_rows_out_of_core_fit_their_plan(form, tmp_path):
     plan = result.history[0]["plan"]
     assert plan["blocks"] > 1
     with sm.open_source(path) as source:
-        scaled = Scaling(source, "maxabs", np.zeros(60_000, np.int16), np.empty(0), 20 << 20).scaled(source)
+        scaled = Scaling(source, "maxabs", KeptLabels(of_codes(np.zeros(60_000))), 20 << 20).scaled(source)
         bounds = scaled.bounds(1 << 20)
         assert scaled.allocate(bounds).nbytes <= scaled.buffer_bytes(bounds) <= 1 << 20
     rows = X.astype(float)
@@ -103,9 +105,9 @@ def test_the_spread_of_a_column_far_from_0(form):
     X = 1e6 + 0.01 * random.standard_normal((500, 2))
     X[::5, 1] = 0.0  # one that is not always stored
     X[:, 0] -= 1e6 - 1e4 if form is np.asarray else 0.0
-    scaling = Scaling(sm.open_source((form(X), np.zeros(500))), "std", np.zeros(500, np.int16), np.empty(0), 1 << 24)
-    for start, _, block in scaling.reader.stream(np.arange(1)):
-        scaling.add(start, block)
+    scaling = Scaling(sm.open_source((form(X), np.zeros(500))), "std", KeptLabels(of_codes(np.zeros(500))), 1 << 24)
+    for [(start, _, block, labels)] in scaling.reader.groups(np.arange(1), 1):
+        scaling.add(start, block, labels)
     scaling.finish()
     np.testing.assert_allclose(1.0 / scaling.factor, X.std(axis=0), rtol=1e-9)
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streammargin.rows.labels import Labels, RowNumbers, numbered_from
+from streammargin.rows.labels import Labels, RowLabels, RowNumbers, numbered_from
 
 
 def test_numbers_are_consecutive_or_listed():
@@ -39,3 +39,29 @@ def test_targets():
     labels = Labels(np.zeros(3, np.int16), np.zeros(1, np.int64), np.full((1, 1), math.inf), np.empty(0), y)
     for row, target in enumerate(y):
         assert labels.target(row) == target and labels.margin(0, row, 1.25) == 1.25 - target
+
+
+def labels_of(rows):
+    return Labels(rows.codes, np.array([1, 2]), np.arange(6.0).reshape(2, 3), *[rows.weights, rows.targets],
+                  rows.epsilons, rows.first)  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_window_says_of_its_rows_what_the_labels_of_all_say(weighted):
+    random, none = np.random.default_rng(0), np.empty(0)
+    codes, numbers = random.integers(-1, 3, 50).astype(np.int16), random.random((3, 50))
+    whole = RowLabels(codes, *(numbers * (numbers > 0.3) if weighted else (none, none, none)))
+    window = whole.window(20, 35)
+    assert window.first == 20 and window.codes.size == 15 and window.window(25, 30).first == 25
+    some = np.array([21, 34, 20])
+    for rows in (slice(22, 30), some):
+        assert np.array_equal(window.present(rows), whole.present(rows))
+        assert window.of(rows).codes.tolist() == codes[rows].tolist() and window.of(rows).first == 0
+    assert window.of(some).joined(window.cut(22, 24)).codes.tolist() == [*codes[some], *codes[22:24]]
+    one, all_rows = labels_of(window), labels_of(whole)
+    for row in range(20, 35):
+        for name in ("code", "weight", "target", "epsilon"):
+            assert getattr(one, name)(row) == getattr(all_rows, name)(row)
+        for k in (0, 1):
+            assert (one.cap(k, row), one.sign(k, row)) == (all_rows.cap(k, row), all_rows.sign(k, row))
+            assert one.margin(k, row, 1.5) == all_rows.margin(k, row, 1.5)

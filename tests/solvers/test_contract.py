@@ -240,10 +240,10 @@ def fresh(run):
     if scaling is not None:
         center, factor = scaling.center, scaling.factor  # that the model and held-out rows are made with
         center[:], factor[:] = 0.0, 1.0
-        scaling = Scaling(scaling.source, scaling.kind, scaling.codes, scaling.weights, 1 << 30)
+        scaling = Scaling(scaling.source, scaling.kind, scaling.reader.labels, 1 << 30)
         scaling.center, scaling.factor = center, factor
         source = scaling.scaled(scaling.source)
-    reader = BlockReader(source, reader.bounds, reader.buffer_count)
+    reader = BlockReader(source, reader.bounds, reader.buffer_count, labels=reader.labels)
     midway = None if run.bias is None else Midway(run.problem.count)
     shared = replace(run.shared, reader=reader, scaling=scaling, midway=midway, should_stop=None)
     return driver.Run(shared, run.problem, run.costs, run.method)

@@ -8,7 +8,11 @@ import importlib
 import inspect
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+from reference.drive import problem_of
 
 import streammargin.solvers
 from streammargin.rows.labels import RowLabels
@@ -156,3 +160,11 @@ def test_who_reads_an_array_of_rows_is_a_visit_or_a_map():
 
 if __name__ == "__main__":
     print(listed(), *sorted(set(readers())), sep="\n")
+
+
+def test_who_keeps_nothing_of_rows_needs_the_labels_at_hand_alone():
+    problem = replace(problem_of(np.zeros((9, 2))), resident=False)
+    windows = {name for name in names() if name != "auto" and not make_solver(name).all_labels(problem)}
+    assert windows == {
+        "mirror", "pegasos", "perceptron", "batch-perceptron", "dual-momentum", "gd", "homotopic", "normalized-gd"
+    }  # fmt: skip

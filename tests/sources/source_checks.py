@@ -98,10 +98,15 @@ def all_labels(source, chunk=7):
     return np.concatenate(list(source.labels(chunk)))
 
 
+def read_weights(source):
+    weights = source.sample_weight()
+    return None if weights is None else weights[:]
+
+
 def check_all(path, **names):
     """Open, and read and check everything."""
     with open_source(path, **names) as source:
         bounds = np.array([0, source.rows])
         check_block(source, source.read(0, source.rows, source.allocate(bounds)), 0)
         all_labels(source)
-        source.sample_weight()
+        read_weights(source)

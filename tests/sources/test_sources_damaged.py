@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from conftest import write_h5
 
 import streammargin as sm
+from streammargin.driver.labels import check_weights
 from streammargin.driver.prefetch import read_blocks
-from streammargin.driver.setup import check_weights
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.sources.hdf5.file import encoding_of
 from streammargin.sources.labels import census
@@ -25,7 +25,8 @@ def read_all(path, **names):
     """Everything that training reads, as copies: rows, classes, codes, weights."""
     with open_source(str(path), **names) as source:
         classes, codes, _ = census(source.labels(), source.rows, source.name, source.place)
-        weights = check_weights(source.sample_weight(), source)
+        weights = source.sample_weight()
+        weights = None if weights is None else check_weights(weights[:], source.place)
         source.fingerprint(), source.layout()
         rows = [(block.X if hasattr(block, "X") else block.data).copy() for _, _, block in read_blocks(source, 1 << 30)]
         return rows, classes, codes, weights

@@ -10,8 +10,9 @@ from conftest import write_h5
 from source_checks import all_labels, assert_rows, edit, random_sparse, two_labels, write_csr, write_dense
 
 import streammargin as sm
+from streammargin.driver.labels import check_weights
 from streammargin.driver.prefetch import read_blocks
-from streammargin.driver.setup import check_weights, make_target
+from streammargin.driver.setup import make_target
 from streammargin.errors import DataError
 from streammargin.sources.open import open_source
 
@@ -65,7 +66,7 @@ def test_weights_of_some_shards(tmp_path):
     with h5py.File(paths[2], "r+") as file:
         file["sample_weight"] = np.arange(20)
     with open_source(paths) as source:
-        assert source.sample_weight().tolist() == [1.0] * 12 + list(range(20))
+        assert source.sample_weight()[:].tolist() == [1.0] * 12 + list(range(20))
 
 
 def test_shards_that_do_not_fit(tmp_path):
@@ -180,7 +181,7 @@ def test_messages_name_the_shard_and_its_own_row(tmp_path):
         open_source([first, fourth]) as source,
         pytest.raises(DataError, match=r"4\.h5: the sample weight of row 8 is -1"),
     ):
-        check_weights(source.sample_weight(), source)
+        check_weights(source.sample_weight()[:], source.place)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

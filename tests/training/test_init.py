@@ -146,7 +146,7 @@ def test_a_column_that_scaling_makes_0_is_of_no_account():
 def target_of(labels, rest=None):
     classes = np.array(labels)
     positive = np.array([1]) if len(labels) == 2 or rest is not None else np.arange(len(labels))
-    return Target(classes, np.zeros(2, np.int16), positive, rest)
+    return Target(classes, positive, rest)
 
 
 def lines(model_classes, wanted, header=None, rest=None):

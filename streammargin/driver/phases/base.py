@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
 from streammargin.driver.course import Course
 from streammargin.driver.prefetch import BlockReader
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks, Share
 
 
@@ -36,8 +38,14 @@ class Phase(ABC):
         self.course.progress.order = np.arange(len(self.reader.bounds) - 1)
 
     @abstractmethod
-    def visit(self, blocks: Blocks) -> Share:
-        """Process these blocks, one unit per call."""
+    def visit(self, blocks: Blocks, labels: RowLabels) -> Share:
+        """Process these blocks, one unit per call; labels: they cover the blocks' rows."""
+
+    def show(self, labels: RowLabels) -> Any:
+        """The solver's state, with these labels, while blocks of its rows are visited."""
+        state = self.course.state
+        state.labels = labels
+        return state
 
     @abstractmethod
     def end(self) -> Share:

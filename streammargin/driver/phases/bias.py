@@ -7,6 +7,7 @@ from streammargin.driver.midway import Midway
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import HELD_OUT
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks
 
 
@@ -19,10 +20,10 @@ class FindBias(Phase):
         self.midway.begin()
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         c = self.course
-        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.positive, c.shared.labels)
+        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.positive, labels)
 
     def end(self) -> None:
         c, p = self.course, self.course.progress

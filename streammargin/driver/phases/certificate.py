@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.driver.phases.base import Phase
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks, multiplications
 
 
@@ -14,11 +15,11 @@ class Certificate(Phase):
         c.solver.begin_certificate(c.problem, c.state, c.active)
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         c = self.course
         c.state.multiplications += multiplications(blocks, c.problem.count)
-        c.solver.certify_block(c.problem, c.state, block, first)
+        c.solver.certify_block(c.problem, self.show(labels), block, first)
 
     def end(self) -> None:
         c = self.course

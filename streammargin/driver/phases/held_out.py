@@ -6,6 +6,7 @@ from streammargin.driver.course import Course
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.validate import Validator
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks
 
 
@@ -18,10 +19,10 @@ class HeldOut(Phase):
         self.validator.begin()
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         point, midway = self.course.point(proven=True), self.course.progress.midway
-        self.validator.add(point if midway is None else point.with_constants(midway), first, block)
+        self.validator.add(point if midway is None else point.with_constants(midway), first, block, labels)
 
     def end(self) -> None:
         c, p = self.course, self.course.progress

@@ -8,6 +8,7 @@ from streammargin.driver.course import Course
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import IDENTITY, SCALING
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks
 
 
@@ -36,7 +37,7 @@ class Identity(Phase):
         self.course.progress.go(IDENTITY)
         self._counts = replace(self.reader.counts)
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         pass
 
     def end(self) -> None:

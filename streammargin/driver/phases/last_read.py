@@ -6,6 +6,7 @@ from streammargin.driver.course import Course
 from streammargin.driver.early_stop import EarlyStop
 from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks, multiplications
 from streammargin.solvers.proof import kept
 from streammargin.solvers.state import labels_of
@@ -20,11 +21,11 @@ class LastRead(Phase):
         kept.begin(self.early.kept)
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         c = self.course
         c.state.multiplications += multiplications(blocks, c.problem.count)
-        kept.add(c.problem, self.early.kept, labels_of(c.problem, c.state), block, first)
+        kept.add(c.problem, self.early.kept, labels_of(c.problem, self.show(labels)), block, first)
 
     def end(self) -> None:
         self.early.kept.certified = True

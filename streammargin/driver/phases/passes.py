@@ -11,6 +11,7 @@ from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import CERTIFICATE, SCORES
 from streammargin.driver.telling import pass_event
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks, PassReport, Share, multiplications
 from streammargin.wording import Message
 
@@ -44,12 +45,12 @@ class Pass(Phase):
         after.labels, after.number, after.multiplications = before.labels, before.number, before.multiplications
         c.state, p.stage, p.due = after, p.due, ""
 
-    def visit(self, blocks: Blocks) -> Share:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> Share:
         c = self.course
-        share = c.solver.run_blocks(c.problem, c.state, c.active, blocks)
+        share = c.solver.run_blocks(c.problem, self.show(labels), c.active, blocks)
         if c.ranges is not None and share is None:
             for first, block in blocks:
-                c.ranges.add(first, block)
+                c.ranges.add(first, block, labels)
         if share is None:
             c.state.multiplications += multiplications(blocks, c.active.size)
         return share

@@ -9,6 +9,7 @@ from streammargin.driver.phases.base import Phase
 from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import DONE
 from streammargin.driver.validate import Predictions
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks
 
 
@@ -23,11 +24,11 @@ class Look(Phase):
         self.course.progress.predicted = np.zeros(len(self.predictions.present), bool)
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         p = self.course.progress
         assert p.predicted is not None
-        self.predictions.add(self.course.outcome(), p.predicted, first, block)
+        self.predictions.add(self.course.outcome(), p.predicted, first, block, labels)
         if p.predicted.all():
             p.order = p.order[: p.position + 1]
 

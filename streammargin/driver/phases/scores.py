@@ -9,6 +9,7 @@ from streammargin.driver.prefetch import BlockReader
 from streammargin.driver.progress import CERTIFICATE
 from streammargin.driver.validate import Validator
 from streammargin.points.base import Point
+from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import Blocks
 
 
@@ -24,11 +25,11 @@ class Scores(Phase):
         self.validator.begin()
         super().begin()
 
-    def visit(self, blocks: Blocks) -> None:
+    def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         if self._point is None:
             self._point = self.course.point(proven=False)
-        self.validator.add(self._point, first, block)
+        self.validator.add(self._point, first, block, labels)
 
     def end(self) -> None:
         self._point = None  # frees it before the weights are made again

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Axis
 
@@ -26,15 +25,13 @@ def largest_duals(problem: Problem) -> tuple[float, float]:
     return problem.loss.reach() if bound_by_side(problem) else (1.0, 1.0)
 
 
-def constant_alone(problem: Problem, labels: RowLabels, k: int) -> float:
+def constant_alone(problem: Problem, k: int) -> float:
     """The constant b that minimises sum_i cap_i phi(y_i b) over all rows; it needs the classes only, no read.
 
     At a kink it is moved slightly towards 0, or away from a kink at 0: there the duals are optimal once the heavier
     side is scaled down, as by `balanced`.
     """
-    present = labels.present(slice(None))
-    weights = labels.weights[present] if labels.weights.size else None
-    caps = problem.caps[k] * np.bincount(labels.codes[present], weights, problem.caps.shape[1])
+    caps = problem.caps[k] * problem.mass
     signs = np.where(np.arange(caps.size) == problem.positive[k], 1.0, -1.0)
     parts = [(sign, cap) for sign, cap in zip(signs.tolist(), caps.tolist(), strict=True) if cap > 0.0]
 

@@ -186,10 +186,9 @@ class DualPass(Solver[P]):
     # prologue: the norms of rows and columns
 
     def prologue_block(self, problem: Problem, state: P, index: int, block: Block, first: int) -> Share:
-        labels, rows = state.labels, slice(first, first + block.rows())
+        labels = state.labels.cut(first, first + block.rows())
         norms.row_norms(block, numbered_from(first), labels_of(problem, state), 2.0, state.row_norms)
-        weights = labels.weights[rows] if labels.weights.size else labels.weights
-        add_squares(block, labels.codes[rows], weights, state.squares)
+        add_squares(block, labels.codes, labels.weights, state.squares)
         state.constant = float(block.bias)
         if problem.path:
             if first == 0:

@@ -224,7 +224,7 @@ class RestartedSteps(DualPass[R]):
 
     def first_weights(self, problem: Problem, state: R, k: int) -> None:
         if problem.objective.free and not problem.numeric:
-            alone = constant_alone(problem, state.labels, k)
+            alone = constant_alone(problem, k)
             state.w[:, k, -1] = state.anchor.w[k, -1] = alone / state.constant
 
     def raise_costs(self, problem: Problem, state: R, factor: float) -> None:

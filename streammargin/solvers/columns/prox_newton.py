@@ -162,7 +162,7 @@ class ProximalNewton(Solver[ProxNewton]):
         alone = problem.objective.free and not (problem.numeric or problem.from_weights)
         if state.number <= 1 and state.read.rows == 0 and alone and block.bias:
             for k in range(problem.count):
-                state.w[k, -1] = constant_alone(problem, state.labels, k) / block.bias
+                state.w[k, -1] = constant_alone(problem, k) / block.bias
         for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
             state.w[k] = state.best.w[k]
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
@@ -270,7 +270,7 @@ class ProximalNewton(Solver[ProxNewton]):
 
     @staticmethod
     def _soften(problem: Problem, state: ProxNewton, k: int, gap: float, near: bool) -> bool:
-        """Lower the softness as far as the tolerance asks for, until steps become too long, or near the minimum of F."""
+        """Lower the softness as the tolerance asks for, until steps become too long, or near the minimum of F."""
         goal = AIM * problem.tol * float(abs(state.best.primal[k]))
         falls = gap > goal and (near or state.step.damping[k] < DAMPING)
         if falls:

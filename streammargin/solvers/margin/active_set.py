@@ -206,7 +206,7 @@ class Exact(WholePass[ActiveSetState]):
         ids = state.new.ids_of(str(k))
         if not ids.size:
             return False
-        signs = np.where(state.labels.codes[ids] == problem.positive[k], 1.0, -1.0)
+        signs = np.where(state.labels.of(ids).codes == problem.positive[k], 1.0, -1.0)
         # coordinate ascent needs squares of the norms
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
@@ -241,7 +241,7 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     labels = state.labels
     for first in range(0, problem.rows, PIECE):
         piece = slice(first, first + PIECE)
-        here = np.flatnonzero(labels.present(piece) & ((labels.codes[piece] == problem.positive[k]) == positive))
+        here = np.flatnonzero(labels.present(piece) & ((labels.of(piece).codes == problem.positive[k]) == positive))
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
         if keys.size > most:
             chosen = np.argpartition(keys, most)[:most]

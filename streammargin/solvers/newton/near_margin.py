@@ -93,6 +93,9 @@ class NearMargin(CertifiedBySweep[NearState]):
     name = "near-margin rows"
     state_class = NearState
 
+    def all_labels(self, problem: Problem) -> bool:
+        return False  # those of cached rows lie beside them
+
     def reserved_bytes(self, problem: Problem) -> int:
         return cache_bytes(problem) + _vectors(problem)
 
@@ -164,6 +167,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             name = f"rows {first + start}"
             state.rows.change(name, None, [Coming(first, block, here + start, tuple(beside))])
             state.held += bytes_of(problem, state.rows.pieces[name])
+            state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
         return stop / rows if stop < rows else None
@@ -171,8 +175,8 @@ class NearMargin(CertifiedBySweep[NearState]):
     @staticmethod
     def _labels(state: NearState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The codes and weights of these rows, which are at hand."""
-        known = state.labels
-        return known.codes[rows], known.weights[rows] if known.weights.size else np.ones(rows.size)
+        known = state.labels.of(rows)
+        return known.codes, known.weights if known.weights.size else np.ones(rows.size)
 
     def _look(
         self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int

@@ -157,6 +157,9 @@ class Newton(Succession):
             return PROXIMAL.scratch(problem, rows, size, sparse)
         return NEAR.scratch(problem, rows, size, sparse)
 
+    def all_labels(self, problem: Problem) -> bool:
+        return PROXIMAL.all_labels(problem) if self.takes_proximal(problem) else problem.resident
+
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if self.takes_proximal(problem) else 0
 

@@ -184,7 +184,7 @@ class Adaptive(WholePass[AdaptiveState]):
         decide_block(block, state.w, 0, scores)
         scores /= self.largest_norm(state)
         present = labels.present(ids)
-        own = labels.codes[ids][:, None] == problem.positive
+        own = labels.of(ids).codes[:, None] == problem.positive
         groups = [k for k, _ in problem.objective.groups(active)]
         margins = np.where(present, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 
 from streammargin.errors import DataError, StreamMarginError
 from streammargin.sources.arrays import as_array, as_weights, sample
-from streammargin.sources.base import Source
-from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, open_column
+from streammargin.sources.base import OfValues, Slices, Source
+from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
 from streammargin.sources.hdf5.nodes import decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
@@ -32,6 +33,7 @@ class HDF5Source(Source):
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
         self._others: list[Any] = []
+        self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
 
@@ -75,10 +77,18 @@ class HDF5Source(Source):
 
     def column_bytes(self) -> int:
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]
-        return max((self._column(name, what).held_bytes for name, what in named), default=0)
+        return sum(self._column(name, what).held_bytes for name, what in named)
 
-    def weight_bytes(self) -> int:
-        return 8 * self.rows if any(what is WEIGHTS for _, _, what in self._columns()) else 0
+    def rereads_labels(self) -> str:
+        return self._column(self._y or "y").kind if _is_name(self._y) else ""
+
+    def labels_as(self, made: OfValues) -> Slices:
+        return self._slices(self._column(self._y or "y"), made)
+
+    def _slices(self, column: Column, made: OfValues) -> ColumnSlices:
+        found = ColumnSlices(column, made)
+        self._columns_read.add(found)
+        return found
 
     def _columns(self) -> Iterator[tuple[Any, str, tuple[str, str]]]:
         """(name or array given, default name, LABELS or WEIGHTS) of the labels and, if present, the weights."""
@@ -86,7 +96,7 @@ class HDF5Source(Source):
         if self._weight is not None or has_link(self.file, "sample_weight"):  # most files have none
             yield self._weight, "sample_weight", WEIGHTS
 
-    def sample_weight(self) -> np.ndarray | None:
+    def sample_weight(self) -> Slices | None:
         given = self._weight
         if given is None:
             if look_up(self.file, "sample_weight", self.path) is None:
@@ -94,14 +104,9 @@ class HDF5Source(Source):
             given = "sample_weight"
         return self.numbers(given, WEIGHTS) if isinstance(given, str) else as_weights(given, self.rows, self.path)
 
-    def numbers(self, name: str, what: tuple[str, str]) -> np.ndarray:
+    def numbers(self, name: str, what: tuple[str, str]) -> Slices:
         column, noun = self._column(name, what), "sample weights" if what is WEIGHTS else what[0]
-        values = np.empty(self.rows)
-        start = 0
-        for part in column.chunks(1 << 16):
-            values[start : start + len(part)] = as_weights(part, len(part), column.name, noun)
-            start += len(part)
-        return values
+        return self._slices(column, lambda part: as_weights(part, len(part), column.name, noun))
 
     def names_bytes(self) -> int:
         return names_bytes(names_column(self.file, self.x, self.path))
@@ -144,8 +149,8 @@ class HDF5Source(Source):
         return digest.hexdigest()[:16]
 
     def close(self) -> None:
-        for other in self._others:
-            other.close()
+        for held in (*self._columns_read, *self._others):
+            held.close()
         self._others.clear()
         self.file.close()
 

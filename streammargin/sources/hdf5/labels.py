@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,11 +14,13 @@ import numpy as np
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError
 from streammargin.files import check_input, short_reason
+from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
 from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.labels import as_values
 from streammargin.sources.npy import NpyArray
 
 OBS = "obs"  # anndata's table with one entry per row
@@ -96,35 +99,58 @@ class Column:
                     return reader.text_bytes()
         return self.length * self.data.dtype.itemsize
 
+    @property
+    def kind(self) -> str:
+        """The kind of its values if they are numbers or categories, else "": text takes long to read again."""
+        if self.categories is not None:
+            return str(as_values(self.categories).dtype.kind)
+        return str(self.data.dtype.kind) if self.data.dtype.kind in "biuf" else ""
+
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
-        with contextlib.ExitStack() as stack:
-            read = _reading(self.data, self.name, stack)
-            masked = None if self.mask is None else _reading(self.mask, self.name, stack)
-            yield from self._chunks(size, read, masked)
+        with contextlib.closing(ColumnSlices(self)) as column:
+            for start in range(0, self.length, size):
+                yield column[start : start + size]
 
-    def _chunks(self, size: int, read: Read, masked: Read | None) -> Iterator[np.ndarray]:
-        for start in range(0, self.length, size):
-            stop = min(self.length, start + size)
-            try:
-                part = read(start, stop)
-                missing = None if masked is None else masked(start, stop)
-            except (OSError, RuntimeError, ValueError, TypeError) as error:
-                if isinstance(error, StreamMarginError):
-                    raise
-                reason = short_reason(error)
-                raise DataError(f"{self.name} cannot be read ({reason}); the file may be damaged") from error
-            if self.categories is not None:
-                missing = (part < 0) | (part >= len(self.categories))
-            if missing is not None and np.any(missing):
-                row = start + int(np.flatnonzero(missing)[0])
-                raise DataError(f"{self.name}: row {row} has no value; drop the row or give it one")
-            if self.categories is not None:
-                part = self.categories[part]
-            part = np.asarray(part)
-            if part.dtype.metadata:  # the names of an HDF5 enumeration, which NumPy cannot handle
-                part = part.view(np.dtype(part.dtype.str))
-            yield part
+
+class ColumnSlices:
+    """The values of a column, or what `made` makes of them, read at each use; of categories it is made once.
+
+    It may hold a chunk for the next use. This is freed, and files are closed, once nobody has the object any more.
+    """
+
+    def __init__(self, column: Column, made: OfValues = np.asarray) -> None:
+        self.column, self.made = column, made
+        stack = contextlib.ExitStack()
+        self.close = weakref.finalize(self, stack.close)
+        self._read: Read = _reading(column.data, column.name, stack)
+        self._masked = None if column.mask is None else _reading(column.mask, column.name, stack)
+        self._of = None if column.categories is None else made(column.categories)
+
+    def __len__(self) -> int:
+        return self.column.length
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        start, stop, _ = rows.indices(len(self))
+        name, categories = self.column.name, self.column.categories
+        try:
+            part = self._read(start, stop)
+            missing = None if self._masked is None else self._masked(start, stop)
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
+            if isinstance(error, StreamMarginError):
+                raise
+            raise DataError(f"{name} cannot be read ({short_reason(error)}); the file may be damaged") from error
+        if categories is not None:
+            missing = (part < 0) | (part >= len(categories))
+        if missing is not None and np.any(missing):
+            row = start + int(np.flatnonzero(missing)[0])
+            raise DataError(f"{name}: row {row} has no value; drop the row or give it one")
+        if self._of is not None:
+            return self._of[part]
+        part = np.asarray(part)
+        if part.dtype.metadata:  # the names of an HDF5 enumeration, which NumPy cannot handle
+            part = part.view(np.dtype(part.dtype.str))
+        return self.made(part)
 
 
 def _reader(node: h5py.Dataset, name: str) -> RowReader | TextReader:

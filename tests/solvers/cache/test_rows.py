@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import streammargin as sm
-from streammargin.rows.blocks import values_of
+from streammargin.rows.blocks import nbytes, values_of
 from streammargin.solvers.cache import rows as store
 
 
@@ -66,3 +66,24 @@ def test_a_piece_that_followed_another_changes_in_place(kind):
     kept.change("0", stay, ())
     assert np.array_equal(kept.ids_of("0"), stay) and not kept.ids_of("1").size
     assert np.array_equal(rows_of(kept.pieces["0"].rows), X[stay])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
+    monkeypatch.setattr(store, "PIECE", 3000)
+    X = np.random.default_rng(0).random((400, 7))
+    whole = sm.open_source((kind(X), np.ones(400))).whole()
+    cache = store.RowCache()
+    for first in range(0, 400, 10):
+        cache.change(f"rows {first:03}", None, [(first, store.part(whole, first, first + 10), np.arange(0, 10, 2))])
+        cache.pool()
+
+    def check():
+        assert np.array_equal(np.concatenate([rows_of(kept.rows) for kept in cache.pieces.values()]), X[cache.ids()])
+        assert list(cache.pieces) == sorted(cache.pieces)
+        return [nbytes(kept.rows) >= store.PIECE for kept in cache.pieces.values()]
+
+    large = check()
+    assert cache.ids().tolist() == list(range(0, 400, 2)) and sum(large) >= 3 and len(large) - sum(large) < 11
+    cache.retain(lambda ids: ids % 3 == 0)
+    assert cache.ids().tolist() == list(range(0, 400, 6)) and 0 < sum(check()) < sum(large)

@@ -1,0 +1,196 @@
+"""The labels of all rows: in memory, or read from their file with each block of rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+import numpy as np
+
+from streammargin.errors import DataError
+from streammargin.rows.labels import RowLabels
+from streammargin.sources.base import Slices, Source
+from streammargin.sources.labels import EXACT, Origin, as_values
+
+PIECE = 1 << 16  # rows at a time of all
+NONE = np.empty(0)
+NO_ROWS = RowLabels(np.empty(0, np.int16), NONE, NONE)
+UNKNOWN = -2  # the code of a label that the file did not have before
+TABLE = 1 << 16  # classes that span fewer whole numbers are looked up in a table
+
+
+class LabelReader(ABC):
+    """The labels of n rows.
+
+    held_bytes: of what stays in memory; row_bytes: of the labels of one row that is read, 0 where all are in memory.
+    """
+
+    rows: int
+    held_bytes: int
+    row_bytes: int
+
+    @abstractmethod
+    def read(self, start: int, stop: int) -> RowLabels:
+        """Labels that cover the rows start .. stop: a window on them, or all that are in memory."""
+
+    @abstractmethod
+    def all(self) -> KeptLabels:
+        """The same in memory."""
+
+    def in_memory(self) -> RowLabels:
+        """Those of all rows, where they are in memory; else of none."""
+        return NO_ROWS
+
+    def pieces(self) -> Iterator[RowLabels]:
+        """Those of a bounded number of rows at a time, in order."""
+        for start in range(0, self.rows, PIECE):
+            stop = min(self.rows, start + PIECE)
+            found = self.read(start, stop)
+            yield found if found.codes.size == stop - start else found.window(start, stop)
+
+    def more_bytes(self) -> int:
+        """Bytes that the labels of all rows take, beside those that are held already."""
+        return max(0, self.rows * self.row_bytes - self.held_bytes)
+
+
+class KeptLabels(LabelReader):
+    """Labels in memory."""
+
+    def __init__(self, known: RowLabels) -> None:
+        self.known, self.rows, self.held_bytes, self.row_bytes = known, known.codes.size, known.nbytes, 0
+
+    def in_memory(self) -> RowLabels:
+        return self.known
+
+    def read(self, start: int, stop: int) -> RowLabels:
+        return self.known
+
+    def all(self) -> KeptLabels:
+        return self
+
+
+@dataclass(frozen=True)
+class SlicedLabels(LabelReader):
+    """Labels of which a slice is read at a time, and checked: a file that changed meanwhile is an error.
+
+    codes: of classes, (0,) for a regression; targets: (0,) for classes; weights, epsilons: (0,) where rows have none.
+    weighed: whether the weights count, beside saying which rows are absent. reading: bytes that it takes to read them.
+    """
+
+    source: Source
+    codes: Slices
+    targets: Slices
+    weights: Slices = field(default_factory=lambda: NONE)
+    epsilons: Slices = field(default_factory=lambda: NONE)
+    weighed: bool = True
+    shift: float = 0.0
+    reading: int = 0
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.source.rows
+
+    @property
+    def held_bytes(self) -> int:  # type: ignore[override]
+        arrays = (self.codes, self.targets, self.weights, self.epsilons)
+        return self.reading + sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+    @property
+    def row_bytes(self) -> int:  # type: ignore[override]
+        numbers = (len(self.targets), len(self.weights) * self.weighed, len(self.epsilons))
+        return 2 + 8 * sum(size > 0 for size in numbers)
+
+    def read(self, start: int, stop: int) -> RowLabels:
+        size = stop - start
+        codes = np.zeros(size, np.int16)
+        weights, targets, epsilons = (
+            np.empty(size if len(of) and used else 0)
+            for of, used in ((self.weights, self.weighed), (self.targets, True), (self.epsilons, True))
+        )
+        for low in range(start, stop, PIECE):
+            high = min(stop, low + PIECE)
+            here = slice(low - start, high - start)
+            if len(self.codes):
+                codes[here] = found = self.codes[low:high]
+                if found.min() == UNKNOWN:
+                    raise self._changed(low + int(np.argmin(found)))
+            if len(self.targets):
+                numbers = self.targets[low:high]
+                if not np.isfinite(numbers).all():
+                    raise self._changed(low + int(np.argmin(np.isfinite(numbers))))
+                np.subtract(numbers, self.shift, out=targets[here])
+            if len(self.weights):
+                mass = check_weights(self.weights[low:high], self.source.place, low)
+                if self.weighed:
+                    weights[here] = mass
+                if len(self.targets) and mass.min() == 0.0:
+                    codes[here][mass == 0.0], targets[here][mass == 0.0] = -1, 0.0
+            if len(self.epsilons):
+                epsilons[here] = check_weights(self.epsilons[low:high], self.source.place, low, "epsilon")
+        return RowLabels(codes, weights, targets, epsilons, start)
+
+    def _changed(self, row: int) -> DataError:
+        where, row = self.source.label_place(row)
+        return DataError(
+            f"{where} was changed during the run: the label of row {row} is a new one; start again, and do not write "
+            "to it meanwhile"
+        )
+
+    def all(self) -> KeptLabels:
+        found = self.read(0, self.rows)
+        codes, weights = self.codes if _has(self.codes) else found.codes, found.weights
+        if self.weighed and _has(self.weights):
+            weights = self.weights
+        return KeptLabels(replace(found, codes=codes, weights=weights))  # no second copy of arrays in memory
+
+    def settled(self) -> LabelReader:
+        """The same in memory, where no file holds any of it."""
+        given = [of for of in (self.codes, self.targets, self.weights, self.epsilons) if len(of)]
+        return self.all() if all(map(_has, given)) else self
+
+
+def _has(column: Slices) -> TypeGuard[np.ndarray]:
+    """Whether a column is in memory."""
+    return isinstance(column, np.ndarray) and column.size > 0
+
+
+def check_weights(weights: np.ndarray, origin: Origin, first: int = 0, noun: str = "sample weight") -> np.ndarray:
+    """These numbers, of the rows from `first`. DataError for one that is negative or missing."""
+    if not (weights.min(initial=0.0) >= 0.0 and weights.max(initial=0.0) < np.inf):  # min and max are nan where one is
+        bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+        where, row = origin(first + int(bad[0]))
+        raise DataError(f"{where}: the {noun} of row {row} is {weights[bad[0]]}; {noun}s must be finite and >= 0")
+    return weights
+
+
+class Coder:
+    """Labels (m,) as codes (m,) int16, by the classes (k,), sorted, and their codes; UNKNOWN for others."""
+
+    def __init__(self, classes: np.ndarray, codes: np.ndarray) -> None:
+        self.classes, self.codes = classes, np.append(codes, UNKNOWN).astype(np.int16)
+        self._known = dict(zip(classes.tolist(), codes.tolist(), strict=True))
+        self._low, self._table = 0, np.empty(0, np.int16)
+        if classes.dtype.kind in "biuf" and np.all(classes == np.trunc(classes)):
+            low, high = int(classes[0]), int(classes[-1])
+            if high - low < TABLE and max(-low, high) < EXACT:
+                self._low, self._table = low, np.full(high - low + 2, UNKNOWN, np.int16)
+                self._table[classes.astype(np.int64) - low] = codes
+
+    def __call__(self, labels: np.ndarray) -> np.ndarray:
+        if labels.dtype.kind not in "biuf":
+            return np.array([self._known.get(label, UNKNOWN) for label in as_values(labels).tolist()], np.int16)
+        if self._table.size:
+            with np.errstate(invalid="ignore"):
+                place = labels.astype(np.int64) - self._low
+            place[(place < 0) | (place >= self._table.size) | (place + self._low != labels)] = -1
+            return self._table[place]
+        place = np.searchsorted(self.classes, labels)
+        other = self.classes[np.minimum(place, len(self.classes) - 1)] != labels
+        return self.codes[np.where(other, -1, place)]
+
+
+def finite_numbers(labels: np.ndarray) -> np.ndarray:
+    """Labels (m,) as float64, NaN for what is no number."""
+    return labels.astype(np.float64) if labels.dtype.kind in "biuf" else np.full(len(labels), np.nan)

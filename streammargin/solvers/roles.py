@@ -214,6 +214,12 @@ def keeps_per_row(cls: type, problem: Problem) -> bool:
     return False
 
 
+def row_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
+    """Bytes that a state keeps for each row, without cached rows."""
+    one, two = (state_bytes(cls, replace(problem, rows=rows), dtype) for rows in (1, 2))
+    return two - one
+
+
 def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
     """A new state or part with initial values; given: values of some fields."""
     made: dict[str, Any] = {}

@@ -157,6 +157,20 @@ class Newton(Succession):
             return PROXIMAL.scratch(problem, rows, size, sparse)
         return NEAR.scratch(problem, rows, size, sparse)
 
+    def row_bytes(self, problem: Problem) -> int:
+        """Only stages out of core count."""
+        return max(stage.row_bytes(problem) for stage in (NEAR, READS, PROXIMAL))
+
+    def remark(self, problem: Problem) -> str:
+        if problem.resident:
+            return ""
+        kept = "no number of a row is kept"
+        if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
+            return f"; each read makes a step, and {kept}"
+        return (
+            f"; {kept}, but rows near the margin are, where enough of them fit into memory; else each read makes a step"
+        )
+
     def all_labels(self, problem: Problem) -> bool:
         return PROXIMAL.all_labels(problem) if self.takes_proximal(problem) else problem.resident
 

@@ -184,7 +184,7 @@ class ProximalNewton(Solver[ProxNewton]):
             block, numbered_from(first), labels_of(problem, state), problem.loss, active,
             kernel.Point(state.w[None], none[None], blur(state.w)[None]),
             kernel.Prox(
-                state.centres, state.alpha, none, softness, steepest=steepest, share=middle_share(problem.loss)
+                state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
             ),
             kernel.Found(read.weights[None], read.duals, read.dual_image, read.wrong[None]), read.H,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.penalties import PENALTIES
 from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
+from streammargin.training.memory import usual_bytes
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -138,7 +139,8 @@ def test_the_solvers_are_those_of_the_code():
     assert [row[0] for row in rows.values() if row[0].endswith(" (default)")] == [f"{parser.solver} (default)"]
     for name in names()[1:]:
         method = make_solver(name)
-        _, losses, C, _, options, _ = rows[name]
+        _, losses, C, _, options, each, _ = rows[name]
+        assert int(each) == usual_bytes(method), name
         hard = math.isinf(method.default_C)
         assert (C == "inf") == hard, name
         needed = method.required()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from typing import Any
 
 from streammargin.cli import losses, penalties, words
 from streammargin.solvers.registry import CLASSES, FAMILY, SHELVES, SHORT
+from streammargin.solvers.word import Auto
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -19,13 +19,18 @@ def run(options: argparse.Namespace) -> int:
     """Print one line for each solver, under three headings, or all about one."""
     if options.name is not None:
         return words.show(FAMILY, options.name, served)
+    from streammargin.solvers.registry import make_solver
+    from streammargin.training.memory import usual_bytes
+
+    print("first column: bytes that are kept of each row out of core (two classes, float32, one value of C)")
     lines = dict(zip(CLASSES, words.listing(CLASSES), strict=True))
     for shelf in dict.fromkeys(SHELVES.values()):
         print(f"{shelf}:")
         for word in (word for word in lines if CLASSES.shelf(word) == shelf):
-            print(textwrap.indent(lines[word], "  "))
+            each = "" if word == Auto.name else str(usual_bytes(make_solver(word)))
+            print(f"{each:>4}  " + lines[word].replace("\n", "\n      "))
             for short in short_words(word):
-                print(f"    {short} is {SHORT[short]}")
+                print(f"        {short} is {SHORT[short]}")
     words.print_packages(FAMILY)
     return 0
 

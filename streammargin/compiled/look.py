@@ -59,7 +59,7 @@ class Prox(NamedTuple):
     """a_i = argmax over feasible a of dual_i(a) - a u_i - L_i/2 (a - centre_i)^2, L_i = curvature + softness / cap_i.
 
     curvatures (K,), inf: duals that stay; softness (K,); both 0: the duals that are best for the margins as they are
-    centres    (K, n), or (K, 0): all 0; alpha (K, n) out, may be the centres;
+    centres    (K, n), or (K, 0): `midway` times the caps; alpha (K, n) out, may be the centres, or (K, 0): not wanted;
     twice      alpha makes the step, and what is pulled extrapolates from there (the Pdprox paper's Algorithm 1);
     total      (K, n), or (K, 0): the duals are added to it;
     steepest   if above 0, the slope of every row is this times its cap
@@ -72,6 +72,7 @@ class Prox(NamedTuple):
     twice: bool = False
     total: np.ndarray = NONE
     steepest: float = 0.0
+    midway: float = 0.0
 
 
 class Found(NamedTuple):
@@ -134,7 +135,7 @@ def look(
 def look_block(block, numbers, labels, loss, coupled, problems, point, rule, found, H, slopes, scratch):
     """`look` with its scratch arrays; parts for arguments that are None are not compiled."""
     w, multiplier, blur = point
-    centres, alpha, curvatures, softness, twice, total, steepest = rule
+    centres, alpha, curvatures, softness, twice, total, steepest, midway = rule
     losses, duals, pull, confused, seen = found
     columns, apart, places, scores, few, part = scratch
     present, listed, lengths, factors = places[0], places[1], apart[0][LENGTH], apart[0][FACTOR]
@@ -165,7 +166,8 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 for g in range(G):
                     size, mistakes = gather(
                         block, numbers, labels, k + g, g, scores[v, k + g, :m],
-                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, lengths, apart[g], places,
+                        margin_shift(loss, multiplier[v, k + g]), blur[v, k + g], centres, midway, lengths, apart[g],
+                        places,
                     )  # fmt: skip
                     losses[v, k + g, MISTAKES] += mistakes
                     if seen.shape[2] > 0:
@@ -188,7 +190,8 @@ def look_block(block, numbers, labels, loss, coupled, problems, point, rule, fou
                 mine, signs, a, kept = places[2 + g], apart[g][SIGN], apart[g][A], apart[g][KEPT]
                 for r in range(size):
                     row = numbers.row(mine[r])
-                    alpha[k + g, row] = kept[r]
+                    if alpha.shape[1] > 0:
+                        alpha[k + g, row] = kept[r]
                     if total.shape[1] > 0:
                         total[k + g, row] += a[r]
                 for side in range(pull.shape[1]):
@@ -232,7 +235,7 @@ def count_confused(numbers, labels, present, scores, confused):
 
 
 @along
-def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, lengths, columns, places):
+def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, midway, lengths, columns, places):
     """Fill row g of the columns for the rows present in problem k; returns (their number, mistakes)."""
     present, mine, off = places[0], places[2 + g], columns[OFF]
     caps, margins, signs, targets = columns[CAP], columns[MARGIN], columns[SIGN], columns[TARGET]
@@ -249,6 +252,8 @@ def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, leng
         off[size] = margin_rounding(block.entries(i) + 1, length, blur)
         if centres.shape[1] > 0:
             middle[size] = centres[k, row]
+        elif midway != 0.0:
+            middle[size] = midway * cap
         if cap > 0.0:
             size += 1
             mistakes += labels.wrong(k, row, margin)

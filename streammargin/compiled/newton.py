@@ -35,7 +35,7 @@ FAR_MARGIN = 1e30  # margin of absent rows: their loss is 0 after any step
 
 @kernel
 def newton_sums(
-    block, numbers, labels, loss, problems, trials, softness, w, blur, norms, alpha, keep, margins, products, keys,
+    block, numbers, labels, loss, problems, trials, softness, w, blur, norms, base, alpha, crisp, keep, margins, keys,
     image, H, sums, wrong,
 ):  # fmt: skip
     """Add the block's terms of phi, its gradient and its Hessian at the frozen weights w.
@@ -43,10 +43,12 @@ def newton_sums(
     problems  indices k of the active problems; trials: values of C, problem k belongs to k // (K // trials)
     softness  (K,); w (K, d+1); blur (K,) eps times the norms of w;
     norms     (n,) row norms, 0 until first needed; or (0,): not cached;
-    alpha     (K, n) centres, or (K, 0) where softness is 0; keep: set them to a_i;
-    margins   (K, n) out: a_i.w, or (K, 0); products (K, n) out: change of the margins, or (0, n);
-    keys      (n,) float32 out, or (0,): below 1 for rows with a positive slope, in [1, 2) for others. It increases
-              with the distance of u from the curved part of the loss; for several problems the smallest key;
+    base      the number of the row that the first entries of alpha, margins and keys belong to;
+    alpha     (K, m) centres, or (K, 0): the midpoints of the feasible intervals; keep: set them to a_i;
+    crisp     (K,): where a centre is nan, it is a step with this softness from the midpoint; or (0,): none is nan;
+    margins   (K, m) out: a_i.w, or (K, 0);
+    keys      (m,) float32 out, or (0,): t / (1 + t) with t the distance of u from the curved part of the loss; for
+              several problems the smallest key;
     image     (K, d+1) A^T a, added to; H (K, d+1, d+1), upper triangles, added to, or (0, ...) if not wanted;
     sums      (K, SUMS), added to; wrong (trials,): rows whose class is not the one with the largest score, of
               several classes
@@ -86,16 +88,20 @@ def newton_sums(
                 u = labels.margin(k, row, score[i - start])
                 present[m], caps[m], margin[m], signs[m] = i, cap, u, labels.sign(k, row)
                 if alpha.shape[1] > 0:
-                    centres[m] = alpha[k, row]
+                    centres[m] = alpha[k, row - base]
                 sizes[m] = size_of[i - start]
                 off[m] = margin_rounding(block.entries(i) + 1, size_of[i - start], blur[k])
                 if cap > 0.0:
                     m += 1
                     mistakes += labels.wrong(k, row, u)
-                    if products.shape[0] > 0:
-                        products[k, row] = u - margins[k, row]
                     if margins.shape[1] > 0:
-                        margins[k, row] = u
+                        margins[k, row - base] = u
+            if alpha.shape[1] == 0 and softness[k] > 0.0:
+                for r in range(m):
+                    centres[r] = middle(loss, caps[r])
+            for r in range(m if crisp.size > 0 else 0):
+                if np.isnan(centres[r]):
+                    centres[r] = loss.step(middle(loss, caps[r]), margin[r], crisp[k] / caps[r], caps[r])
             primal, dual, gap, summed, pulled, slipped = chunk_terms(
                 loss, softness[k], caps[:m], margin[:m], centres[:m], sizes[:m], off[:m], a[:m], slopes[:m]
             )
@@ -108,13 +114,13 @@ def newton_sums(
             sums[k, ROUNDING] += slipped
             if keep:
                 for r in range(m):
-                    alpha[k, numbers.row(present[r])] = a[r]
+                    alpha[k, numbers.row(present[r]) - base] = a[r]
             if keys.size > 0:
                 for r in range(m):
-                    row = numbers.row(present[r])
+                    at = numbers.row(present[r]) - base
                     away = loss.distance(margin[r])
-                    key = away / (1.0 + away) + (0.0 if slopes[r] > 0.0 else 1.0)
-                    keys[row] = min(keys[row], key) if k != problems[0] else key
+                    key = away / (1.0 + away)
+                    keys[at] = min(keys[at], key) if k != problems[0] else key
             pulls = count = 0
             for r in range(m):
                 i, pull, slope = present[r], signs[r] * a[r], slopes[r]
@@ -301,22 +307,6 @@ def narrowed(low, high, t, first, second):
     return low, high, t
 
 
-@kernel
-def add_slopes(labels, loss, k, softness, alpha, margins, products, t, sums):
-    """Add the first and second derivative of sum_i M_i at margins + t products to sums (2,); others (n,)."""
-    caps, those = np.empty(CHUNK), np.empty(CHUNK)
-    for start in range(0, margins.size, CHUNK):
-        stop = min(start + CHUNK, margins.size)
-        for r in range(stop - start):  # a loop: compiling a slice assignment takes two seconds
-            those[r] = margins[start + r]
-        row_caps(labels, k, start, those[: stop - start], caps[: stop - start])
-        slope_there, bend = chunk_slope(
-            loss, softness, caps[: stop - start], those[: stop - start], alpha[start:stop], products[start:stop], t
-        )
-        sums[0] += slope_there
-        sums[1] += bend
-
-
 @kernel(wide_sums=True)
 def chunk_slope(loss, softness, caps, margins, centres, along, t):
     """First and second derivative of sum_i M_i at margins + t along, over the rows of a chunk; all (m,)."""
@@ -344,13 +334,20 @@ def move_centres(labels, loss, k, softness, alpha, margins):
             alpha[i] = loss.step(alpha[i], margins[i], softness / cap, cap)
 
 
+@register_jitable
+def middle(loss, cap):
+    """The midpoint of the feasible interval of a dual; the feasible number nearest to 0 where it has no end."""
+    found = 0.5 * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
+    return found if np.isfinite(found) else loss.feasible(0.0, cap)
+
+
 @kernel
-def middle_centres(labels, loss, k, part, alpha):
-    """alpha_i (n,) <- the midpoint of the feasible interval of duals in problem k, times `part`."""
+def middle_centres(labels, loss, k, base, part, alpha):
+    """alpha_i (m,) <- the midpoint of the feasible interval in problem k, times `part`, for the rows from `base` on."""
     for i in range(alpha.size):
-        cap = labels.cap(k, i)
+        cap = labels.cap(k, base + i)
         if cap > 0.0:
-            alpha[i] = 0.5 * part * (loss.feasible(-np.inf, cap) + loss.feasible(np.inf, cap))
+            alpha[i] = part * middle(loss, cap)
 
 
 @register_jitable
@@ -425,17 +422,16 @@ def warm(sample: Sample) -> None:
     pair = np.zeros((1, 2))
     for loss in sample.losses("distance"):
         newton_sums(
-            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), pair, False,
-            pair.copy(), pair[:0], np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)), np.zeros((1, SUMS)),
-            counts(),
+            block, numbers, labels, loss, ONE, 1, np.ones(1), weights(), np.zeros(1), np.zeros(2), 0, pair,
+            np.ones(1), False, pair.copy(), np.zeros(2, np.float32), weights(), np.zeros((1, 3, 3)),
+            np.zeros((1, SUMS)), counts(),
         )  # fmt: skip
         chunk_terms(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], pair[0], np.zeros(2), np.zeros(2))
         chunk_slope(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 1.0)
         attain(loss, 1.0, np.ones(2), pair[0], pair[0], np.zeros(2), np.zeros(2), np.zeros(SUMS))
         lowest(loss, 1.0, np.ones(2), pair[0], pair[0], pair[0], 0.0, 1.0, -1.0)
-        add_slopes(labels, loss, 0, 1.0, pair[0], pair[0], pair[0], 1.0, np.zeros(2))
         move_centres(labels, loss, 0, 1.0, pair[0].copy(), pair[0])
-        middle_centres(labels, loss, 0, 1.0, pair[0].copy())
+        middle_centres(labels, loss, 0, 0, 1.0, pair[0].copy())
     row_caps(labels, 0, 0, pair[0].copy(), np.zeros(2))
     add_image(block, numbers, labels, 0, pair[0], weights()[0])
     add_matrix(block, numbers, pair[0], np.zeros((3, 3)))

@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 
 def save_state(run: Run) -> tuple[dict[str, Any], Arrays]:
-    """(plain numbers, arrays by name). Of cached rows only the row numbers are saved."""
+    """(plain numbers, arrays by name). Of cached rows the row numbers are saved, and what is beside them."""
     state = run.state
     saved = roles.save(state)
     arrays = {f"state/{name}": array for name, array in saved.arrays.items()}
     arrays |= {f"kept/{name}": ids for name, ids in saved.rows.items()}
-    watch = roles.save(run.watch) if run.watch is not None else roles.Saved({}, {}, {})
+    arrays |= {f"beside/{name}": array for name, array in saved.beside.items()}
+    watch = roles.save(run.watch) if run.watch is not None else roles.Saved({}, {}, {}, {})
     arrays |= {f"watch/{name}": array for name, array in watch.arrays.items()}
     return {"numbers": saved.numbers, "watch": watch.numbers}, arrays
 
@@ -41,9 +42,12 @@ def restore_state(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     problem = run.problem
     solver = run.solver
     state: Any = roles.new(solver.kind_of_state(), problem, solver.dtype(problem), labels=run.shared.labels)
-    roles.load(state, problem, solver.dtype(problem), roles.Saved(plain["numbers"], under("state/", arrays), {}))
+    roles.load(state, problem, solver.dtype(problem), roles.Saved(plain["numbers"], under("state/", arrays), {}, {}))
     if run.watch is not None:
-        roles.load(run.watch, problem, float, roles.Saved(plain["watch"], under("watch/", arrays), {}))
+        roles.load(run.watch, problem, float, roles.Saved(plain["watch"], under("watch/", arrays), {}, {}))
+    kept, beside = under("kept/", arrays), under("beside/", arrays)
+    for path, cache in roles.rows_kept(state):
+        cache.load_beside(under(f"{path}.", kept), under(f"{path}.", beside))
     run.state = state
     if not 0.0 <= state.multiplications < np.inf:
         raise ValueError("its count of multiplications is wrong")

@@ -113,7 +113,7 @@ def _restore(run: Run, plain: dict[str, Any], arrays: Arrays) -> None:
     if run.progress.number != run.state.number:
         raise ValueError(f"it is in two passes, {run.progress.number} and {run.state.number}")
     if run.early is not None:
-        best = roles.Saved(plain["early"], under("early/", arrays), {})
+        best = roles.Saved(plain["early"], under("early/", arrays), {}, {})
         roles.load(run.early.kept, problem, float, best)
         run.early.check(run.progress.number)
     run.history.restore(plain["history"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.kept import Kept
-from streammargin.solvers.roles import keeps_per_row, new, state_bytes
+from streammargin.solvers.roles import keeps_per_row, new, row_bytes, state_bytes
 from streammargin.solvers.state import State
 from streammargin.solvers.word import SolverWord
 
@@ -193,6 +193,14 @@ class Method(SolverWord):
         """
         return any(stage.solver.all_labels(problem) for stage in self.stages().values())
 
+    def row_bytes(self, problem: Problem) -> int:
+        """Bytes that it keeps for each row out of core, without cached rows and labels; of its largest solver."""
+        return max(stage.solver.row_bytes(problem) for stage in self.stages().values())
+
+    def remark(self, problem: Problem) -> str:
+        """What `auto` adds to its reason for this method; default: nothing."""
+        return ""
+
     def first(self, problem: Problem) -> str:
         """The name of the first stage."""
         return next(iter(self.stages()))
@@ -286,6 +294,9 @@ class Solver(Method, Generic[S]):
         window on the rows of each block that is visited, and empty between two visits.
         """
         return self.blocks_per_step > 1 or keeps_per_row(self.kind_of_state(), problem)
+
+    def row_bytes(self, problem: Problem) -> int:
+        return row_bytes(self.kind_of_state(), replace(problem, resident=False), self.dtype(problem))
 
     def dtype(self, problem: Problem) -> np.dtype:
         """The type of the `Float` arrays in the state."""

@@ -215,6 +215,12 @@ def keeps_per_row(cls: type, problem: Problem) -> bool:
     return False
 
 
+def row_bytes(cls: type, problem: Problem, dtype: Any = f8) -> int:
+    """Bytes that a state keeps for each row, without cached rows."""
+    one, two = (state_bytes(cls, replace(problem, rows=rows), dtype) for rows in (1, 2))
+    return two - one
+
+
 def new(cls: type[S], problem: Problem, dtype: Any = f8, **given: Any) -> S:
     """A new state or part with initial values; given: values of some fields."""
     made: dict[str, Any] = {}
@@ -248,16 +254,17 @@ def walk(state: Any, prefix: str = "") -> Iterator[tuple[str, Entry, Any]]:
 
 
 class Saved(NamedTuple):
-    """A state as plain numbers, arrays, and the numbers of cached rows, by path."""
+    """A state as plain numbers, arrays, the numbers of cached rows, and arrays beside these, by path."""
 
     numbers: dict[str, Any]
     arrays: dict[str, np.ndarray]
     rows: dict[str, np.ndarray]
+    beside: dict[str, np.ndarray]
 
 
 def save(state: Any) -> Saved:
     """The saved parts of a state; arrays are not copied."""
-    saved = Saved({}, {}, {})
+    saved = Saved({}, {}, {}, {})
     for path, entry, value in walk(state):
         if entry.kind == "number":
             saved.numbers[path] = value
@@ -267,6 +274,7 @@ def save(state: Any) -> Saved:
             saved.arrays.update({f"{path}.{k}": one for k, one in enumerate(value)})
         elif entry.kind == "rows":
             saved.rows.update({f"{path}.{name}": ids for name, ids in value.kept_rows().items()})
+            saved.beside.update({f"{path}.{name}": array for name, array in value.kept_beside().items()})
     return saved
 
 

@@ -35,6 +35,7 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
+from streammargin.training.memory import numbers_of_rows
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
@@ -78,7 +79,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(working, method, problem, labels, budget, own)
+        try:
+            return plan_of(working, method, problem, labels, budget, own)
+        except BudgetError as error:
+            raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, able)}", error.least) from None
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -92,6 +96,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     except BudgetError as error:
         raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
     method, (problem, plan) = chosen.method, chosen.fitted
+    if options.auto and chosen.before is not None:
+        text = f"`auto` took {method}, which takes more reads, as {chosen.before.raw}"
+        LOG.warning(Message(text), extra={"code": "memory"})
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     check_tolerance(options, costs)  # the C of `auto`
@@ -120,9 +127,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         LOG.warning(Message(text), extra={"code": "bias"})
-    why = None
-    if options.auto:
-        why = reason(problem, str(method), chosen.before)
+    why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
+    if why is not None:
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,

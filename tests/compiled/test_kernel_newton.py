@@ -40,7 +40,7 @@ class Setting:
         self.block = ArraySource(as_form(X, form, dtype)).whole()._replace(bias=BIAS)
         self.labels = Labels(codes, np.array([1]), np.full((1, 2), 0.7), weights, np.empty(0))
         self.loss, self.softness = sized(loss, 0.5), softness
-        self.w = 0.6 * rng.standard_normal((1, 7))
+        self.w, self.crisp = 0.6 * rng.standard_normal((1, 7)), np.empty(0)
         top = min(self.problem.loss.top, 2.0)
         self.alpha = np.zeros((1, 40))
         self.alpha[0, self.there] = self.problem.caps * top * rng.random(len(self.there))
@@ -51,8 +51,8 @@ class Setting:
         self.H, self.sums = np.zeros((1, 7, 7)), np.zeros((1, steps.SUMS))
         steps.newton_sums(
             self.block, numbered_from(0), self.labels, self.loss, np.array([0]), 1, np.array([self.softness]), self.w,
-            np.zeros(1), np.zeros(40), self.alpha, False, self.margins, self.margins[:0], self.keys,
-            self.image, self.H, self.sums, np.zeros(1, np.int64),
+            np.zeros(1), np.zeros(40), 0, self.alpha, self.crisp, False, self.margins, self.keys, self.image, self.H,
+            self.sums, np.zeros(1, np.int64),
         )  # fmt: skip
         return self.sums[0]
 
@@ -122,6 +122,31 @@ def test_centres_move_to_what_was_attained(loss):
     assert not s.alpha[0, absent].any()
 
 
+def test_without_numbers_of_rows_the_centres_are_midpoints_and_duals_are_feasible():
+    s = Setting("hinge")
+    s.alpha[0, s.there] = 0.5 * s.problem.caps
+    expected, given = s.look().copy(), s.image.copy()
+    s.alpha = np.zeros((1, 0))
+    assert np.array_equal(s.look(), expected) and np.array_equal(s.image, given)
+    # nan: a step from the midpoint with a softness of its own, then one from there
+    s.alpha, s.crisp = np.full((1, 40), np.nan), np.full(1, 0.1)
+    total, u = s.look(), s.problem.A @ s.w[0]
+    start = np.clip(s.problem.caps * (0.5 + (1.0 - u) / 0.1), 0.0, s.problem.caps)
+    a = np.clip(start + s.problem.caps * (1.0 - u) / s.softness, 0.0, s.problem.caps)
+    assert s.image[0] == pytest.approx(s.problem.A.T @ a, rel=1e-12)
+    assert total[steps.DUAL] == pytest.approx(a.sum(), rel=1e-12)
+    away = np.abs(1.0 - u)
+    assert s.keys[s.there] == pytest.approx(away / (1.0 + away), rel=1e-6)
+
+
+def test_the_midpoint_of_an_interval_without_an_end_is_the_feasible_number_nearest_to_0():
+    found = np.full(3, 7.0)
+    labels = Labels(np.ones(5, np.int16), np.array([1]), np.full((1, 2), 2.0), np.empty(0), np.empty(0))
+    for loss, middle in (("hinge", 1.0), ("squared_hinge", 0.0)):
+        steps.middle_centres(labels, sized(loss, 0.5), 0, 2, 1.0, found)
+        assert np.array_equal(found, np.full(3, middle))
+
+
 @pytest.mark.parametrize("size", [1, 7, 33, 300])
 def test_the_direction_solves_the_system(size):
     rng = np.random.default_rng(size)
@@ -165,23 +190,10 @@ def test_the_search_finds_the_lowest_point_of_a_way(loss):
         products = np.zeros(40)
         steps.signed_products(s.block, numbered_from(0), s.labels, 0, p, products)
 
-        def search(limit, p=p, products=products):
-            """With the derivatives that the rows of a holder add to sums."""
-            low, high, t, sums = 0.0, limit, min(1.0, 0.5 * limit), np.zeros(2)
-            for _ in range(steps.SEARCH_STEPS):
-                sums[:] = s.w[0] @ p + t * (p @ p), p @ p
-                steps.add_slopes(s.labels, s.loss, 0, s.softness, s.alpha[0], s.margins[0], products, t, sums)
-                if abs(sums[0]) <= steps.FLAT * (downhill @ p):
-                    break
-                low, high, t = steps.narrowed(low, high, t, *sums.tolist())
-            return t
-
         way = s.alpha[0], s.margins[0], products, s.w[0] @ p, p @ p, -downhill @ p
         t = steps.lowest(s.loss, s.softness, caps, *way)
-        assert search(np.inf) == t
         end = newton.gradient(s.problem, s.w[0] + t * p, centres, s.softness) @ p
         assert end == pytest.approx(0.0, abs=1.01 * steps.FLAT * (downhill @ p))
-        assert 0 < search(0.5 * t) <= 0.5 * t
 
 
 def test_the_bound_is_the_best_of_a_segment():

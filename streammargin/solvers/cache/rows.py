@@ -20,28 +20,54 @@ FILLED = 0.9  # least share of an old array that new rows must fill to reuse it
 
 
 class Kept(NamedTuple):
-    """Cached rows: ids (m,) int64, their numbers in the source, and copies of them."""
+    """Cached rows: ids (m,) int64, their numbers in the source, and copies of them; beside: arrays (m, ...) of them."""
 
     ids: np.ndarray
     rows: Block
+    beside: tuple[np.ndarray, ...] = ()
+
+
+class Coming(NamedTuple):
+    """Rows to cache: those at these positions of a block, whose first row has the number `first`."""
+
+    first: int
+    block: Block
+    positions: np.ndarray
+    beside: tuple[np.ndarray, ...] = ()
 
 
 class RowCache:
-    """Copies of rows, in named pieces, and their numbers in the source. Checkpoints save the numbers only.
+    """Copies of rows, in named pieces, and their numbers in the source, with what the solver keeps of them beside.
 
-    The solver chooses the rows, their piece, and when to drop them.
+    Checkpoints save all but the copies. The solver chooses the rows, their piece, and when to drop them.
     """
 
     def __init__(self) -> None:
         self.pieces: dict[str, Kept] = {}
+        self.saved: dict[str, tuple[np.ndarray, ...]] = {}  # what is beside the pieces of a checkpoint
 
     def kept_rows(self) -> dict[str, np.ndarray]:
         """The row numbers (m,) of each piece."""
         return {name: kept.ids for name, kept in self.pieces.items()}
 
+    def kept_beside(self) -> dict[str, np.ndarray]:
+        """The arrays beside each piece, as `piece.number`."""
+        return {f"{name}.{at}": one for name, kept in self.pieces.items() for at, one in enumerate(kept.beside)}
+
+    def load_beside(self, ids: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> None:
+        """Take what was beside the pieces with these ids in a checkpoint. ValueError where lengths differ."""
+        for name, rows in ids.items():
+            found: list[np.ndarray] = []
+            while f"{name}.{len(found)}" in arrays:
+                found.append(arrays[f"{name}.{len(found)}"])
+            if any(one.shape[:1] != rows.shape for one in found):
+                raise ValueError("the numbers beside its cached rows are not as many as the rows")
+            self.saved[name] = tuple(found)
+
     def restore(self, pieces: dict[str, Kept]) -> None:
         """Take the rows of a checkpoint, after they were read again."""
-        self.pieces = pieces
+        self.pieces = {name: kept._replace(beside=self.saved.get(name, ())) for name, kept in pieces.items()}
+        self.saved = {}
 
     @property
     def count(self) -> int:
@@ -60,25 +86,30 @@ class RowCache:
         """Move the rows of this piece from another cache to the end of this one's."""
         self.pieces[name] = add(self.pieces.get(name), other.pieces.pop(name))
 
+    def beside(self, at: int) -> np.ndarray:
+        """The arrays with this number beside all pieces, one after the other."""
+        return np.concatenate([kept.beside[at] for kept in self.pieces.values()])
+
     def sizes(self, beside: int) -> dict[str, float]:
         """Mean bytes per row of each piece; beside: bytes per row besides its values."""
         return {name: nbytes(kept.rows) / kept.ids.size + beside for name, kept in self.pieces.items()}
 
-    def change(self, name: str, staying: np.ndarray | None, coming: Sequence[tuple[int, Block, np.ndarray]]) -> None:
-        """Keep the rows of this piece at the positions `staying` (None: all), and add rows of blocks, with one copy.
-
-        coming: (number of the first row of a block, the block, positions in it).
-        """
+    def change(self, name: str, staying: np.ndarray | None, coming: Sequence[Coming]) -> None:
+        """Keep the rows of this piece at the positions `staying` (None: all), and add rows of blocks, with one copy."""
         kept = self.pieces.get(name)
         if not coming and (kept is None or staying is None or staying.size == kept.ids.size):
             return
-        ids = [first + positions for first, _, positions in coming]
-        rows = [(block, positions) for _, block, positions in coming]
+        ids = [one.first + one.positions for one in coming]
+        rows = [(one.block, one.positions) for one in coming]
+        beside = [one.beside for one in coming]
         if kept is not None and (staying is None or staying.size):
             staying = np.arange(kept.ids.size) if staying is None else staying
             ids, rows = [kept.ids[staying], *ids], [(kept.rows, staying), *rows]
+            beside = [tuple(one[staying] for one in kept.beside), *beside]
         if rows:
-            self.pieces[name] = Kept(np.concatenate(ids), gather(rows, None if kept is None else kept.rows))
+            values = gather(rows, None if kept is None else kept.rows)
+            together = tuple(np.concatenate(each) for each in zip(*beside, strict=True))
+            self.pieces[name] = Kept(np.concatenate(ids), values, together)
         else:
             del self.pieces[name]
 
@@ -103,17 +134,16 @@ class RowCache:
                 self.pieces[small[0]] = together(parts)
                 small, size = [], 0
 
-    def retain(self, wanted: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Keep the rows for which `wanted` (row numbers (m,) -> bool) is true, and free the others' memory.
+    def retain(self, wanted: Callable[[Kept], np.ndarray]) -> None:
+        """Keep the rows for which `wanted` (rows of a piece -> bool (m,)) is true, and free the others' memory.
 
         One piece is copied at a time, so at most one piece is in memory twice.
         """
         for name in list(self.pieces):
-            ids = self.pieces[name].ids
-            staying = np.flatnonzero(wanted(ids))
+            staying = np.flatnonzero(wanted(self.pieces[name]))
             if not staying.size:
                 del self.pieces[name]
-            elif staying.size < ids.size:
+            elif staying.size < self.pieces[name].ids.size:
                 self.pieces[name] = choose(self.pieces[name], staying)
         self.pool()
 
@@ -163,18 +193,22 @@ def keep(block: Block, first: int, ids: np.ndarray) -> Kept:
 
 def choose(kept: Kept, positions: np.ndarray) -> Kept:
     """Copies of some cached rows."""
-    return Kept(kept.ids[positions], take(kept.rows, positions))
+    return Kept(kept.ids[positions], take(kept.rows, positions), tuple(one[positions] for one in kept.beside))
 
 
 def add(old: Kept | None, new: Kept) -> Kept:
     """The rows of both, the old ones first."""
-    return new if old is None else Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows))
+    if old is None:
+        return new
+    beside = tuple(np.concatenate(pair) for pair in zip(old.beside, new.beside, strict=True))
+    return Kept(np.concatenate([old.ids, new.ids]), join(old.rows, new.rows), beside)
 
 
 def together(parts: Sequence[Kept]) -> Kept:
     """The rows of all, one after the other, with one copy."""
     rows = gather([(kept.rows, np.arange(kept.ids.size)) for kept in parts])
-    return Kept(np.concatenate([kept.ids for kept in parts]), rows)
+    beside = tuple(np.concatenate(each) for each in zip(*(kept.beside for kept in parts), strict=True))
+    return Kept(np.concatenate([kept.ids for kept in parts]), rows, beside)
 
 
 def take(block: Block, positions: np.ndarray) -> Block:

@@ -6,13 +6,14 @@ Lee, Sun and Saunders 2014 (SIAM J. Optim. 24) for smooth losses; Li, Sun and To
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from streammargin.compiled import look as kernel
 from streammargin.compiled.quadratic import minimise_quadratic
 from streammargin.errors import DataError
-from streammargin.losses.base import largest_bend, smooth
+from streammargin.losses.base import has, largest_bend, smooth
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
@@ -30,6 +31,7 @@ from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W
 from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
+LEAST_FALL, AIM = 1 / 8, 0.5  # out of core: share of the softness that is left, at least; of the goal, for the gap
 QUICK = 3  # if a proximal step took at most this many Newton steps, the softness falls faster
 MOST = 40  # most Newton steps in one proximal step
 DAMPING = 1e-3  # first damping of the Hessian, relative to its largest possible diagonal
@@ -57,8 +59,8 @@ class Read:
 class Step:
     """The last step: from `start` along `direction`.
 
-    height: F at its start; fall: predicted change of F; count: steps since the centres moved; damping: added to the
-    Hessian, relative to scale (K, d+1), its diagonal if all rows had their largest curvature.
+    height: F at its start, at most; fall: predicted change of F; count: steps since the centres moved; damping: added
+    to the Hessian, relative to scale (K, d+1), its diagonal if all rows had their largest curvature.
     """
 
     start: Shared[f8] = of(K, W)
@@ -73,12 +75,12 @@ class Step:
 @state
 class ProxNewton(LinearState):
     """due: problems to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
-    part: rows done in the current block.
+    part: rows done in the current block. alpha, centres: in memory only.
     """
 
     w: Shared[f8] = of(K, W)
-    alpha: Rows[f8]
-    centres: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
+    alpha: Rows[f8] = of(K, N.where(lambda problem: problem.resident))
+    centres: Rows[f8] = of(K, N.where(lambda problem: problem.resident and not smooth(problem.loss)))
     softness: Shared[f8] = of(K)
     read: Read
     step: Step
@@ -99,7 +101,8 @@ class ProximalNewton(LinearSolver[ProxNewton]):
     -A^T a, and A^T diag(slope_i) A is a matrix of its generalised Hessian. Each read yields both at w, and certifies w
     and a. Between reads the quadratic model plus R is minimised. A step that made F larger is shortened at the next
     read. When the certificate proves that w is near the minimum of F, a becomes the centre, and the softness falls.
-    Smooth losses have softness 0: F is the objective.
+    Smooth losses have softness 0: F is the objective. Out of core no number is kept of a row: the centres stay at the
+    midpoints of the feasible intervals, and the softness falls with the square root of the gap.
 
     The first read is at w = 0, with the best constant if it is not penalised. It computes the best duals for these
     weights. Where they are optimal, so is w = 0. All rows count for its H, which is an upper bound.
@@ -181,7 +184,9 @@ class ProximalNewton(LinearSolver[ProxNewton]):
         kernel.look(
             block, numbered_from(first), labels_of(problem, state), problem.loss, active,
             kernel.Point(state.w[None], none[None], blur(state.w)[None]),
-            kernel.Prox(state.centres, state.alpha, none, softness, steepest=steepest),
+            kernel.Prox(
+                state.centres, state.alpha, none, softness, steepest=steepest, midway=middle_share(problem.loss)
+            ),
             kernel.Found(read.weights[None], read.duals, read.dual_image, read.wrong[None]), read.H,
         )  # fmt: skip
 
@@ -255,10 +260,23 @@ class ProximalNewton(LinearSolver[ProxNewton]):
             step.damping[k] = max(0.25 * step.damping[k], LEAST_DAMPING)
         step.height[k] = height
         near = apart - gap < 0.5 * gap or step.count[k] >= MOST
-        if state.softness[k] > 0.0 and near:
+        if state.softness[k] > 0.0 and not problem.resident:
+            if self._soften(problem, state, k, gap, near):
+                step.height[k] = height + gap + 0.5 * moved  # the objective, as F is below it at any softness
+                step.count[k] = 0
+        elif state.softness[k] > 0.0 and near:
             self._move_centres(state, k)
             return False
         return True
+
+    @staticmethod
+    def _soften(problem: Problem, state: ProxNewton, k: int, gap: float, near: bool) -> bool:
+        """Lower the softness as the tolerance asks for, until steps become too long, or near the minimum of F."""
+        goal = AIM * problem.tol * float(abs(state.best.primal[k]))
+        falls = gap > goal and (near or state.step.damping[k] < DAMPING)
+        if falls:
+            state.softness[k] *= max(LEAST_FALL, math.sqrt(goal / gap))
+        return falls
 
     @staticmethod
     def _first_scale(state: ProxNewton, k: int) -> None:
@@ -312,3 +330,11 @@ class ProximalNewton(LinearSolver[ProxNewton]):
 
     def weights(self, problem: Problem, state: ProxNewton) -> np.ndarray:
         return state.w.copy()
+
+
+def middle_share(loss: Any) -> float:
+    """The midpoint of the feasible interval of a dual, as a share of its cap; 0 where it has no end."""
+    if not has(loss, "feasible"):
+        return 0.0
+    found = 0.5 * (loss.feasible(-math.inf, 1.0) + loss.feasible(math.inf, 1.0))
+    return found if math.isfinite(found) else 0.0

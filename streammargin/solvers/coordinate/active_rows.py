@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from streammargin.compiled.sleep import AWAKE
-from streammargin.rows.blocks import Block, nbytes
+from streammargin.rows.blocks import nbytes
 from streammargin.solvers.base import Blocks
 from streammargin.solvers.cache import rows as cache
-from streammargin.solvers.cache.rows import RowCache
+from streammargin.solvers.cache.rows import Coming, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import state
 
@@ -110,13 +110,13 @@ def keep_active(problem: Problem, active: ActiveRows, blocks: Blocks, parts: Par
     staying = dict(zip(parts, wanted[len(blocks) :], strict=True))
     held = dict.fromkeys(NAMES, 0.0)
     held |= {name: each[name] * staying.get(name, kept.ids).size for name, kept in pieces.items()}
-    coming: dict[str, list[tuple[int, Block, np.ndarray]]] = {name: [] for name in NAMES}
+    coming: dict[str, list[Coming]] = {name: [] for name in NAMES}
     if sum(held.values()) + sum(size * ids.size for size, ids in zip(sizes, wanted, strict=False)) <= budget:
         for (first, block), size, ids in zip(blocks, sizes, wanted, strict=False):
             if ids.size:
                 # fill pieces one after the other: each piece costs kernel calls
                 smallest = min(held, key=lambda name: max(held[name], budget / (2 * PARTS)))
-                coming[smallest].append((first, block, ids))
+                coming[smallest].append(Coming(first, block, ids))
                 held[smallest] += size * ids.size
     for name in NAMES:
         active.rows.change(name, staying.get(name), coming[name])

@@ -218,7 +218,7 @@ class DualAscent(CertifiedBySweep[A]):
     ) -> None:
         aside = np.zeros_like(state.figures)
         for name in kept:
-            ids, block = state.active.rows.pieces[name]
+            ids, block = state.active.rows.pieces[name][:2]
             order = mixed[mixed < -(-block.rows() // group)]
             turns = all_at_once(slow_constant.shortened(block, state.constant), RowNumbers(0, ids), order, group)
             self._visit(problem, state, active, turns, aside)

@@ -17,7 +17,7 @@ from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
 from streammargin.solvers.base import PassReport, Share, Stage
-from streammargin.solvers.cache.rows import RowCache, entries
+from streammargin.solvers.cache.rows import Coming, RowCache, entries
 from streammargin.solvers.coordinate.ascent import check_hard_margin
 from streammargin.solvers.coordinate.dual_ascent import DualAscent, Norms
 from streammargin.solvers.coordinate.momentum import MomentumAscent
@@ -153,7 +153,7 @@ class Exact(WholePass[ActiveSetState]):
             return
         name, here = str(k), wanted[(wanted >= first) & (wanted < first + block.rows())] - first
         still = np.flatnonzero(np.isin(state.new.ids_of(name), wanted))
-        state.new.change(name, still, [(first, block, here)] if here.size else ())
+        state.new.change(name, still, [Coming(first, block, here)] if here.size else ())
         if name in state.new.pieces and entries(state.new.pieces[name].rows) > small_problem.most_entries(problem):
             state.crowded, state.new = True, RowCache()
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.penalties.mirror_maps import lp_norm
+from streammargin.solvers.base import PassReport
 from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import keep_bounds
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
@@ -35,6 +36,40 @@ class Bound:
     image: Shared[f8]
     gain: Shared[f8] = of(K)
     slip: Shared[f8] = of(K)
+
+
+@state
+class Looking(LinearState):
+    """Looks at all rows at its weights w (K, d+1), whose sums are `look`; part: the next row of the look."""
+
+    bound: Bound
+    look: Look
+    w: Shared[f8]
+    part: int = 0
+
+
+def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
+    """Reset the sums of the active problems.
+
+    Problems that are done show their certified weights, as all classes share one count of mistakes.
+    """
+    certified = np.delete(np.arange(problem.count), active)
+    state.w[certified] = state.best_w[certified]
+    state.look.image[active] = 0.0
+    state.look.totals[active] = 0.0
+    state.look.wrong[:] = 0
+
+
+def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassReport:
+    """What a look proves; nothing where it was interrupted."""
+    look = state.look
+    if look.seen == problem.rows:
+        prove(problem, state, state.bound, look, state.w, active)
+    figures = best_figures(problem, state.best)
+    gaps = np.array([f.gap for f in figures])
+    if look.seen < problem.rows:
+        return PassReport(gaps, 0, figures)
+    return PassReport(gaps, int(look.totals[:, kernel.MISTAKES].sum()), figures, look.wrong.copy())
 
 
 def prove(problem: Problem, state: LinearState, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:

@@ -2,58 +2,81 @@
 
 The sample represents only the change of the other rows' gradient. At the weights and duals of the read the gradient is
 exact, as in variance-reduced stochastic gradients (Johnson and Zhang 2013).
+
+No number belongs to a row that is not cached. Cached rows near the margin keep the duals that their problem ended with
+as centres of the next read. The others are farther from the margin, so that their duals are at a bound.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import Block, nbytes
-from streammargin.rows.labels import numbered_from
+from streammargin.rows.labels import Labels, numbered_from
 from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.cache.rows import RowCache
+from streammargin.solvers.cache.rows import Coming, Kept, RowCache
 from streammargin.solvers.newton.bound import Bound, Look, prove
 from streammargin.solvers.newton.subproblem import Parts, Proximal, solve
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.best import best_figures
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.proof.sweep import Certified, CertifiedBySweep
-from streammargin.solvers.roles import K, N, Rows, Shared, W, b1, clear, f4, f8, new, of, state
-from streammargin.solvers.state import labels_of, labels_of_one
+from streammargin.solvers.roles import K, Shared, W, b1, clear, f8, i8, new, of, state
+from streammargin.solvers.state import labels_of
 
 BUFFERS = 3 << 20  # least bytes of the buffers
 NEAR = 0.7  # share of the cache for rows near the margin; the rest is for the sample
 LEAST_ROWS = 60  # least cached rows, in multiples of the columns; with fewer there is no progress
+LEAST_SAMPLE = 5  # least rows of the first sample, in multiples of the columns
+# how far from the margin cached rows should reach: with less, a step a read takes fewer reads; FINE: for a smaller tol
+COARSE_REACH, FINE_REACH, FINE = 0.07, 0.03, 1e-3
 STRETCHES = 16  # least number of parts of the file that the first sample is drawn from, as a file may be sorted
-A_ROW = 72  # bytes per row besides its values: number, class, weight, dual, centre, margin, product, cap, slope
+# bytes per row besides its values: number, class, weight, key; of its problem: weight, dual, centre, margin, product,
+# cap, slope; its number after the read
+A_ROW = 8 + 2 + 8 + 4 + 7 * 8 + 8
+OF_ONE = 16  # and for each problem: its dual, and the same after the read
 SOFTNESS = 0.25  # relative to the caps, at the first read with nonzero weights, which are near the optimum
 FIRST_SOFTNESS = 2.0  # for the sample at w = 0: all rows have a positive slope
 FIRST_GAP = 3e-3  # relative gap to which the first sample is solved; it differs more from all rows
+LARGEST_LIMIT = 0.9  # of the keys
 WITHIN = 1e-3  # of tol: the gap to which the problem of the cached rows is solved
+
+
+class Beside(NamedTuple):
+    """What is kept of m cached rows: keys (m,) float32, duals (m, K), codes (m,) int16, weights (m,)."""
+
+    keys: np.ndarray
+    duals: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
 
 
 @state
 class NearState(Certified):
-    """alpha (K, n): proximal centres; key (n,): distance of a row from the margin; w (K, d+1), and its sums `look`.
+    """w (K, d+1), and its sums `look`. known (m,): the rows whose duals (K, m) the next read starts from, in order.
 
-    The cache has a piece per block and takes `held` bytes: rows with key <= `limit`, and a sample of the others. The
-    first pass draws the sample from the share `drawn_from` of the blocks, where no weights are given. due: problems
-    still to be solved, unit by unit; offset (d+1,): A^T a of all rows minus that of the cached ones; ended: the sums of
-    the pass were used.
+    softness (K,): of these rows; crisp (K,): of the others.
+
+    The cache has a piece per unit of a visit and takes `held` bytes: rows with key <= `limit`, the distance from the
+    margin, and a sample of the others. The first pass draws the sample from the share `drawn_from` of the blocks, where
+    no weights are given. part: the next row of a look. due: problems still to be solved, unit by unit; offset (d+1,):
+    A^T a of all rows minus that of the cached ones; ended: the sums of the pass were used.
     """
 
-    alpha: Rows[f8]
-    key: Rows[f4] = of(N)
     w: Shared[f8]
     bound: Bound
     look: Look
     softness: Shared[f8] = of(K, fill=SOFTNESS)
+    crisp: Shared[f8] = of(K, fill=SOFTNESS)
     rows: RowCache
+    known: Shared[i8] = of(0, grows=True)
+    duals: Shared[f8] = of(K, 0, grows=True)
     held: int = 0
     limit: float = 2.0
     drawn_from: float = 0.0
@@ -70,12 +93,27 @@ class NearMargin(CertifiedBySweep[NearState]):
     name = "near-margin rows"
     state_class = NearState
 
+    def all_labels(self, problem: Problem) -> bool:
+        return False  # those of cached rows lie beside them
+
     def reserved_bytes(self, problem: Problem) -> int:
-        width = problem.features + 1
-        return cache_bytes(problem) + 8 * width * (width + 6)  # and the Hessian and vectors of its problem
+        return cache_bytes(problem) + _vectors(problem)
 
     def kept_bytes(self, problem: Problem) -> int:
         return cache_bytes(problem)
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        return rows * (4 + 8 + 16 * problem.count)  # keys, numbers and duals of the rows at hand
+
+    def fits(self, problem: Problem, state: NearState) -> bool:
+        kinds = [(np.float32, ()), (np.float64, (problem.count,)), (np.int16, ()), (np.float64, ())]
+        for beside in state.rows.saved.values():
+            if [(one.dtype, one.shape[1:]) for one in beside] != kinds:
+                return False
+            codes = beside[Beside._fields.index("codes")]
+            if not np.all((codes >= 0) & (codes < problem.outputs.caps.shape[1])):
+                return False
+        return state.duals.shape[1] == state.known.size and bool(np.all(np.diff(state.known) > 0))
 
     def begin_at(self, problem: Problem, state: NearState, w: np.ndarray) -> None:
         state.w[:] = w
@@ -92,44 +130,75 @@ class NearMargin(CertifiedBySweep[NearState]):
     def begin_pass(self, problem: Problem, state: NearState, number: int) -> None:
         super().begin_pass(problem, state, number)
         clear(state.look)
+        if number > 1:
+            self._forget(problem, state)
         state.rows, state.held = RowCache(), 0
         state.limit, state.part, state.ended = -1.0 if draws(problem, number) else 2.0, 0, False
         state.due[:] = False
 
+    @staticmethod
+    def _forget(problem: Problem, state: NearState) -> None:
+        """Keep the duals of the cached rows near the margin, without the rows."""
+        near = [kept.beside[0] <= state.limit for kept in state.rows.pieces.values()]
+        ids = [kept.ids[here] for kept, here in zip(state.rows.pieces.values(), near, strict=True)]
+        duals = [kept.beside[1][here] for kept, here in zip(state.rows.pieces.values(), near, strict=True)]
+        state.known = np.concatenate([np.empty(0, np.int64), *ids])
+        order = np.argsort(state.known)
+        state.known = state.known[order]
+        state.duals = np.concatenate([np.empty((0, problem.count)), *duals])[order].T.copy()
+
     def run_block(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
-        if not draws(problem, state.number):
-            share = self._look(problem, state, active, block, first)
-            if share is not None:
-                return share
-        state.look.seen += block.rows()
-        rows = np.arange(first, first + block.rows())
-        wanted = self._wanted(problem, state, rows)
-        if state.held + wanted.sum() * (nbytes(block) / rows.size + A_ROW) > cache_bytes(problem):
+        rows = block.rows()
+        if draws(problem, state.number):
+            start, stop = 0, rows
+            keys, duals = np.full(rows, 2.0, np.float32), np.zeros((problem.count, rows))
+        else:
+            start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
+            keys, duals = self._look(problem, state, active, store.part(block, start, stop), first + start)
+        state.look.seen += stop - start
+        numbers = np.arange(first + start, first + stop)
+        wanted = self._wanted(problem, state, numbers, keys) & state.labels.present(numbers)
+        if state.held + wanted.sum() * (nbytes(block) / rows + row_beside(problem)) > cache_bytes(problem):
             self._drop(problem, state)
-            wanted = self._wanted(problem, state, rows)
+            wanted &= self._wanted(problem, state, numbers, keys)
         if wanted.any():
-            name = f"rows {first}"
-            state.rows.change(name, None, [(first, block, np.flatnonzero(wanted))])
-            state.held += bytes_of(*state.rows.pieces[name])
+            here = np.flatnonzero(wanted)
+            beside = Beside(keys[here], duals[:, here].T.copy(), *self._labels(state, numbers[here]))
+            name = f"rows {first + start}"
+            state.rows.change(name, None, [Coming(first, block, here + start, tuple(beside))])
+            state.held += bytes_of(problem, state.rows.pieces[name])
             state.rows.pool()
         if state.held > cache_bytes(problem):
             self._drop(problem, state)
-        return None
+        return stop / rows if stop < rows else None
 
-    def _look(self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int) -> Share:
-        """Add the sums of a unit of these rows at the current weights; their centres move at once."""
-        none, look = np.zeros((problem.count, 0)), state.look
-        start, stop = store.next_rows(state, block, store.LOOK * problem.count, active.size)
+    @staticmethod
+    def _labels(state: NearState, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The codes and weights of these rows, which are at hand."""
+        known = state.labels.of(rows)
+        return known.codes, known.weights if known.weights.size else np.ones(rows.size)
+
+    def _look(
+        self, problem: Problem, state: NearState, active: np.ndarray, block: Block, first: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Add the sums of these rows at the current weights; returns their keys (m,) and duals (K, m)."""
+        labels, look, none = labels_of(problem, state), state.look, np.zeros((problem.count, 0))
+        keys, duals = np.full(block.rows(), 2.0, np.float32), np.zeros((problem.count, block.rows()))
+        low, high = np.searchsorted(state.known, [first, first + block.rows()])
+        known = state.number > 1 + (not problem.from_weights)  # what is not cached was looked at before
+        for k in range(problem.count):
+            kernel.middle_centres(labels, problem.loss, k, first, math.nan if known else 1.0, duals[k])
+            duals[k, state.known[low:high] - first] = state.duals[k, low:high]
         kernel.newton_sums(
-            store.part(block, start, stop), numbered_from(first + start), labels_of(problem, state), problem.loss,
-            active, problem.trials, state.softness, state.w, blur(state.w), none[0], state.alpha, True, none, none[:0],
-            state.key, look.image, np.zeros((0, 1, 1)), look.totals, look.wrong,
+            block, numbered_from(first), labels, problem.loss, active, problem.trials, state.softness, state.w,
+            blur(state.w), none[0], first, duals, state.crisp, True, none, keys, look.image, np.zeros((0, 1, 1)),
+            look.totals, look.wrong,
         )  # fmt: skip
-        return stop / block.rows() if stop < block.rows() else None
+        return keys, duals
 
-    def _wanted(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
-        near = state.key[rows] <= state.limit
-        return (near | self._sampled(problem, state, rows)) & state.labels.present(rows)
+    def _wanted(self, problem: Problem, state: NearState, rows: np.ndarray, keys: np.ndarray) -> np.ndarray:
+        """Which of these rows are near the margin, or in the sample."""
+        return (keys <= state.limit) | self._sampled(problem, state, rows)
 
     def _sampled(self, problem: Problem, state: NearState, rows: np.ndarray) -> np.ndarray:
         """Which of these rows are in the sample: a hash, so the answer is the same throughout a pass."""
@@ -139,16 +208,18 @@ class NearMargin(CertifiedBySweep[NearState]):
 
     def _drop(self, problem: Problem, state: NearState) -> None:
         """Lower the limit until the rows near the margin fit, with some reserve."""
-        ids, sizes = state.rows.ids(), state.rows.sizes(A_ROW)
+        if not state.rows.count:
+            return
+        ids, sizes = state.rows.ids(), state.rows.sizes(row_beside(problem))
         each = np.repeat(list(sizes.values()), [kept.ids.size for kept in state.rows.pieces.values()])
-        drawn = self._sampled(problem, state, ids)
+        drawn, keys = self._sampled(problem, state, ids), state.rows.beside(0)
         # early in a pass keep a larger reserve for rows to come, as every drop copies the cache
         free = 0.98 * cache_bytes(problem) * max(0.75, state.look.seen / problem.rows) - float(each[drawn].sum())
-        least = store.threshold(state.key[ids[~drawn]], each[~drawn], free)
+        least = store.threshold(keys[~drawn], each[~drawn], free)
         if least < math.inf:
             state.limit = float(np.nextafter(np.float32(least), np.float32(-1.0)))
-        state.rows.retain(lambda kept: self._wanted(problem, state, kept))
-        state.held = sum(bytes_of(*kept) for kept in state.rows.pieces.values())
+        state.rows.retain(lambda kept: self._wanted(problem, state, kept.ids, kept.beside[0]))
+        state.held = sum(bytes_of(problem, kept) for kept in state.rows.pieces.values())
 
     def end_pass(self, problem: Problem, state: NearState, active: np.ndarray) -> PassReport | float:
         first = draws(problem, state.number)
@@ -165,6 +236,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             self._solve(problem, state, int(np.argmax(state.due)))
             return 1.0 - float(state.due.sum()) / problem.count
         if first:
+            self._expect(problem, state)
             return PassReport(np.ones(problem.count), 0, kept_rows=state.rows.count)
         figures = best_figures(problem, state.best)
         gaps, mistakes = np.array([f.gap for f in figures]), int(state.look.totals[:, kernel.MISTAKES].sum())
@@ -177,19 +249,20 @@ class NearMargin(CertifiedBySweep[NearState]):
     def _solve(self, problem: Problem, state: NearState, k: int) -> None:
         """One unit of work on the problem of the cached rows, for problem k."""
         pieces = [state.rows.pieces[name] for name in sorted(state.rows.pieces)]
-        ids = np.concatenate([kept.ids for kept in pieces])
         starts = np.cumsum([0, *(kept.ids.size for kept in pieces)])
         parts: Parts = [
             (numbered_from(int(start)), kept.rows) for start, kept in zip(starts[:-1], pieces, strict=True)
         ]  # fmt: skip
-        near, first = state.key[ids] <= state.limit, draws(problem, state.number)
+        keys, codes, weights = (np.concatenate([kept.beside[at] for kept in pieces]) for at in (0, 2, 3))
+        near, first = keys <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
-        weights = state.labels.weights[ids] if state.labels.weights.size else np.ones(ids.size)
         weights[~near] *= stands
-        labels = labels_of_one(problem, state, k)._replace(codes=state.labels.codes[ids], weights=weights)
+        alone = problem.outputs.only(k)
+        labels = Labels(codes, alone.positive, alone.caps, weights, np.empty(0))
         proximal, w = state.proximal, state.w[k]
-        if not proximal.is_under_way(ids.size):
-            self._begin(problem, state, k, ids)
+        if not proximal.is_under_way(codes.size):
+            proximal.centres = np.concatenate([kept.beside[1][:, k] for kept in pieces])
+            self._begin(problem, state, k)
             if not first:
                 proximal.centres[~near] *= stands
                 for numbers, block in parts:
@@ -200,23 +273,44 @@ class NearMargin(CertifiedBySweep[NearState]):
         proximal.multiplications = 0.0
         if done:
             state.due[k] = False
-            if not first:
-                state.alpha[k, ids[near]] = proximal.centres[near]
+            for start, kept in zip(starts[:-1], () if first else pieces, strict=False):
+                kept.beside[1][:, k] = proximal.centres[start : start + kept.ids.size]
             state.proximal = new(Proximal, problem)
 
-    def _begin(self, problem: Problem, state: NearState, k: int, ids: np.ndarray) -> None:
+    @staticmethod
+    def _expect(problem: Problem, state: NearState) -> None:
+        """Set the limit that the first read of all rows is expected to have, by the rows of the sample."""
+        none, every = np.zeros((problem.count, 0)), np.arange(problem.count)
+        found = [np.ones(1, np.float32)]
+        for kept in state.rows.pieces.values():
+            keys = np.ones(kept.ids.size, np.float32)
+            labels = Labels(
+                kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0)
+            )  # fmt: skip
+            look = new(Look, problem)
+            kernel.newton_sums(
+                kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,
+                blur(state.w), none[0], 0, none, none[0], False, none, keys, look.image, np.zeros((0, 1, 1)),
+                look.totals, look.wrong,
+            )  # fmt: skip
+            found.append(keys)
+        fit = NEAR * capacity(problem) / problem.rows
+        state.limit = float(np.quantile(np.concatenate(found), fit)) if fit < 1.0 else 2.0
+
+    def _begin(self, problem: Problem, state: NearState, k: int) -> None:
         """Set up the problem of the cached rows; in the first pass it is that of the sample, from w = 0."""
         proximal, w = state.proximal, state.w[k]
-        proximal.centres, proximal.made = state.alpha[k, ids], 0
+        proximal.made = 0
         if draws(problem, state.number):
             proximal.harder(0.0 if smooth(problem.loss) else FIRST_SOFTNESS, -math.inf)
             state.offset[:] = 0.0
             return
-        image = state.look.image[k]
+        image, limit = state.look.image[k], min(state.limit, LARGEST_LIMIT)
+        state.crisp[k] = min(state.softness[k], limit / (1.0 - limit))  # for the next read, as the softness below
         proximal.harder(float(state.softness[k]), -math.inf)
         state.offset[:] = image
         if 0.5 * float(np.square(w - image).sum()) < 0.5 * state.look.totals[k, kernel.GAP]:
-            state.softness[k] /= 2.0  # for the next read
+            state.softness[k] /= 2.0
 
     def frozen(self, problem: Problem, state: NearState, k: int) -> np.ndarray:
         return state.w[k]  # certificates are needed in the first pass only
@@ -233,20 +327,30 @@ def draws(problem: Problem, number: int) -> bool:
     return number == 1 and not problem.from_weights
 
 
-def bytes_of(ids: np.ndarray, rows: Block) -> int:
+def bytes_of(problem: Problem, kept: Kept) -> int:
     """Bytes of cached rows, with the numbers beside them."""
-    return nbytes(rows) + A_ROW * ids.size
+    return nbytes(kept.rows) + row_beside(problem) * kept.ids.size
+
+
+def row_beside(problem: Problem) -> int:
+    """Bytes of a cached row besides its values."""
+    return A_ROW + OF_ONE * problem.count
 
 
 def row_bytes(problem: Problem) -> float:
     """Mean bytes of a cached row, with the numbers beside it."""
-    return problem.size / problem.rows + A_ROW
+    return problem.size / problem.rows + row_beside(problem)
+
+
+def _vectors(problem: Problem) -> int:
+    """Bytes of the Hessian and the vectors of the cached rows' problem."""
+    width = problem.features + 1
+    return 8 * width * (width + 6)
 
 
 def cache_bytes(problem: Problem) -> int:
     """Bytes of the cache: a share of the budget after vectors, at most the bytes of all rows."""
-    K, width = problem.count, problem.features + 1
-    left = problem.budget - problem.rows * (8 * K + 4) - 8 * width * (width + 6 + 8 * K)
+    left = problem.budget - _vectors(problem) - 64 * problem.count * (problem.features + 1)
     return store.cache_budget(left, BUFFERS, int(problem.rows * row_bytes(problem)))
 
 
@@ -255,9 +359,20 @@ def capacity(problem: Problem) -> float:
     return cache_bytes(problem) / row_bytes(problem)
 
 
-def enough_rows_fit(problem: Problem, least: float = LEAST_ROWS) -> bool:
+def sample_fits(problem: Problem) -> bool:
+    """Whether enough rows fit into the cache for their solution to be a start."""
+    return capacity(problem) >= min(LEAST_SAMPLE * problem.features, 0.5 * problem.rows)
+
+
+def enough_rows_fit(problem: Problem) -> bool:
     """Whether enough rows fit into the cache for their problem to approximate that of all rows."""
-    return capacity(problem) >= min(least * problem.features, 0.5 * problem.rows)
+    return capacity(problem) >= min(LEAST_ROWS * problem.features, 0.5 * problem.rows)
+
+
+def reaches_far(problem: Problem, state: NearState) -> bool:
+    """Whether the rows near the margin that fit reach far enough from it, after the sample or a read."""
+    reach = state.limit / (1.0 - state.limit) if state.limit < 1.0 else math.inf
+    return reach >= (FINE_REACH if problem.tol < FINE else COARSE_REACH)
 
 
 def hashed(rows: np.ndarray, seed: int, number: int) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 start -> momentum -> steps      in memory: coordinate ascent first, then Newton steps;
 start ----> steps               the same, with steps that start from a sample of the rows;
-near -----> steps               out of core: cached rows near the margin, then Newton steps on all rows;
 steps ----> ascent              if Newton steps make no progress;
+near -----> reads               out of core: cached rows near the margin, or a sample; then a Newton step a read;
 proximal                        the only stage: other penalties, a free constant, regression, losses with fewer methods.
 """
 
@@ -24,7 +24,8 @@ from streammargin.solvers.coordinate.dual_ascent import Ascent, DualAscent
 from streammargin.solvers.coordinate.momentum import Momentum, MomentumAscent
 from streammargin.solvers.coordinate.plain import Plain, PlainAscent
 from streammargin.solvers.newton import sample
-from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit
+from streammargin.solvers.newton.near_margin import NearMargin, NearState, enough_rows_fit, reaches_far, sample_fits
+from streammargin.solvers.newton.reads import Reads, ReadsState
 from streammargin.solvers.newton.steps import Steps, steps_between_looks, work_of_step
 from streammargin.solvers.newton.steps_state import StepsState, find_largest, move_centres
 from streammargin.solvers.problem import Problem
@@ -44,16 +45,15 @@ A_SEARCH = 750  # the same for losses like the logistic one, whose step is an it
 MOST = 400  # most passes of ascent before Newton steps
 PROGRESS = 0.9  # a gap that fell to this share counts as progress
 PATIENCE = 40  # passes without progress before coordinate ascent takes over
-RESIDENT = 8  # the same in memory, where a pass has many steps, unless the softness still falls
-READS = 8  # passes without progress of cached rows before steps on all rows take over
+RESIDENT = 8  # the same where the softness does not fall any more, as a pass has many steps
+STUCK = 8  # passes without progress of cached rows before steps on all rows take over
 DOWNHILL = 0.1  # of tol: for a smooth loss, a relative fall of the objective that counts as progress
-LEAST_SAMPLE = 5  # least rows of a sample, in multiples of the columns
 
 CALLED = (*DualAscent.requires, "slope", "distance", "curvature_bound")  # loss methods needed except by `proximal`
 
 # the last one is in float64 whatever the rows are, so that weights keep their certificates
 ASCENT, MOMENTUM = Plain(precise=False), Momentum(precise=False)
-NEAR, STEPS, LAST = NearMargin(), Steps(), Momentum(precise=True)
+NEAR, READS, STEPS, LAST = NearMargin(), Reads(), Steps(), Momentum(precise=True)
 PROXIMAL = ProximalNewton()
 
 
@@ -123,6 +123,7 @@ class Newton(Succession):
                 MOMENTUM, lambda problem, before, watch: MOMENTUM.follow(problem, before), leave_momentum
             ),
             "near": Stage(NEAR, leave=leave_near),
+            "reads": Stage(READS, enter_reads),
             "steps": Stage(STEPS, enter_steps, leave_steps),
             "ascent": Stage(LAST, enter_ascent),
             "proximal": Stage(PROXIMAL),
@@ -133,9 +134,9 @@ class Newton(Succession):
             return "proximal"
         if problem.from_weights:  # they take the place of a sample, and of ascent
             near = not (problem.resident or smooth(problem.loss)) and enough_rows_fit(problem)
-            return "near" if near else "steps"
+            return "near" if near else "steps" if problem.resident else "reads"
         if not problem.resident:
-            return "near" if enough_rows_fit(problem, LEAST_SAMPLE) else "steps"
+            return "near" if sample_fits(problem) else "reads"
         if sample.takes_all(problem):
             return "steps"
         sampled = sample.samples(problem) or smooth(problem.loss)
@@ -146,10 +147,32 @@ class Newton(Succession):
         first = self.first(problem)
         if first == "proximal":
             return PROXIMAL.memory(problem)
+        if not problem.resident:
+            return max(NEAR.memory(problem) if first == "near" else 0, READS.memory(problem))
         later = max(STEPS.memory(problem), LAST.memory(problem))
-        if first == "start":
-            return max(ASCENT.memory(problem), MOMENTUM.memory(problem)) + later
-        return max(NEAR.memory(problem), later) if first == "near" else later
+        return later + max(ASCENT.memory(problem), MOMENTUM.memory(problem)) if first == "start" else later
+
+    def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
+        if self.takes_proximal(problem):
+            return PROXIMAL.scratch(problem, rows, size, sparse)
+        return NEAR.scratch(problem, rows, size, sparse)
+
+    def row_bytes(self, problem: Problem) -> int:
+        """Only stages out of core count."""
+        return max(stage.row_bytes(problem) for stage in (NEAR, READS, PROXIMAL))
+
+    def remark(self, problem: Problem) -> str:
+        if problem.resident:
+            return ""
+        kept = "no number of a row is kept"
+        if self.first(problem) != "near" or smooth(problem.loss) or not enough_rows_fit(problem):
+            return f"; each read makes a step, and {kept}"
+        return (
+            f"; {kept}, but rows near the margin are, where enough of them fit into memory; else each read makes a step"
+        )
+
+    def all_labels(self, problem: Problem) -> bool:
+        return PROXIMAL.all_labels(problem) if self.takes_proximal(problem) else problem.resident
 
     def prologue_passes(self, problem: Problem) -> int:
         return PROXIMAL.prologue_passes(problem) if self.takes_proximal(problem) else 0
@@ -174,12 +197,13 @@ def leave_momentum(
 
 
 def leave_near(problem: Problem, state: NearState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
-    """Switch to Newton steps on all rows when the cached rows make no progress.
+    """Switch to a Newton step a read when the cached rows make no progress.
 
-    Where few rows fit, or the loss is smooth, that is right after the first pass, with the sample's weights as a start.
+    Where too few rows fit, or the loss is smooth, that is right after the first pass, with its weights as a start.
     """
     waited = passes_without_progress(problem, state.best, watch.stall, active)
-    return "steps" if smooth(problem.loss) or waited >= READS or not enough_rows_fit(problem) else ""
+    few = not enough_rows_fit(problem) or (state.number == 1 and not reaches_far(problem, state))
+    return "reads" if smooth(problem.loss) or waited >= STUCK or few else ""
 
 
 def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassReport, active: np.ndarray) -> str:
@@ -190,32 +214,28 @@ def leave_steps(problem: Problem, state: StepsState, watch: Watch, report: PassR
     stall.softness = state.softness.copy()
     passes = passes_without_progress(problem, state.best, stall, active)
     stall.as_soft += 1
-    patience = max(RESIDENT, PATIENCE // steps_between_looks(problem, active)) if problem.resident else PATIENCE
+    patience = max(RESIDENT, PATIENCE // steps_between_looks(problem, active))
     return "ascent" if passes >= PATIENCE or min(passes, stall.as_soft) >= patience else ""
 
 
-def enter_steps(problem: Problem, before: Ascent | NearState, watch: Watch) -> StepsState:
+def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState:
+    """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
+    before.rows = RowCache()
+    after = READS.start(problem, before.labels)
+    after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
+    READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
+    return after
+
+
+def enter_steps(problem: Problem, before: Ascent, watch: Watch) -> StepsState:
     """The state of Newton steps, from a sample or from the duals and weights so far, with best weights and bounds."""
     watch.stall = new(Stall, problem)
     after = STEPS.start(problem, before.labels)
     after.best = before.best
     after.best_w = before.best_w.astype(np.float64, copy=False)
-    if isinstance(before, NearState):
-        _follow_near(problem, before, after)
-    elif not sample.samples(problem):
+    if not sample.samples(problem):
         _follow_ascent(problem, before, after)
     return after
-
-
-def _follow_near(problem: Problem, before: NearState, after: StepsState) -> None:
-    """Take the weights of the cached rows' problem; the cache is freed."""
-    before.rows = RowCache()
-    after.bound = before.bound
-    after.w[:] = before.w if before.number == 1 else before.best_w
-    if not smooth(problem.loss):
-        after.alpha = before.alpha
-        if before.number == 1:
-            after.softness = before.softness
 
 
 def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:

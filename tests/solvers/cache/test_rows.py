@@ -59,7 +59,7 @@ def test_a_piece_that_followed_another_changes_in_place(kind):
     whole = sm.open_source((kind(X), np.ones(60))).whole()
     kept, new = store.RowCache(), store.RowCache()
     for start in (0, 30):
-        new.change("0", None, [(0, whole, np.arange(start, start + 30))])
+        new.change("0", None, [store.Coming(0, whole, np.arange(start, start + 30))])
         kept.append("0", new)
         assert not new.count and np.array_equal(kept.ids_of("0"), np.arange(start + 30))
     stay = np.delete(np.arange(60), [3, 4, 40])

@@ -337,16 +337,15 @@ def test_a_matrix_that_the_budget_has_no_room_for_is_refused():
         train(X, y, memory="32M")
 
 
-@pytest.mark.parametrize("blocks", [slow(0), 4])
 @pytest.mark.parametrize("loss", [slow("hinge"), "logistic"])
-def test_where_it_gets_stuck_coordinate_ascent_goes_on(loss, blocks, monkeypatch):
+def test_where_it_gets_stuck_coordinate_ascent_goes_on(loss, monkeypatch):
     X, y = overlapping(1000, 5)
     monkeypatch.setattr(steps, "WORK", 1.0)  # one step a pass
-    for name, value in {"PATIENCE": 1, "READS": 1, "PROGRESS": 0.0, "DOWNHILL": 1e9}.items():
+    for name, value in {"PATIENCE": 1, "PROGRESS": 0.0, "DOWNHILL": 1e9}.items():
         monkeypatch.setattr(newton, name, value)
     stages, options = stages_of_passes(monkeypatch), {"loss": loss, "tol": 1e-6, "passes": 5000}
-    result = in_blocks(X, y, blocks, **options)[0] if blocks else train(X, y, **options)
-    assert list(dict.fromkeys(stages)) == ["near"] * (blocks > 0) + ["steps", "ascent"]
+    result = train(X, y, **options)
+    assert list(dict.fromkeys(stages)) == ["steps", "ascent"]
     exact = solve(binary(X, y, loss=loss), loss)
     assert result.converged and exact.dual * (1 - 1e-9) <= result.certificate["primal"] <= exact.primal * (1 + 1e-6)
     assert result.certificate["dual"] <= exact.primal * (1 + 1e-9)

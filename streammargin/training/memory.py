@@ -1,0 +1,46 @@
+"""What a method keeps for each row, said where a budget is too small for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from streammargin.errors import UsageError
+from streammargin.losses import terms
+from streammargin.penalties.mirror_maps import L2
+from streammargin.sizes import format_size
+from streammargin.solvers.base import Method
+from streammargin.solvers.outputs import Outputs
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.registry import make_solver
+
+FREE = ("newton", "mirror")  # what keeps no number of a row, for a finite C and for the hard margin
+
+
+def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) -> str:
+    """The end of a refusal: bytes a row, in all, and a method that keeps none; empty where it keeps none itself.
+
+    others: methods that `auto` would take.
+    """
+    each = method.row_bytes(problem)
+    if not each:
+        return ""
+    said = f"; of this {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
+    for other in (*others, *map(make_solver, FREE)):
+        with suppress(UsageError):
+            other.check(problem)
+            if not other.row_bytes(problem):
+                return f"{said}; `solver={other}` keeps none"
+    return said
+
+
+def usual_bytes(method: Method) -> int:
+    """Bytes that it keeps of each row out of core: two classes, float32 values, one value of C, the penalty l2."""
+    cost = math.inf if math.isinf(method.default_C) else 1.0
+    return method.row_bytes(Problem(
+        rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss), norm=L2(2.0), p=2.0,
+        outputs=Outputs(np.array([1]), np.full((1, 2), cost)), trials=1, tol=1e-3, seed=0, present=1, resident=False,
+    ))  # fmt: skip

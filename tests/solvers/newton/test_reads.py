@@ -1,0 +1,124 @@
+"""A Newton step a read: no number of a row, duals that are a function of the weights, and steps that are shortened."""
+
+import numpy as np
+import pytest
+from conftest import slow
+from reference import losses
+from reference.datasets import WEIGHTINGS, as_form, noisy, separable
+from reference.optimum import solve
+from reference.sources import CountingSource
+from reference.training import binary, check_certificate
+from reference.words import loss_word
+
+import streammargin as sm
+from streammargin.compiled import newton as kernel
+from streammargin.solvers.newton import newton
+from streammargin.solvers.newton.reads import Reads, curvature, share_left
+from streammargin.solvers.roles import Role, entries
+
+
+@pytest.fixture
+def only_reads(monkeypatch):
+    """No row is cached, after the sample."""
+    monkeypatch.setattr(newton, "enough_rows_fit", lambda problem: False)
+
+
+def overlapping(rows=3000, features=8, seed=1):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, features))
+    return X, np.where(X @ rng.standard_normal(features) + 2 * rng.standard_normal(rows) > 0, 1, -1)
+
+
+def in_blocks(X, y, weights=None, blocks=5, **options):
+    source = CountingSource(X, y, np.linspace(0, len(y), blocks + 1).astype(int), weights)
+    return sm.train(source, **{"solver": "newton", "tol": 1e-4, "passes": 200, "bias": 0, **options})
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("C", [0.01, 1.0, slow(100.0)])
+@pytest.mark.parametrize("loss", losses.NAMES)
+def test_what_it_certifies_is_the_interior_point_optimum(loss, C, weighting, only_reads):
+    X, y = noisy()
+    weights = WEIGHTINGS[weighting]
+    problem, tol = binary(X, y, loss=loss, width=0.05, C=C, **weights), 1e-3
+    others = dict(weights)
+    result = in_blocks(
+        as_form(X, "csr"), y, others.pop("sample_weight", None), loss=loss_word(loss, 0.05), C=C, tol=tol, passes=400,
+        **others,
+    )  # fmt: skip
+    exact = solve(problem, loss, 0.05)
+    check_certificate(result, problem, exact, result.model.coef_[0], tol)
+    for event in result.history:
+        if event["event"] == "certificate":
+            assert event["per_class"][0]["dual"] <= exact.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_duals_are_feasible_and_their_gap_is_exact(seed, only_reads, monkeypatch):
+    """Random problems: a_i = clip(c/2 + c (1 - u_i) / s, 0, c) from the weights and the softness of each read alone."""
+    rng = np.random.default_rng(seed)
+    X, y = overlapping(int(rng.integers(200, 2000)), int(rng.integers(1, 12)), seed)
+    weights = rng.choice([0.0, 0.2, 1.0, 5.0], y.size)
+    C, met, step = 10.0 ** rng.uniform(-2, 2), [], Reads._step
+
+    def seen(self, problem, state, k):
+        met.append(
+            (state.w[k].copy(), float(state.softness[k]), state.look.totals[k].copy(), state.look.image[k].copy())
+        )
+        step(self, problem, state, k)
+
+    monkeypatch.setattr(Reads, "_step", seen)
+    result = in_blocks(X, y, weights, C=C, tol=1e-3)
+    assert result.converged and met
+    A, caps = y[:, None] * np.column_stack([X, np.zeros(y.size)]), C * weights
+    for w, softness, total, image in met:
+        u = A @ w
+        a = np.clip(0.5 * caps + caps * (1.0 - u) / softness, 0.0, caps)
+        assert np.all((a >= 0.0) & (a <= caps))
+        assert image == pytest.approx(A.T @ a, rel=1e-9, abs=1e-9 * np.abs(A.T @ a).max())
+        assert total[kernel.DUAL] == pytest.approx(a.sum(), rel=1e-11)
+        assert total[kernel.PRIMAL] == pytest.approx(caps @ np.maximum(0.0, 1.0 - u), rel=1e-11)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 1000.0])
+def test_a_handful_of_reads_at_any_C(loss, C, only_reads):
+    X, y = overlapping()
+    result = in_blocks(X, y, loss=loss, C=C, tol=1e-3)
+    assert result.converged and result.passes <= 12
+    assert result.certificate.primal == pytest.approx(binary(X, y, loss=loss, C=C).primal(result.model.coef_[0]))
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_separable_rows(C, only_reads):
+    X, y = separable(600, 12)
+    result = in_blocks(X, y, C=C, tol=1e-3, passes=300)
+    exact = solve(binary(X, y, C=C), "hinge")
+    assert result.converged and exact.dual * (1 - 1e-9) <= result.certificate["primal"] <= exact.primal * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 1e3])
+def test_it_gets_there_from_any_weights(scale, only_reads):
+    """Also where no row is near its margin, so that the matrix says nothing."""
+    X, y = overlapping()
+    earlier = in_blocks(X, y, tol=0.3).model
+    earlier.coef_ *= scale
+    result = in_blocks(X, y, init=earlier, tol=1e-3)
+    assert result.converged and result.passes <= 30
+
+
+def test_no_array_has_an_entry_for_each_row(only_reads):
+    [state] = {
+        stage.solver.kind_of_state() for stage in newton.Newton().stages().values() if stage.solver.name == Reads.name
+    }
+    assert not [entry for entry in entries(state) if entry.role is Role.ROWS]
+
+
+def test_the_share_of_a_step_that_is_left_ends_where_the_slope_is_0():
+    # slopes of t^3 - 1/8 - ..: the cubic is exact for f(t) = -1 + t + 3 t^3 with f'(0) = 1
+    root = share_left(1.0, 3.0, 10.0)
+    assert -1 + root + 3 * root**3 == pytest.approx(0.0, abs=1e-9)
+    assert share_left(1.0, 1e9, 1e9) == 0.1
+    H = np.triu(np.arange(16.0).reshape(4, 4))
+    p = np.array([1.0, -2.0, 0.5, 3.0])
+    assert curvature(H, p) == pytest.approx(p @ (H + np.triu(H, 1).T) @ p)

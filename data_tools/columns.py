@@ -51,6 +51,12 @@ class Columns:
         """The names of the value columns (d,), an object array of str."""
         return None if self.header is None else np.array(self.header, object)[self.values]
 
+    @property
+    def label_name(self) -> str | int:
+        """The name of the label column, or its number in a table without names."""
+        assert self.label is not None
+        return self.label if self.header is None else self.header[self.label]
+
     def called(self, place: int) -> str:
         """A column in a message."""
         return f"column {place}" if self.header is None else f"column {_short(self.header[place])}"
@@ -126,6 +132,8 @@ def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted
         return _find(path, wanted.label_column, header, len(first))
     if wanted.like is not None and len(first) == wanted.like.features:
         return None  # as many columns as the model has: all are values
+    if wanted.like is not None and (place := _as_before(wanted.like, header, len(first))) is not None:
+        return place
     trained = set() if wanted.like is None or wanted.like.names is None else set(wanted.like.names)
     found = [
         place for place, name in enumerate(header or []) if name.lower() in LABEL_NAMES and name not in trained
@@ -146,6 +154,15 @@ def _label(path: str, first: list[str], header: list[str] | None, wanted: Wanted
         f"{path}: cannot find the label column, since {why}; name it with `label_column`, or use "
         f"`label=False` if there is none; {shown}"
     )
+
+
+def _as_before(like: Like, header: list[str] | None, width: int) -> int | None:
+    """The position of the column that had the labels of the model, None where that is unknown or not here."""
+    if header is not None and isinstance(like.label, str):
+        named = [place for place, name in enumerate(header) if name == like.label]
+        return named[0] if len(named) == 1 else None
+    here = header is None and isinstance(like.label, int) and width == like.features + 1
+    return like.label if here and isinstance(like.label, int) and like.label < width else None
 
 
 def _find(path: str, wanted: str | int, header: list[str] | None, width: int) -> int:

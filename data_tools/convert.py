@@ -119,7 +119,7 @@ def convert(
         _check_names(found, width, asked, input)
         kept = np.dtype(dtype) if dtype else found.dtype
         narrowing = Narrowing(kept, input)
-        with writing(output, force, kept, found.sparse, width, found.names) as writer:
+        with writing(output, force, kept, found.sparse, width, found.names, found.label) as writer:
             for batch in itertools.chain([first], found.batches):
                 narrowing.check(batch)
                 writer.append(batch)

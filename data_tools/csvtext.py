@@ -13,10 +13,11 @@ import numpy as np
 
 from data_tools.columns import Columns, Wanted, columns_of, is_number, truth
 from data_tools.formats import Asked, Found
-from data_tools.textfile import SHOWN, Text, check_label, plain_lines
+from data_tools.textfile import SHOWN, Text, check_label, decoded, plain_lines
 from streammargin.errors import DataError, UsageError
+from streammargin.matching import EXACT, is_plain, strict_number
 from streammargin.sources.batch import Batch
-from streammargin.sources.labels import EXACT, is_plain, strict_number
+from streammargin.sources.label_column import LabelColumn
 
 TEXT, SUFFIXES, OPTIONS = True, (".csv",), ("label_column", "label", "separator")
 _SEPARATORS = {"tab": "\t", "\\t": "\t"}  # a tab is hard to type in a shell
@@ -50,7 +51,8 @@ def read(text: Text, asked: Asked) -> Found:
     if columns.header is not None:
         number, raw = number + 1, raw[raw.index(b"\n") + 1 :]
     batches = _batches(itertools.chain([(number, raw)], pieces), layout, columns)
-    return Found(batches, False, len(columns.values), np.dtype(np.float32), columns.names)
+    label = None if columns.label is None else LabelColumn(columns.label_name, spelt=True)
+    return Found(batches, False, len(columns.values), np.dtype(np.float32), columns.names, label)
 
 
 def _separator(given: str | None) -> str:
@@ -87,12 +89,7 @@ def _batches(pieces: Iterator[tuple[int, bytes]], layout: _Layout, columns: Colu
 
 
 def _decode(raw: bytes, path: str, line: int) -> str:
-    raw = plain_lines(raw, path, line)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line += raw[: error.start].count(b"\n")
-        raise DataError(f"{path}, line {line}: not UTF-8 text; save the file as UTF-8") from None
+    return decoded(plain_lines(raw, path, line), path, line)
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:
     """All fields as numbers at array speed, or None if any line needs a closer look."""
     lines = [line for line in text.split("\n") if line.strip(layout.blanks)]
     if not lines:
-        return Batch(np.empty((0, len(columns.values))), None, None, None, np.empty(0), None)
+        return Batch(np.empty((0, len(columns.values))), None, None, None, None, None)
     if any(line.count(layout.separator) != columns.width - 1 for line in lines):
         return None
     if layout.separator != ",":
@@ -150,10 +147,21 @@ def _parse(text: str, layout: _Layout, columns: Columns) -> Batch | None:
     if len(numbers) != len(lines) * columns.width or not np.isfinite(numbers).all():
         return None
     table = numbers.reshape(len(lines), columns.width)
-    labels = None if columns.label is None else table[:, columns.label].copy()
-    if labels is not None and np.any(np.abs(labels) >= EXACT):
+    if columns.label is None:
+        return Batch(table[:, columns.values], None, None, None, None, None)
+    if np.any(np.abs(table[:, columns.label]) >= EXACT):
         return None
-    return Batch(table[:, columns.values], None, None, None, labels, None)
+    spelt = [label.strip(layout.blanks) for label in _of_lines(lines, columns)]
+    return Batch(table[:, columns.values], None, None, None, np.array(spelt, object), None)
+
+
+def _of_lines(lines: list[str], columns: Columns) -> list[str]:
+    """The label field of each line, whose fields are separated by commas; from the nearer end of the line."""
+    assert columns.label is not None
+    after = columns.width - 1 - columns.label
+    if columns.label <= after:
+        return [line.split(",", columns.label + 1)[columns.label] for line in lines]
+    return [line.rsplit(",", after + 1)[-1 - after] for line in lines]
 
 
 def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns) -> Batch:
@@ -169,11 +177,12 @@ def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns)
             continue
         where = f"{layout.path}, line {number}"
         try:
-            fields = [field.strip(_BLANKS) for field in layout.fields(line, where)]
+            raw = layout.fields(line, where)
+            fields = [field.strip(_BLANKS) for field in raw]
             if len(fields) != columns.width:
                 raise DataError(f"{where}: {len(fields)} columns where the first line has {columns.width}")
             if columns.label is not None:
-                labels.append(_label(fields[columns.label], where))
+                labels.append(_label(fields[columns.label], where) and _unquoted(raw[columns.label], line))
         except DataError:
             if refused:  # report earlier errors first
                 break
@@ -184,10 +193,13 @@ def _parse_slowly(text: str, first_line: int, layout: _Layout, columns: Columns)
     table = np.array(values).reshape(len(values), len(columns.values))
     if columns.label is None:
         return Batch(table, None, None, None, None, None)
-    try:
-        return Batch(table, None, None, None, np.array([float(label) for label in labels]), None)
-    except ValueError:
-        return Batch(table, None, None, None, np.array(labels), None)
+    return Batch(table, None, None, None, np.array(labels, object), None)
+
+
+def _unquoted(field: str, line: str) -> str:
+    """The text of a field, without blanks around it unless it is in quotes."""
+    quoted = '"' in line and '"{}"'.format(field.replace('"', '""')) in line
+    return field if quoted else field.strip(_BLANKS)
 
 
 def _label(text: str, where: str) -> str:
@@ -202,11 +214,12 @@ def _label(text: str, where: str) -> str:
 
 
 class _Refused(NamedTuple):
-    """The first invalid value of a column: its line, its text, and how to correct it."""
+    """The first invalid value of a column: its line, its text, and how to correct it; how many lines have one."""
 
     line: int
     text: str
     mend: str
+    lines: int = 1
 
 
 def _row(fields: list[str], line: int, columns: Columns, refused: dict[int, _Refused]) -> list[float]:
@@ -215,7 +228,8 @@ def _row(fields: list[str], line: int, columns: Columns, refused: dict[int, _Ref
     for place in columns.values.tolist():
         value = _value(fields[place])
         if value is None:
-            refused.setdefault(place, _fault(fields[place], line))
+            before = refused.get(place)
+            refused[place] = _fault(fields[place], line) if before is None else before._replace(lines=before.lines + 1)
         else:
             row.append(value)
     return row
@@ -242,7 +256,8 @@ def _refusal(path: str, columns: Columns, refused: dict[int, _Refused]) -> str:
     text = repr(first.text[:SHOWN]) if first.text else ""
     if len(refused) == 1:
         what = f"{text} is not a finite number" if text else "the value is missing"
-        return f"{path}, line {first.line}, {columns.called(place)}: {what}; {first.mend}"
+        more = f", as in {first.lines - 1} more of the lines read" if first.lines > 1 else ""
+        return f"{path}, line {first.line}, {columns.called(place)}: {what}{more}; {first.mend}"
     named = ", ".join(columns.called(one).removeprefix("column ") for one in sorted(refused))
     what = f"{text} in line {first.line}" if text else f"the missing one in line {first.line}"
     mend = first.mend if "point" in first.mend else "drop these columns or rows, or replace the values by numbers"

@@ -17,6 +17,7 @@ from streammargin.files import check_apart
 from streammargin.sources.arrays import as_weights, value_dtype
 from streammargin.sources.batch import Batch
 from streammargin.sources.kinds import kind_of
+from streammargin.sources.label_column import LabelColumn
 from streammargin.sources.labels import LabelCursor
 
 # name of a format: its module. First bytes are checked in this order; text that fits nothing else is svmlight.
@@ -68,6 +69,7 @@ class Found:
     features: int | None
     dtype: Any
     names: np.ndarray | None = None
+    label: LabelColumn | None = None
 
 
 class Format(Protocol):

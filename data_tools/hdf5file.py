@@ -10,7 +10,7 @@ import numpy as np
 
 from data_tools.formats import Asked, Found, kept_dtype, with_labels, with_weights
 from data_tools.matrices import by_columns, check_kind, check_lengths, check_shape
-from data_tools.rows import batches
+from data_tools.rows import batches, label_of
 from data_tools.spill import buckets_for
 from data_tools.textfile import Text
 from streammargin.driver.plan import column_names
@@ -28,15 +28,15 @@ TEXT, SUFFIXES, OPTIONS = False, (".h5", ".hdf5", ".h5ad"), ("x", "y")
 
 
 def sniff(start: bytes) -> bool:
-    """Whether this is an HDF5 file."""
-    return start.startswith(b"\x89HDF\r\n\x1a\n")
+    """Whether this is an HDF5 file; a user block may precede the signature, as MATLAB's header does."""
+    return any(start.startswith(b"\x89HDF\r\n\x1a\n", place) for place in (0, *(512 << k for k in range(8))))
 
 
 def read(text: Text, asked: Asked) -> Found:
     """The rows as a source reads them, or those of a matrix by columns, sorted."""
     path, x, y = text.name, asked.x, asked.y
     by_column = False
-    with contextlib.suppress(OSError, StreamMarginError), decoding(path), opened(path) as probe:  # open_source says it
+    with contextlib.suppress(StreamMarginError), decoding(path), opened(path) as probe:  # open_source says it
         group = look_up(probe, x or "X", path)
         by_column = isinstance(group, h5py.Group) and encoding_of(group) == "csc"
     if by_column:
@@ -56,7 +56,7 @@ def read(text: Text, asked: Asked) -> Found:
     source = asked.opened.enter_context(open_source(path, x=x, y=y))
     names = column_names(source, asked.memory)
     found = batches(source, asked.memory, source.names_bytes())
-    return Found(found, source.sparse, source.features, source.dtype, names)
+    return Found(found, source.sparse, source.features, source.dtype, names, label_of(source))
 
 
 def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> tuple[np.dtype, int, Iterator[Batch]]:
@@ -74,7 +74,9 @@ def _csc_group(file: h5py.File, x: str, path: str, asked: Asked, held: int) -> t
             check_kind(name, stored_dtype(part, f"{path}: {name}"), path)
         lengths = {name: int(part.shape[0]) for name, part in parts.items()}
         check_lengths(lengths, columns, path)
-    readers = {name: RowReader(part, part.dtype, path, keep=True) for name, part in parts.items()}
+    readers = {
+        name: RowReader(part, part.dtype, path, keep=True, place="entry {}".format) for name, part in parts.items()
+    }
     for reader in readers.values():
         asked.opened.callback(reader.close)
     place = {"data": 0, "indices": 0, "indptr": 0}

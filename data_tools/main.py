@@ -11,7 +11,7 @@ from streammargin import __version__
 from streammargin.cli import entry
 from streammargin.cli.main import report
 from streammargin.cli.options import Parser
-from streammargin.cli.remarks import Remarks
+from streammargin.cli.remarks import Remarks, say
 
 VERBS = {
     "convert": "svmlight text, CSV, SciPy's NPZ or HDF5 to a file that can be streamed",
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return entry.interrupted("streammargin-data")
     if not options.quiet:
-        print(line, file=sys.stderr)
+        say(line)
     return 0
 
 

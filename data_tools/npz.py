@@ -73,6 +73,8 @@ class Archive:
             ) from error
         if dtype.hasobject:
             raise DataError(f"{self.path}: the array {name} holds Python objects, which are never unpickled")
+        if name in ("data", "indices", "indptr") and len(shape) != 1:
+            raise DataError(f"{self.path}: {name} has the shape {shape}; store it with one dimension")
         check_kind(name, dtype, self.path)
         if not dtype.itemsize or math.prod(shape) * dtype.itemsize != stored:
             raise DataError(

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streammargin.errors import UsageError
+from streammargin.errors import DataError, UsageError
+from streammargin.matching import Matcher
 from streammargin.rows.blocks import Block, CSRBlock
 from streammargin.sources.base import Source
 from streammargin.sources.batch import Batch
-from streammargin.sources.labels import LabelCursor
+from streammargin.sources.label_column import LabelColumn
+from streammargin.sources.labels import LabelCursor, as_values, census, distinct
 
 BATCH_BYTES = 8 << 20
 
@@ -38,11 +40,38 @@ def batches(source: Source, memory: int | None = None, held: int = 0) -> Iterato
 
     memory = held + max(4 * BATCH_BYTES, least_budget(source)) if memory is None else memory
 
-    cursor = LabelCursor(source.labels()) if source.has_labels() else None
+    cursor = LabelCursor(_labels(source)) if source.has_labels() else None
     weights = source.sample_weight()
     for start, stop, block in read_blocks(source, memory, held):
         yield batch_of(
             block,
-            None if cursor is None else cursor.take(stop - start),
+            None if cursor is None else _of_one_type(cursor.take(stop - start), source.name),
             None if weights is None else weights[start:stop],
         )
+
+
+def _labels(source: Source) -> Iterator[np.ndarray]:
+    """The labels of a source; where shards have numbers and text, the text that both are in training."""
+    firsts = [next(shard.labels(1)) for shard in getattr(source, "sources", [])]
+    if len({as_values(first).dtype.kind == "U" for first in firsts}) < 2:
+        yield from source.labels()
+        return
+    classes, _, _ = census(source.labels(), source.rows, source.name, source.label_place, coded=False)
+    matcher = Matcher(classes, source.name)
+    for chunk in source.labels():
+        values, inverse = distinct(as_values(chunk))
+        yield classes[matcher.find_all(values)][inverse]
+
+
+def _of_one_type(labels: np.ndarray, name: str) -> np.ndarray:
+    """The labels as text or numbers. Raises DataError for numbers that no type holds."""
+    found = as_values(labels)
+    if found.dtype.kind == "O":
+        raise DataError(f"{name}: no type of numbers holds all of its labels as they are; write them as text")
+    return found
+
+
+def label_of(source: Source) -> LabelColumn | None:
+    """The column of a table that the labels of a source were from, if it is known."""
+    name = source.label_column()
+    return None if name is None else LabelColumn(name)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed
+from data_tools.rows import batches, check_seed, label_of
 from data_tools.spill import Spill, buckets_for
 from streammargin.cli.options import add_common, add_data_names
 from streammargin.driver.plan import least_budget
@@ -84,7 +84,7 @@ def shuffle(
             for k in range(count):
                 if ends[k] < ends[k + 1]:
                     spill.append(k, batch.take(order[ends[k] : ends[k + 1]]))
-        with writing(output, force, source.dtype, source.sparse, source.features, names) as writer:
+        with writing(output, force, source.dtype, source.sparse, source.features, names, label_of(source)) as writer:
             for k in range(count):
                 found = spill.read(k)
                 if found is not None:

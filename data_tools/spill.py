@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from streammargin.errors import ReadWriteError, UsageError
+from streammargin.errors import DataError, ReadWriteError, UsageError
 from streammargin.sizes import format_size
 from streammargin.sources.batch import Batch
 
@@ -19,6 +19,7 @@ class Spill:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._kinds: dict[str, np.dtype] = {}
+        self._digits: set[str] = set()  # parts that are written as the digits of whole numbers
         self._width = 0
 
     def _path(self, bucket: int, part: str) -> str:
@@ -49,6 +50,7 @@ class Spill:
         wide = np.result_type(old, kind)
         if wide.kind == "f" and old.kind in "iu" and kind.kind in "iu":
             wide = np.dtype("S20")  # int64 beside uint64: no number type holds both
+            self._digits.add(name)
         if wide != old:
             for entry in os.scandir(self._folder):
                 if entry.name.endswith(f".{name}"):
@@ -68,10 +70,22 @@ class Spill:
             found["X"] = found["X"].reshape(-1, self._width)
         if found["indptr"] is not None:
             found["indptr"] = np.concatenate([[0], np.cumsum(found["indptr"])]).astype(np.int64)
-        if found["labels"] is not None and found["labels"].dtype.kind == "S":
-            found["labels"] = np.char.decode(found["labels"], "utf-8")
+        labels = found["labels"]
+        if labels is not None and labels.dtype.kind == "S":
+            found["labels"] = _whole(labels) if "labels" in self._digits else np.char.decode(labels, "utf-8")
         batch = Batch(**found)
         return None if batch.X is None and batch.indptr is None else batch
+
+
+def _whole(digits: np.ndarray) -> np.ndarray:
+    """Whole numbers (m,) of their digits. Raises DataError where no type of numbers holds them."""
+    numbers = [int(each) for each in digits.tolist()]
+    try:
+        return np.array(numbers, np.int64 if max(numbers, default=0) < 2**63 else np.uint64)
+    except OverflowError:
+        raise DataError(
+            f"no type of numbers holds the labels {min(numbers)} and {max(numbers)}; give labels as text"
+        ) from None
 
 
 def buckets_for(nbytes: int, memory: int, least: int = 1 << 20, held: int = 0) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from data_tools.rows import batches, check_seed
+from data_tools.rows import batches, check_seed, label_of
 from streammargin.cli.options import add_common, add_data_names, number
 from streammargin.errors import UsageError
 from streammargin.files import check_apart, check_output, replacing
@@ -66,7 +66,7 @@ def split(
         wanted = round(source.rows * test_size)
         if not 0 < wanted < source.rows:
             raise UsageError(f"{test_size} of {source.rows} rows leaves one file empty; choose another `test_size`")
-        kind = (source.dtype, source.sparse, source.features, source.feature_names())
+        kind = (source.dtype, source.sparse, source.features, source.feature_names(), label_of(source))
         generator = np.random.default_rng([seed, source.rows])
         left, rows_left = wanted, source.rows
         with contextlib.ExitStack() as stack:

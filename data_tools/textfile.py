@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from streammargin.errors import DataError, InputMissingError
-from streammargin.sources.labels import EXACT
+from streammargin.matching import EXACT
 
 PIECE = 4 << 20
 SHOWN = 40  # characters of a field in a message
@@ -174,6 +174,18 @@ def plain_lines(raw: bytes, name: str, line: int) -> bytes:
         line += raw[:place].count(b"\n")
         raise DataError(f"{name}, line {line}: a control character, {chr(found)!r}; is this a text file? Take it out")
     return raw
+
+
+def decoded(raw: bytes, name: str, line: int) -> str:
+    """The text of lines from this one on. Raises DataError where it is not UTF-8."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += raw[: error.start].count(b"\n")
+        raise DataError(
+            f"{name}, line {line}: not UTF-8 text; if it is Latin-1, write it as UTF-8: "
+            "iconv -f LATIN1 -t UTF-8 IN > OUT"
+        ) from None
 
 
 def check_label(label: float, text: str, where: str) -> None:

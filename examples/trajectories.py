@@ -11,6 +11,7 @@ from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm, resolve_p
 from streammargin.rows.blocks import DenseBlock
 from streammargin.rows.labels import RowLabels
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
@@ -20,7 +21,7 @@ def problem_of(X, C=math.inf, loss="hinge", norm=2, seed=0):
     p = resolve_p(norm, X.shape[1])
     return Problem(
         rows=len(X), features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(p), p=p,
-        positive=np.ones(1, np.int64), caps=np.full((1, 2), C), trials=1, tol=0.0, seed=seed, present=len(X),
+        outputs=Outputs(np.ones(1, np.int64), np.full((1, 2), C)), trials=1, tol=0.0, seed=seed, present=len(X),
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def train(
     ----------
     data : path, list of paths (shards), (X, y), Source, or an iterable of batches (X, y) or (X, y, sample_weight)
         Rows (n, d); with arrays, y and sample_weight are arrays (n,), s_i >= 0. The model keeps the column names of a
-        frame or file, and matches columns by them.
+        frame or file, and matches columns by them. With an AnnData object, y and sample_weight may name columns of obs.
     {options}
     verbose : show progress on stderr, as the command does; otherwise nothing is printed
     listeners : functions that are called with every event, a dict

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import platform
+import re
 import secrets
 import shutil
 import stat
@@ -29,6 +31,9 @@ def as_path(path: Any, what: str = "a path") -> str:
 
 
 _unfinished: set[str] = set()  # hidden files and folders that this process has made, or is about to make
+_inputs: dict[str, dict[str, tuple[int, int] | None]] = {}  # of an output: the inputs it must not be, as they were
+_VERIFIED = 64  # bytes of memory that a number of a model takes in `verify`
+_HIDDEN = r"-(\d+)-[0-9a-f]{16}(\.part)?"  # the end of a hidden name: process and random number
 
 
 def check_input(path: str, kind: str = "file") -> None:
@@ -58,10 +63,26 @@ def reading(path: str, fault: str, mend: str) -> Iterator[None]:
         raise DataError(f"{path} {fault} ({short_reason(error)}); {mend}") from error
 
 
-def unpacked_bytes(path: str) -> int:
-    """The declared size of a zip archive's members, in bytes. Raises zipfile.BadZipFile."""
+def check_arrays(path: str, memory: float) -> None:
+    """Check that a model file and several copies of its arrays in float64 fit into the memory, before they are read.
+
+    Raises UsageError, and ValueError where a declared size is not that of what is stored.
+    """
+    from numpy.lib import format
+
+    held = entries = 0
     with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                if format.read_magic(stream) != (1, 0):  # the others have headers of any length
+                    raise ValueError(f"{member.filename} is in another format")
+                shape, _, dtype = format.read_array_header_1_0(stream)
+                stored, count = member.file_size - stream.tell(), math.prod(shape)
+            if dtype.hasobject or min(shape, default=0) < 0 or count * dtype.itemsize != stored:
+                raise ValueError(f"{member.filename} is not an array of shape {shape}")
+            held, entries = held + stored, entries + count
+    if held + _VERIFIED * entries > memory:
+        raise UsageError(f"{path} holds {(held >> 20) + 1}M; raise `memory` to ten times that")
 
 
 def check_output(path: str, force: bool = False) -> None:
@@ -72,14 +93,15 @@ def check_output(path: str, force: bool = False) -> None:
         raise OutputError(f"{path or 'an empty name'} is a directory or not a name; name a file")
     if os.path.exists(path) and not os.path.isfile(path):
         raise OutputError(f"{path} is a device or a pipe, which a file cannot replace; name a file")
-    if os.path.exists(path) and not force:
+    if os.path.lexists(path) and not force:
         raise OutputError(f"{path} exists; use `force=True` to replace it, or name another output")
-    folder = os.path.dirname(os.path.realpath(path))
+    target = _place(path)
+    folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise OutputError(f"cannot create {path}: there is no directory {folder}")
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.lstat(os.path.realpath(path))  # asks the file system about the length of the name
+            os.lstat(target)  # asks the file system about the length of the name
         with _temporary(path):  # try it: for the superuser os.access is true even on a read-only file system
             pass
     except OSError as error:
@@ -87,18 +109,44 @@ def check_output(path: str, force: bool = False) -> None:
 
 
 def check_apart(outputs: Mapping[str, str | None], inputs: Sequence[str | None]) -> None:
-    """Raise UsageError where an output (description -> path) is one of the inputs or another output."""
+    """Raise UsageError where an output (description -> path) is one of the inputs or another output.
+
+    The inputs are kept, and compared again just before the output is written (`check_still_apart`).
+    """
+    read = {other: _identity(other) for other in inputs if other is not None}
     seen: dict[str, str] = {}
     for what, path in outputs.items():
         if path is None:
             continue
-        for other in inputs:
-            if other is not None and same_file(path, other):
+        for other in read:
+            if same_file(path, other):
                 raise UsageError(f"{what} {path} is an input as well ({other}); name another output")
         for other, before in seen.items():
             if same_file(path, before):
                 raise UsageError(f"{what} {path} and {other} are the same file; name two files")
         seen[what] = path
+    for path in seen.values():
+        _inputs.setdefault(os.path.abspath(path), {}).update(read)
+
+
+def check_still_apart(path: str, handle: int | None = None) -> None:
+    """Raise OutputError where an output has meanwhile become an input that `check_apart` compared it with.
+
+    handle: of the output, where it is open. An input counts under its name, and as the file that it was.
+    """
+    now = _identity(path if handle is None else handle)
+    for other, then in _inputs.get(os.path.abspath(path), {}).items():
+        if (now is not None and now in (then, _identity(other))) or (handle is None and same_file(path, other)):
+            raise OutputError(f"{path} has become a file that is read ({other}); name another output")
+
+
+def _identity(file: str | int) -> tuple[int, int] | None:
+    """Device and inode of a path, links followed, or of a descriptor; None where there is none."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def same_file(one: str, other: str) -> bool:
@@ -116,9 +164,14 @@ def short_reason(error: BaseException) -> str:
     return rest.split("'")[0] if found else text
 
 
+def _place(path: str) -> str:
+    """The absolute path of the output itself: links are followed up to its folder, and a link of its name is not."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
 def _prefix(path: str) -> str:
     """The beginning of the names of hidden files and folders that this machine makes for the output `path`."""
-    parts = (os.path.basename(os.path.realpath(path)), platform.node())
+    parts = (os.path.basename(path), platform.node())
     return ".streammargin-" + "-".join(hashlib.sha256(os.fsencode(part)).hexdigest()[:8] for part in parts)
 
 
@@ -128,9 +181,10 @@ def _unseen(path: str, suffix: str = "") -> str:
     It is recorded in `_unfinished` before the file exists, so that a signal at any moment leaves no file. Only a killed
     process leaves files; those of dead processes are removed here.
     """
-    folder, prefix = os.path.dirname(os.path.realpath(path)), _prefix(path)
+    folder, prefix = os.path.dirname(_place(path)), _prefix(path)
     for entry in os.listdir(folder):
-        if entry.startswith(prefix) and not _alive(entry[len(prefix) :].split("-")[1]):
+        left = re.fullmatch(prefix + _HIDDEN, entry)
+        if left is not None and not _alive(left[1]):
             _remove(os.path.join(folder, entry))
     name = os.path.join(folder, f"{prefix}-{os.getpid()}-{secrets.token_hex(8)}{suffix}")
     _unfinished.add(name)
@@ -185,7 +239,7 @@ def temporary_folder(near: str) -> Iterator[str]:
 
 
 def _remove(name: str) -> None:
-    if os.path.isdir(name):
+    if os.path.isdir(name) and not os.path.islink(name):
         shutil.rmtree(name, ignore_errors=True)
     else:
         with contextlib.suppress(FileNotFoundError):
@@ -209,17 +263,18 @@ def _rename(name: str, target: str, force: bool) -> None:
 def replacing(path: str, force: bool = False) -> Iterator[str]:
     """A temporary file beside `path`; flushed to disk and renamed to it when the block ends without an error.
 
-    Raises OutputError where the file cannot be created or, without force, now exists; ReadWriteError when the disk
-    fails.
+    A link of that name is replaced itself, and the file that it leads to stays. Raises OutputError where the file
+    cannot be created, is now an input or, without force, now exists; ReadWriteError when the disk fails.
     """
     check_output(path, force)
-    target = os.path.realpath(path)  # a link stays a link
+    target = _place(path)
     folder = os.path.dirname(target)
     with _temporary(path) as name:
         try:
             yield name
             with open(name, "rb+") as file:
                 os.fsync(file.fileno())
+            check_still_apart(path)
             _rename(name, target, force)
         except FileExistsError as error:
             raise OutputError(

@@ -43,6 +43,35 @@ def lifted(loss: str, number: Any, u: np.ndarray, e: np.ndarray) -> np.ndarray:
     Of numbers u is brought nearer to 0 by e over the largest dual of its side, the slope that phi ends with.
     """
     if loss in NUMBERS:
-        slope = {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)
-        return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / slope, 0.0), number)
+        return LOSSES[loss](np.sign(u) * np.maximum(np.abs(u) - e / _slope(loss, number, u), 0.0), number)
     return LOSSES[loss](u + e, number)
+
+
+def bounded(loss: str, number: Any, u: np.ndarray, caps: np.ndarray, most: float) -> np.ndarray:
+    """sum_i cap_i phi(u_i) (K,), with duals bound to `most` in all: the least most e + what `lifted` leaves of it."""
+
+    def total(e: np.ndarray) -> np.ndarray:
+        return most * e + np.sum(caps * lifted(loss, number, u, e), axis=0)
+
+    low = start = np.zeros(u.shape[1])
+    high = end = _lifts(loss, number, u)
+    for _ in range(120):  # by convexity a third of the stretch is without the least
+        third = (high - low) / 3.0
+        left = total(low + third) <= total(high - third)
+        low, high = np.where(left, low, low + third), np.where(left, high - third, high)
+    return np.minimum.reduce([total(e) for e in (start, low, end)])
+
+
+def _lifts(loss: str, number: Any, u: np.ndarray) -> np.ndarray:
+    """The multipliers e (K,) from which on no phi of u (n, K) is left: 0 or, of a loss without an end, negligible."""
+    if loss in NUMBERS:
+        free = number if loss == "epsilon_insensitive" else 0.0
+        most = ((np.abs(u) - free) * _slope(loss, number, u)).max(axis=0)
+    else:
+        most = (1.0 if LOSSES[loss](1.0, number) == 0.0 else 800.0) - u.min(axis=0)
+    return np.nextafter(np.maximum(most, 0.0), np.inf)
+
+
+def _slope(loss: str, number: Any, u: np.ndarray) -> Any:
+    """The slope that phi ends with on the side of u."""
+    return {"quantile": np.where(u < 0.0, number, 1.0 - (number or 0.0)), "huber": number}.get(loss, 1.0)

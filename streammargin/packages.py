@@ -1,7 +1,11 @@
-"""Entry points of installed packages, which add words and file formats."""
+"""Installed packages: entry points, which add words and file formats, and filters of HDF5."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import logging
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -18,3 +22,28 @@ def loaded(point: metadata.EntryPoint) -> Any:
             f"the entry point {point.name} of {point.group} cannot be loaded: {point.value} raises "
             f"{type(error).__name__} ({one_line(str(error))}); mend its package, or uninstall it"
         ) from error
+
+
+def register_filters() -> None:
+    """Register the filters of hdf5plugin (zstd, blosc, lz4, ...), where it is installed.
+
+    It swallows the exception of a signal and logs its traceback. Here the exception is raised.
+    """
+    swallowed: list[BaseException] = []
+
+    def passes(record: logging.LogRecord) -> bool:
+        error = sys.exc_info()[1]
+        if not isinstance(error, KeyboardInterrupt):
+            return True
+        swallowed.append(error)
+        return False
+
+    log = logging.getLogger("hdf5plugin._utils")
+    log.addFilter(passes)
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("hdf5plugin")
+    finally:
+        log.removeFilter(passes)
+    if swallowed:
+        raise swallowed[0]

@@ -1,7 +1,8 @@
 """Recompute the figures of a saved model from its file and the stored rows, with NumPy and SciPy only.
 
-Whoever doubts the engine reads this file and `formulas.py`: they call nothing that trains, reads or compiles. The model
-says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes, caps, center, factor, groups.
+Whoever doubts the engine reads this file, `formulas.py`, and `matching.py` on labels: they call nothing that trains,
+reads or compiles. The model says what was minimised: a JSON header, and arrays: coef (K, d), intercept (K,), classes,
+caps, center, factor, groups.
 
 The penalised weights are those of the scaled columns, w = coef / factor, and that of the constant column of value v,
 (intercept - shift + coef . center) / v. The objective is R(w) + sum_i cap_i phi(u_i), with u = y (x.w + b) for classes
@@ -23,19 +24,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from streammargin.errors import DataError, UsageError
-from streammargin.files import check_input, reading, unpacked_bytes
-from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, lifted, norm
+from streammargin.files import check_arrays, check_input, reading
+from streammargin.formulas import LOSSES, NUMBERS, PENALTIES, bounded, norm
+from streammargin.matching import Codes
+from streammargin.packages import register_filters
+from streammargin.stored import check_stored_values, open_hdf5
 
-EXACT = 1e-9  # allowed relative difference of two figures
+EXACT, LEAST = 1e-9, 1e-290  # allowed relative difference of two figures; below LEAST they have too few digits
 BLUR = 1e-12  # the sign of a score below BLUR |w|.|x| is not reliable
 CONVERT = "write X as a dataset or csr_matrix, and y beside it, with: streammargin-data convert IN OUT.h5"
+GROUPED = ("group", "sparse_group", "exclusive")
 APART = ("top", "low", "high", "radius")  # fields that say which rows, or which weights, count
 
 
 def spelled(word: str) -> tuple[str, Any, dict[str, float]]:
     """(name, last number that a formula takes, all fields by name) of a saved word."""
-    found = {key: float(text) for key, text in re.findall(r"[:,](?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", word)}
-    return word.partition(":")[0], ([None] + [found[key] for key in found if key not in APART])[-1], found
+    name, _, rest = word.partition(":")
+    if name in GROUPED:  # the name of a file comes first, which may look like fields
+        rest = rest.rpartition(",")[2] if name != "exclusive" else ""
+    found = {key: float(text) for key, text in re.findall(r",(?:(\w+)=)?(-?inf|[\d.e+-]+)(?=,|$)", f",{rest}")}
+    return name, ([None] + [found[key] for key in found if key not in APART])[-1], found
 
 
 def column_of(word: str) -> str | None:
@@ -43,20 +51,10 @@ def column_of(word: str) -> str | None:
     name, _, text = word.partition(":")
     if name != "interpolate":
         return None
-    try:
+    with contextlib.suppress(ValueError):
         float(text)
-    except ValueError:
-        return text
-    return None
-
-
-def key(label: Any) -> str:
-    """The same text for all spellings of a label: 1, 1.0, True and "1"."""
-    for kind in (int, float) if "_" not in str(label) else ():
-        with contextlib.suppress(ValueError, OverflowError):
-            if isinstance(label, str) or kind(label) == label:
-                return str(int(label)) if kind is int else f"{float(label):.17g}"
-    return str(label)
+        return None
+    return text
 
 
 def numbers(values: np.ndarray) -> np.ndarray:
@@ -80,8 +78,7 @@ class Saved:
 
     def __init__(self, path: str, memory: float = math.inf) -> None:
         check_input(path, "model file")
-        if (size := unpacked_bytes(path)) > memory:
-            raise UsageError(f"{path} holds {(size >> 20) + 1}M; raise `memory` to ten times that")
+        check_arrays(path, memory)
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
         self.header = h = json.loads(str(arrays["header"]))
@@ -97,6 +94,7 @@ class Saved:
             raise UsageError(f"verify does not know users' own formulas: {path} has {h['loss']} and {h['penalty']}")
         self.coef, self.intercept = arrays["coef"].astype(np.float64), arrays["intercept"].astype(np.float64)
         self.classes, self.caps, width = arrays["classes"], arrays["caps"], self.coef.shape[1]
+        self.known = Codes(self.classes, h["positive"], path)
         self.center, self.factor = arrays.get("center", np.zeros(width)), arrays.get("factor", np.ones(width))
         self.kind, self.value, self.weighted = *map(problem["constant"].get, ("kind", "value")), problem["weighted"]
         self.numeric, self.hard, self.top = self.loss in NUMBERS, bool(np.isinf(self.caps).all()), named.get("top")
@@ -104,11 +102,11 @@ class Saved:
         through = (problem["shift"] if self.numeric else 0.0) - moved.sum(axis=1)  # of the columns' shift
         self.sizes = np.abs(self.intercept) + np.abs(through) + np.abs(moved).sum(axis=1)
         self.constant, self.offset = self.intercept - through, through if self.kind == "midway" else self.intercept
-        shapes = [(width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
-        if [a.shape for a in (self.center, self.factor, self.intercept, self.caps)] != shapes or np.isnan(moved).any():
+        of = arrays.get("groups", np.zeros(width, np.int64))
+        want = [(width,), (width,), (width,), self.coef.shape[:1], (1 if self.numeric else len(self.classes),)]
+        if [*map(np.shape, (self.center, self.factor, of, self.intercept, self.caps))] != want or np.isnan(moved).any():
             raise ValueError("its arrays do not fit each other")
-        of = arrays.get("groups", np.zeros(0, np.int64))
-        groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+        groups = np.split(np.argsort(of, kind="stable"), np.cumsum(np.unique(of, return_counts=True)[1])[:-1])
         w = self.coef / np.where(self.factor > 0.0, self.factor, 1.0)  # a column with factor 0 has weight 0
         low, high, radius = map(domain.get, ("low", "high", "radius"), (-math.inf, math.inf, math.inf))
         beyond = np.maximum(low - w, w - high) - BLUR * np.abs(w)  # outside of the domain, beyond rounding
@@ -126,11 +124,10 @@ class Saved:
         """The class code (m,) of each label, -1 for a label that was not trained on."""
         if self.numeric:
             return np.zeros(len(labels), np.intp)
+        if labels.dtype.kind not in "biufOSU":
+            raise ValueError("labels are neither numbers nor text")
         values, inverse = np.unique(labels, return_inverse=True)
-        known, other = {key(label): code for code, label in enumerate(self.classes.tolist())}, -1
-        if self.header["positive"] is not None:  # one class against all others
-            known, other = {key(self.header["positive"]): 1}, 0
-        return np.array([known.get(key(value), other) for value in values.tolist()], np.intp)[inverse]
+        return np.array(self.known.of(values), np.intp)[inverse]
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """(scores (m, K), bounds on their rounding (m, K)), without a midway bias, which was added after the proof."""
@@ -146,17 +143,18 @@ class File:
     """Rows in HDF5: X a dataset (n, d) or a csr_matrix, y and weights datasets (n,)."""
 
     def __init__(self, path: str, names: dict[str, Any], weighted: bool, stack: contextlib.ExitStack) -> None:
-        with contextlib.suppress(ImportError):
-            import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
+        register_filters()
         self.path, self.stack = path, stack
-        check_input(path)
-        self.home = stack.enter_context(h5py.File(path, "r"))
+        self.home = self._open(path)
         self.x = self.home.get(names["x"] or "X")
         self.sparse = isinstance(self.x, h5py.Group)
         shape = self.x.attrs.get("shape") if self.sparse else getattr(self.x, "shape", None)
         if shape is None or len(shape) != 2 or (self.sparse and self.x.attrs.get("encoding-type") != "csr_matrix"):
             raise DataError(f"{path}: {names['x'] or 'X'} is not a layout of rows that verify reads; {CONVERT}")
-        self.rows, self.features = map(int, shape)
+        check_stored_values(self.x["indptr"] if self.sparse else self.x)
+        for part in ("data", "indices") if self.sparse else ():
+            check_stored_values(self.x[part], self.x["indptr"])
+        self.rows, self.features, self.wide = *map(int, shape), 0  # wide: bytes of a row's fixed-length text
         self.y = self._column(names["y"] or "y")
         self.weights = self._column(names["sample_weight"] or "sample_weight") if weighted else None
         self.epsilons = self._column(names["epsilon"]) if names.get("epsilon") else None
@@ -166,25 +164,32 @@ class File:
         column, (place, _, inside) = self.home.get(name), name.rpartition(":")
         if column is None and (place or name.endswith(".npy")):
             check_input(place or name)
-            column = (self.stack.enter_context(h5py.File(place, "r")).get(inside) if place
-                      else np.load(name, mmap_mode="r", allow_pickle=False))  # fmt: skip
+            column = self._open(place).get(inside) if place else np.load(name, mmap_mode="r", allow_pickle=False)
         if getattr(column, "shape", None) != (self.rows,):
             raise DataError(f"{self.path}: {name} is not a dataset of {self.rows} values; {CONVERT} with `y={name}`")
+        check_stored_values(column)
+        self.wide = max(self.wide, 8 * column.dtype.itemsize)
         return column.asstr() if isinstance(column, h5py.Dataset) and h5py.check_string_dtype(column.dtype) else column
 
-    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
-        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64.
+    def _open(self, path: str) -> h5py.File:
+        check_input(path)
+        return self.stack.enter_context(open_hdf5(path, CONVERT))
 
-        UsageError where one row exceeds `memory`.
-        """
-        item, row, stop = 64, 64 * (outputs + 4), 0  # bytes per value (X, X * X and |X|), and per row besides
+    def blocks(self, memory: int, outputs: int) -> Iterator[tuple[int, Any, np.ndarray, np.ndarray, Any]]:
+        """(first row, X (m, d), y (m,), weights (m,), epsilons (m,) or None), float64. UsageError for a long row."""
+        item, row, stop = 64, 64 * (outputs + 4) + self.wide, 0  # bytes per value (X, X * X, |X|), and per row besides
+        for part in [self.x[part] for part in ("data", "indices", "indptr")] if self.sparse else [self.x]:
+            if (chunk := math.prod(part.chunks or ()) * part.dtype.itemsize) > memory:
+                raise UsageError(f"a chunk of {self.path} takes {(chunk >> 20) + 1}M; raise `memory` by that")
         while stop < self.rows:
             start, stop = stop, min(self.rows, stop + max(1, memory // row))
             ends = self.x["indptr"][start : stop + 1] if self.sparse else np.arange(stop - start + 1) * self.features
-            taken = (ends - ends[0]).astype(np.int64) * item + np.arange(len(ends)) * row
+            if self.sparse and not 0 <= ends[0] <= ends[-1] <= len(self.x["data"]):
+                raise ValueError("indptr leads out of the values")
+            taken = (ends.astype(np.float64) - ends[0]) * item + np.arange(len(ends)) * row
             stop = start + int(np.searchsorted(taken, memory, side="right")) - 1
             if stop <= start:
-                raise UsageError(f"row {start} of {self.path} takes {(taken[1] >> 20) + 1}M; raise `memory` by that")
+                raise UsageError(f"row {start} of {self.path} takes {taken[1] / 2**20:.0f}M; raise `memory` by that")
             if self.sparse:
                 ends = ends[: stop - start + 1].astype(np.int64)
                 values, indices = (self.x[part][int(ends[0]) : int(ends[-1])] for part in ("data", "indices"))
@@ -250,28 +255,17 @@ class Sums:
         return min(max(known, self.wrong), self.wrong + self.unsure)
 
     def loss(self) -> np.ndarray:
-        """sum_i cap_i phi(u_i) (K,); with duals bound to C M in all, the least C M e + what `lifted` leaves of it."""
+        """sum_i cap_i phi(u_i) (K,), or with the field top what `bounded` makes of it."""
         if not self.kept:
             return np.array([math.fsum(column) for column in zip(*(part[0] for part in self.losses), strict=True)])
-        saved, most = self.saved, self.saved.header["C"] * self.saved.top
         u, caps = (np.concatenate(parts) for parts in zip(*self.kept, strict=True))
-
-        def total(e: np.ndarray) -> np.ndarray:
-            return most * e + np.sum(caps * lifted(saved.loss, saved.number, u, e), axis=0)
-
-        far = np.abs(u).max(axis=0) * max(1.0, saved.number or 0.0) if saved.numeric else 50.0 - u.min(axis=0)
-        low, high = np.zeros(self.K), np.maximum(0.0, far)
-        for _ in range(120):  # by convexity a third of the stretch is without the least
-            third = (high - low) / 3.0
-            left = total(low + third) <= total(high - third)
-            low, high = np.where(left, low, low + third), np.where(left, high - third, high)
-        return np.minimum(total(low), total(np.zeros(self.K)))
+        return bounded(self.saved.loss, self.saved.number, u, caps, self.saved.header["C"] * self.saved.top)
 
 
 def compare(name: str, certified: Any, found: float, blur: float = 0.0) -> Check:
     """Whether two figures agree: up to EXACT times the larger one plus `blur`."""
     known, found = float(certified), float(found)  # "inf" is one too
-    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found)) + blur < math.inf
+    agrees = known == found or abs(known - found) <= EXACT * max(abs(known), abs(found), LEAST) + blur < math.inf
     return Check(name, known, found, bool(agrees))
 
 

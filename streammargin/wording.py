@@ -9,6 +9,7 @@ from typing import Any
 
 # lower `tol` -> lower --tol, lower tol; use `scale=maxabs` -> use --scale maxabs, use scale="maxabs"
 _OPTION = re.compile(r"`([A-Za-z]\w*)(?:=([^`]*))?`")
+_JOINERS = "\u200c\u200d"
 LONGEST = 80  # characters of a value in a message
 _PYTHON_VALUES = {"inf": "math.inf", "True": "True", "False": "False", "None": "None"}
 
@@ -79,6 +80,14 @@ def one_line(text: str) -> str:
         return text
     return "".join(
         c.encode("unicode_escape").decode() if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in text
+    )
+
+
+def printable(text: str) -> str:
+    """A message for a terminal: also what reorders or hides text is escaped. Joiners of scripts and signs stay."""
+    return "".join(
+        c.encode("unicode_escape").decode() if unicodedata.category(c) == "Cf" and c not in _JOINERS else c
+        for c in one_line(text)
     )
 
 

@@ -2,7 +2,8 @@
 
 SEED and NUMBER determine a problem. Drawn are solver, loss, penalty, their fields, C, scale, weights and constant. So
 are the form and type of the rows, the classes, the tolerance, a start, and the passes of early stopping. Rows stay in
-memory, or are read in blocks.
+memory, or are read in blocks. Labels are numbers, words, or text that looks like numbers: `7`, `007` and `7.0` are
+classes of one problem. Held-out labels may be text where the others are numbers.
 
 The model is saved. streammargin/verification.py recomputes its certificate from that file and the stored rows. Also,
 gaps are those of their bounds and never negative. What converged is within the tolerance that was asked for. `predict`
@@ -79,6 +80,7 @@ SETTINGS = {  # what a solver is called with its fields
     "adaptive": ("adaptive:step=proven",), "normalized-gd": ("normalized-gd:step=sqrt",),
     **{name: (f"{name}:average",) for name in ("perceptron", "mirror", "pegasos", "batch-perceptron")},
 }  # fmt: skip
+ALIKE = ("7", "007", "7.0", "+7", "7e0", " 7", "0", "-0", "00", "inf", "Infinity", "nan", "1_0", "10", "True", "1")
 JOINT = ("auto", "dual-momentum", "normalized-gd", "gd", "adaptive")
 SLACK = 12 << 20  # bytes of any budget that no row gets
 
@@ -150,13 +152,31 @@ def draw(seed: int, number: int) -> Case:
     options["tol"], options["passes"] = chance.choice((1e-2, 1e-3, 1e-3, 1e-6)), chance.choice((10, 50, 200))
     if not hard and chance.random() < 0.25:
         options["tol"] = f"absolute:{options['tol']}"
-    if task in ("two", "several") and chance.random() < 0.2:
-        y, held_out = _texts(y), None if held_out is None else (held_out[0], _texts(held_out[1]))
+    if task in ("two", "several"):
+        y, held_out = _labels(chance, options, y, held_out)
     return Case(X, y, weights, held_out, options, way)
 
 
-def _texts(labels: np.ndarray) -> np.ndarray:
-    return np.array([f"class {label}" for label in labels.tolist()], dtype="S")
+def _labels(
+    chance: random.Random, options: dict[str, Any], y: np.ndarray, held_out: tuple[Any, np.ndarray] | None
+) -> tuple[np.ndarray, tuple[Any, np.ndarray] | None]:
+    """The labels of the rows and of those held out: numbers, words, or text that looks like numbers."""
+    kind = chance.choice(("words", "alike", "alike", "numbers", "spelt", "numbers"))
+    if kind != "words" and "class_weight" not in options and chance.random() < 0.3:
+        options["weigh"] = True
+    if kind == "numbers":
+        return y, held_out
+    values = np.unique(y).tolist()
+    words = chance.sample(ALIKE, len(values)) if kind == "alike" else [f"class {value}" for value in values]
+    if kind == "spelt":  # those that are held out alone
+        words = [chance.choice(("{}", "{}.0", "{}e0")).format(value) for value in values]
+    text = dict(zip(values, words, strict=True))
+
+    def spelt(labels: np.ndarray) -> np.ndarray:
+        return np.array([text[label] for label in labels.tolist()], dtype="S")
+
+    held_out = None if held_out is None else (held_out[0], spelt(held_out[1]))
+    return (y if kind == "spelt" else spelt(y)), held_out
 
 
 def _rows(
@@ -278,11 +298,57 @@ def write(path: str, X: Any, y: np.ndarray, weights: np.ndarray | None) -> None:
             file["sample_weight"] = weights
 
 
+def plain(labels: np.ndarray) -> np.ndarray:
+    """Labels as numbers or as text."""
+    return np.char.decode(labels) if labels.dtype.kind == "S" else labels
+
+
+def codes_of(saved: Saved, labels: np.ndarray) -> np.ndarray:
+    """The code of the class of each label, -1 for other labels: those that are equal in Python."""
+    classes, rest = saved.classes.tolist(), saved.header["positive"]
+    if labels.dtype.kind == "U" and not isinstance(classes[0] if rest is None else rest, str):
+        labels = np.array([float(label) for label in labels.tolist()])
+    if rest is not None:
+        return np.array([label == rest for label in labels.tolist()], np.intp)
+    return np.array([classes.index(label) if label in classes else -1 for label in labels.tolist()], np.intp)
+
+
+def judged(saved: Saved, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(scores, bounds on their rounding, the class that each row gets, whether that is beyond rounding)."""
+    rows = X.astype(np.float64)
+    scores, blur = rows @ saved.coef.T + saved.intercept, BLUR * (abs(rows) @ np.abs(saved.coef).T + saved.sizes)
+    sure = np.abs(scores[:, 0]) > blur[:, 0]
+    best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    if scores.shape[1] > 1:
+        ordered = np.sort(scores, axis=1)
+        sure = ordered[:, -1] - ordered[:, -2] > 2.0 * blur.max(axis=1)
+    return scores, blur, best, sure
+
+
+def of_labels(case: Case, saved: Saved, certificate: Any) -> list[str]:
+    """Where the held-out error, or the weights of classes, are not those of the labels."""
+    found = []
+    if case.held_out is not None and certificate["valid_error"] is not None:
+        codes = codes_of(saved, plain(case.held_out[1]))
+        *_, best, sure = judged(saved, case.held_out[0])
+        there = codes >= 0
+        least, most = np.sum((best != codes) & there & sure), np.sum(((best != codes) | ~sure) & there)
+        if not least - 1e-9 <= certificate["valid_error"] * there.sum() <= most + 1e-9:
+            found.append(f"valid_error: {certificate['valid_error']}, {least} to {most} of {there.sum()} found")
+    if "weigh" in case.options and not saved.hard:
+        first = codes_of(saved, np.unique(plain(case.y))[:1])[0]
+        wanted = [3.0 if code == first else 1.0 for code in range(len(saved.caps))]
+        if not np.allclose(saved.caps, float(saved.header["C"]) * np.array(wanted)):
+            found.append(f"caps are {saved.caps.tolist()}, of the weights {wanted}")
+    return found
+
+
 def train(case: Case, path: str, valid: str | None) -> sm.TrainResult:
     """The result of the problem, whose rows lie in a file too."""
-    options = {name: value for name, value in case.options.items() if name not in ("some", "rest")}
-    labels = np.unique(case.y).tolist()
-    labels = [label.decode() if isinstance(label, bytes) else label for label in labels]
+    options = {name: value for name, value in case.options.items() if name not in ("some", "rest", "weigh")}
+    labels = np.unique(plain(case.y)).tolist()
+    if "weigh" in case.options:
+        options["class_weight"] = {labels[0]: 3.0}
     if "some" in case.options:
         options["classes"] = labels[:2]
     if "rest" in case.options:
@@ -355,33 +421,29 @@ def faults(case: Case, result: sm.TrainResult, model: str, path: str, valid: str
             found.append(f"{name}: {certificate[name]} of the result, {saved.header['certificate'][name]} in the file")
     there = np.ones(len(case.y), bool) if case.weights is None else case.weights > 0.0
     loaded = sm.load_model(model)
-    labels = np.char.decode(case.y) if case.y.dtype.kind == "S" else case.y
+    labels = plain(case.y)
     if not saved.numeric:
-        there &= saved.codes(labels) >= 0
+        there &= codes_of(saved, labels) >= 0
+        found += of_labels(case, saved, certificate)
     X, y = case.X[there], labels[there]
     largest = np.abs(y).max() if saved.numeric else 0.0
     if result.converged and not proven(saved, certificate, case.options["tol"], largest):
         found.append("converged, but not within the tolerance")
     if not saved.hard:
-        mass = saved.caps[saved.codes(y)] @ (np.ones(len(y)) if case.weights is None else case.weights[there])
+        codes = np.zeros(len(y), np.intp) if saved.numeric else codes_of(saved, y)
+        mass = saved.caps[codes] @ (np.ones(len(y)) if case.weights is None else case.weights[there])
         sizes = {"gap": 1.0, "mean_gap": abs(certificate["primal"]) / mass}
         for name, gap in gaps(certificate, mass).items():
             if certificate[name] != gap and not abs(certificate[name] - gap) <= EXACT * (gap + sizes[name]):
                 found.append(f"{name} is {certificate[name]}, {gap} found")
-    rows = X.astype(np.float64)
-    scores, blur = rows @ saved.coef.T + saved.intercept, BLUR * (abs(rows) @ np.abs(saved.coef).T + saved.sizes)
+    scores, blur, best, sure = judged(saved, X)
     figures = loaded.evaluate((X, y))
     if saved.numeric:
         u = scores - y[:, None]
         if not np.allclose(loaded.predict(X), scores[:, 0], rtol=1e-12, atol=float(blur.max())):
             found.append("predict gives other numbers")
     else:
-        codes = saved.codes(y)
-        ordered = np.sort(scores, axis=1)
-        sure = np.abs(scores[:, 0]) > blur[:, 0]
-        if scores.shape[1] > 1:
-            sure = ordered[:, -1] - ordered[:, -2] > 2.0 * blur.max(axis=1)
-        best = (scores[:, 0] > 0.0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        codes = codes_of(saved, y)
         if (loaded.predict(X)[sure] != saved.classes[best[sure]]).any():
             found.append("predict gives other labels")
         own = codes[:, None] == (1 if scores.shape[1] == 1 else np.arange(scores.shape[1]))

@@ -12,7 +12,9 @@ import pytest
 from conftest import call, write_h5
 
 import streammargin as sm
+from data_tools.main import main as tools
 from streammargin import files
+from streammargin.cli.main import main
 from streammargin.errors import OutputError
 from streammargin.kinds import Read
 from streammargin.losses import FAMILY as LOSSES
@@ -189,3 +191,61 @@ def test_no_file_that_is_read_is_written(tmp_path, blobs, here):
     for name in ("m.npz", "rows.h5"):
         done = here("predict", "m.npz", "a.h5", "--x", "rows", "-o", name, "--force", cwd=tmp_path)
         assert done.returncode == 2 and "is an input as well" in done.stderr, (name, done.stderr)
+
+
+def test_a_link_of_the_outputs_name_is_replaced_itself(tmp_path):
+    (tmp_path / "data").write_text("rows")
+    (tmp_path / "out").symlink_to("data")
+    with pytest.raises(OutputError, match="out exists"), files.replacing(str(tmp_path / "out")):
+        pass
+    (tmp_path / "lost").symlink_to("nowhere")
+    with pytest.raises(OutputError, match="lost exists"), files.replacing(str(tmp_path / "lost")):
+        pass
+    with files.replacing(str(tmp_path / "out"), force=True) as name:
+        write_text(name)
+    assert (tmp_path / "data").read_text() == "rows" and not (tmp_path / "out").is_symlink()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "way").symlink_to("folder")  # of a folder a link is followed
+    with files.replacing(str(tmp_path / "way" / "out")) as name:
+        write_text(name)
+    assert os.listdir(tmp_path / "folder") == ["out"]
+
+
+def write_text(name):
+    with open(name, "w") as file:
+        file.write("new")
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "moved"])
+@pytest.mark.parametrize("verb", ["convert", "shuffle", "split", "predict"])
+def test_an_output_that_becomes_an_input_while_it_is_written_is_not_replaced(verb, kind, tmp_path, blobs, monkeypatch):
+    X, y = blobs
+    data, out = write_h5(tmp_path / "a.h5", X, y), tmp_path / "out.h5"
+    sm.train((X, y)).model.save(tmp_path / "m.npz")
+    before = (tmp_path / "a.h5").read_bytes()
+
+    def check(path, still_apart=files.check_still_apart):
+        if kind == "moved":
+            os.rename(data, out)
+        elif kind == "link":
+            out.symlink_to(data)
+        else:
+            out.hardlink_to(data)
+        still_apart(path)
+
+    monkeypatch.setattr(files, "check_still_apart", check)
+    others = {"split": ["other.h5"], "predict": []}.get(verb, [])
+    words = ["m.npz", "a.h5", "-o", "out.h5"] if verb == "predict" else ["a.h5", *others, "out.h5"]
+    monkeypatch.chdir(tmp_path)
+    run = main if verb == "predict" else tools
+    assert run([verb, *words, "--force"]) == 73
+    assert out.read_bytes() == before and set(os.listdir(tmp_path)) <= {"a.h5", "m.npz", "out.h5"}
+
+
+@pytest.mark.parametrize("ending", ["", "-x", "-1-2", "-99999999-0123456789abcdef.npz"])
+def test_a_hidden_name_that_is_not_ours_is_let_be(ending, tmp_path):
+    other = tmp_path / (files._prefix(str(tmp_path / "out")) + ending)
+    other.write_text("mine")
+    with files.replacing(str(tmp_path / "out")) as name:
+        write_text(name)
+    assert other.read_text() == "mine"

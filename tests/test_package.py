@@ -1,5 +1,6 @@
 """The front door of the package."""
 
+import logging
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from reference.training import binary
 
 import streammargin
 import streammargin as sm
+from streammargin import packages
 
 
 def test_importing_costs_nothing():
@@ -68,7 +70,7 @@ class Means(sm.solvers.CertifiedBySweep[Mean]):
 
     def run_block(self, problem, state, active, block, first):
         rows = slice(first, first + block.rows())
-        state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.positive[0], 1.0, -1.0) @ block.X
+        state.total[0, :-1] += np.where(state.labels.codes[rows] == problem.outputs.positive[0], 1.0, -1.0) @ block.X
         state.seen += block.rows()
 
     def end_pass(self, problem, state, active):
@@ -89,3 +91,19 @@ def test_a_solver_of_the_users_own_derives_from_what_is_offered():
     np.testing.assert_allclose(result.model.coef_[0], w, rtol=1e-12)
     assert result.certificate["primal"] == pytest.approx(binary(X, y, C=0.1).primal(w), rel=1e-12)
     assert result.passes == 3 and result.reason == "passes"
+
+
+def test_an_interrupt_that_hdf5plugin_swallows_is_raised(monkeypatch, caplog):
+    """It catches whatever is raised while it registers a filter, and logs the traceback."""
+    log = logging.getLogger("hdf5plugin._utils")
+
+    def imported(name):
+        try:
+            raise KeyboardInterrupt
+        except:  # noqa: E722  # as it does
+            log.error("Cannot register filter")
+
+    monkeypatch.setattr(packages.importlib, "import_module", imported)
+    with pytest.raises(KeyboardInterrupt):
+        packages.register_filters()
+    assert not caplog.records and not log.filters

@@ -5,10 +5,12 @@ import math
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 
 import h5py
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse as sp
 from conftest import write_h5
 from reference.datasets import noisy, separable
@@ -19,6 +21,7 @@ import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.formulas import LOSSES as FORMULAS
 from streammargin.formulas import PENALTIES as PENALTY_FORMULAS
+from streammargin.formulas import bounded
 from streammargin.losses import LOSSES
 from streammargin.penalties import PENALTIES
 from streammargin.verification import Saved, spelled, verify
@@ -431,3 +434,108 @@ def test_a_fit_that_is_nearly_exact_agrees_within_the_rounding_of_its_scores(tmp
     altered.coef_[0, 0] *= 1.0 + 1e-6
     altered.save(tmp_path / "altered.npz")
     assert any(check.agrees is False for check in verify(tmp_path / "altered.npz", path, path))
+
+
+@pytest.mark.parametrize("name", ["g,low=0", "g,l1_ratio=1", "1e5", "e", "-1,high=2"])
+def test_a_file_of_groups_may_be_named_like_fields(trained, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    np.savetxt(name, GROUPS, "%d")
+    for penalty in (sm.penalties.Exclusive(name), sm.penalties.SparseGroup(name, 0.4)):
+        assert disagreeing(verify(*trained(X, y, penalty=penalty, solver="pdprox", passes=5))) == []
+
+
+@pytest.mark.parametrize("top", ["1e-5", "1e-12", "1.5e-300"])
+@pytest.mark.parametrize("loss, labels", [
+    ("hinge:", y), ("squared_hinge:", y), ("logistic:", y),
+    ("huber:1e-320,", NUMBERS), ("huber:1e-5,", NUMBERS), ("epsilon_insensitive:0.5,", NUMBERS),
+])  # fmt: skip
+def test_a_few_losses_that_count_for_next_to_nothing(trained, loss, labels, top):
+    model, data = trained(X, labels, loss=f"{loss}top={top}", solver="pdprox", penalty="l1", passes=3)
+    assert disagreeing(verify(model, data)) == []
+
+
+def test_losses_with_bounded_duals_are_those_of_the_best_duals():
+    """Against the dual, maximised by a general solver: sum_i a_i u_i - conjugates, with sum_i a_i / slope_i <= most."""
+    u, caps, most = np.array([[0.3], [-1.2], [0.9], [-0.4]]), np.array([[1.0], [0.5], [2.0], [1.5]]), 1.3
+    for loss, curved in (("hinge", 0.0), ("squared_hinge", 0.25)):
+        result = scipy.optimize.minimize(
+            lambda a, curved=curved: -np.sum(a * (1.0 - u[:, 0]) - curved * a**2 / caps[:, 0]), np.full(4, 0.1),
+            bounds=[(0.0, cap if not curved else None) for cap in caps[:, 0]], method="SLSQP", tol=1e-13,
+            constraints={"type": "ineq", "fun": lambda a: most - a.sum()},
+        )  # fmt: skip
+        assert bounded(loss, None, u, caps, most) == pytest.approx([-result.fun], rel=1e-8)
+    # a row of the largest error takes all of a small budget
+    assert bounded("hinge", None, u, caps, 1e-300) == pytest.approx([2.2e-300], rel=1e-14)
+    assert bounded("huber", 1e-5, u, caps, 1e-300) == pytest.approx([1.2e-305], rel=1e-14)
+
+
+def forged(model, **arrays):
+    """The model with other arrays."""
+    with np.load(model) as file:
+        content = dict(file)
+    np.savez_compressed(model, **{**content, **arrays})
+
+
+@pytest.mark.parametrize("groups", [[2**24, 0, 1], [2**24, *range(11)], [2**62, *range(11)]])
+def test_forged_groups_size_no_array(groups, trained):
+    model, data = trained(X, y, penalty=sm.penalties.Group(GROUPS, 0.4))
+    forged(model, groups=np.array(groups))
+    tracemalloc.start()
+    try:
+        if len(groups) == 12:  # as good as any other numbers
+            assert "primal" in disagreeing(verify(model, data))
+        else:
+            with pytest.raises(sm.DataError, match="is not a model, or damaged"):
+                verify(model, data)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["coef", "classes"])
+def test_weights_of_one_byte_count_as_what_they_become(name, trained):
+    """They are 8 bytes in a file of a few KB, and several times 64 here."""
+    model, data = trained(X, y)
+    forged(model, **{name: np.zeros((1, 4 << 20) if name == "coef" else 4 << 20, np.int8)})
+    tracemalloc.start()
+    try:
+        with pytest.raises(sm.UsageError, match=r"raise .*memory"):
+            verify(model, data, memory=64 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_shape_that_is_not_stored_is_not_allocated(trained):
+    model, data = trained(X, y)
+    with zipfile.ZipFile(model) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    shape = b"'shape': (1, 12), }" + b" " * 8
+    assert shape in parts["coef.npy"]
+    parts["coef.npy"] = parts["coef.npy"].replace(shape, b"'shape': (1, 1234567890), }")
+    with zipfile.ZipFile(model, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(sm.DataError, match="is not a model, or damaged"):
+        verify(model, data)
+
+
+@pytest.mark.parametrize("part", ["chunk", "text", "indptr"])
+def test_numbers_of_a_data_file_size_no_array(part, trained):
+    model, data = trained(sp.csr_matrix(X), y)
+    with h5py.File(data, "r+") as file:
+        if part == "indptr":
+            file["X/indptr"][1:] = 2**58
+        elif part == "chunk":
+            del file["X/data"]
+            file["X"].create_dataset("data", (file["X/indices"].size,), "f4", chunks=(1 << 26,), maxshape=(None,))
+        else:
+            del file["y"]
+            file.create_dataset("y", (len(y),), "S10000000", chunks=(1,), compression="gzip")
+    tracemalloc.start()
+    try:
+        with pytest.raises((sm.DataError, sm.UsageError)):
+            verify(model, data, memory=32 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()

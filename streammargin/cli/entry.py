@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from streammargin.cli import last_resort
 
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 SWALLOWED = 0.3  # seconds after which the exception of a signal has come to nothing, if nothing cleans up after it
+PATIENCE = 0.2  # seconds between two looks for a reader
+PIECE = getattr(select, "PIPE_BUF", 512)  # bytes that a pipe takes at once
 AGAIN = 1.0  # seconds within which a second signal is the same request: `timeout` sends each to the child twice
 
 
@@ -25,6 +28,7 @@ class Stopped(KeyboardInterrupt):
 
 
 caught: int | None = None  # the first signal; errors that follow are its consequence
+hurried = False  # whether a signal came that a run handles itself; what no reader takes is lost then, too
 _when = 0.0
 _told = False  # whether the end by a signal was reported
 
@@ -56,10 +60,14 @@ def interrupted(program: str) -> int:
     global _told
     _told = True
     number = caught or signal.SIGINT
-    what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
     with contextlib.suppress(OSError):
-        print(f"{program}: {what}", file=sys.stderr, flush=True)
+        print(_ended(program, number), file=sys.stderr, flush=True)
     return 128 + number
+
+
+def _ended(program: str, number: int) -> str:
+    what = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}.get(number, "hung up")  # type: ignore[call-overload]
+    return f"{program}: {what}"
 
 
 def leave(code: int) -> NoReturn:
@@ -76,7 +84,11 @@ def watch(program: str) -> None:
     def end(number: int) -> None:
         global caught
         caught = caught or number
-        leave(interrupted(program))
+        with contextlib.suppress(OSError):  # past the stream, whose lock a thread may hold that waits for a reader
+            if _takes(2):
+                signal.alarm(1)  # should another thread fill the pipe just now
+                os.write(2, f"{_ended(program, caught)}\n".encode())
+        leave(128 + caught)
 
     last_resort.start([int(number) for number in SIGNALS], AGAIN, end)
 
@@ -155,7 +167,29 @@ def _still_there(number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-class _Messages(io.FileIO):
+def _takes(handle: int, seconds: float = 0.0) -> bool:
+    """Whether a write of at most PIPE_BUF bytes will not block, now or within this time."""
+    try:
+        return bool(select.select([], [handle], [], seconds)[1])
+    except (OSError, ValueError):  # a write says what is wrong
+        return True
+
+
+class _Stream(io.FileIO):
+    """Waits for a reader only until a signal comes: its handler may let the write go on, which would block again."""
+
+    def write(self, data: Any) -> int:
+        while not _takes(self.fileno(), 0.0 if hurried or caught is not None else PATIENCE):
+            if hurried or caught is not None:
+                return self.unread(data)
+        return super().write(memoryview(data)[:PIECE])
+
+    def unread(self, data: Any) -> int:
+        """What becomes of text that nobody reads: it is lost."""
+        return len(data)
+
+
+class _Messages(_Stream):
     """Standard error: text that cannot be written is lost, without an error."""
 
     def write(self, data: Any) -> int:
@@ -165,8 +199,12 @@ class _Messages(io.FileIO):
             return len(data)
 
 
-class _Results(io.FileIO):
+class _Results(_Stream):
     """Standard output: a failed write is an error, raised once."""
+
+    def unread(self, data: Any) -> int:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # the rest as well, at exit
+        return len(data)
 
     def write(self, data: Any) -> int:
         try:
@@ -182,7 +220,7 @@ class _Results(io.FileIO):
 
 
 def repair_streams() -> None:
-    """Make the standard streams safe: closed ones exist, and text that their encoding lacks is escaped."""
+    """Make the standard streams safe: closed ones exist, results are UTF-8, as in files, and messages always fit."""
     for number, mode in enumerate((os.O_RDONLY, os.O_RDONLY, os.O_WRONLY)):  # writing results fails, messages are lost
         try:
             os.fstat(number)
@@ -192,6 +230,8 @@ def repair_streams() -> None:
         old = getattr(sys, name)
         raw = kind(number, "w", closefd=False)
         encoding, lines = (old.encoding, old.line_buffering) if old is not None else ("utf-8", False)
+        if number == 1:  # labels that the encoding lacks must not turn into other labels
+            encoding = "utf-8"
         stream = io.TextIOWrapper(
             io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=lines or number == 2
         )

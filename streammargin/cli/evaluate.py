@@ -7,6 +7,7 @@ import json
 
 from streammargin.cli.options import add_common, add_data_names, add_missing_columns
 from streammargin.cli.remarks import Remarks
+from streammargin.wording import printable
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,5 +55,5 @@ def run(options: argparse.Namespace) -> int:
         print(f"margin    {figures['margin']:.6g} (smallest)")
     for part in figures["per_class"]:
         never = "" if part["predicted"] else ", never predicted"
-        print(f"class {part['label']}: {part['correct']} of {part['rows']} right{never}")
+        print(f"class {printable(part['label'])}: {part['correct']} of {part['rows']} right{never}")
     return 0

@@ -12,7 +12,7 @@ from streammargin.cli.options import add_common, add_data_names, argument, name
 from streammargin.files import check_apart, check_input
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
-from streammargin.wording import one_line
+from streammargin.wording import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,12 +81,12 @@ def run(options: argparse.Namespace) -> int:
 def _weights(part: dict[str, Any], facts: dict[str, Any]) -> Iterator[str]:
     """The largest weights of a class, a line each below a heading."""
     label = part["label"]
-    what = "predictions" if label is None else one_line(str(label))
-    against = f" against {one_line(facts['classes'][0])}" if len(facts["classes"]) == 2 else ""
+    what = "predictions" if label is None else printable(str(label))
+    against = f" against {printable(facts['classes'][0])}" if len(facts["classes"]) == 2 else ""
     folded = "" if facts.get("scale", "none") == "none" else ", scaling folded in"
     yield f"weights of {what}{against}, for the columns as stored{folded}:"
     for one in part["features"]:
-        name = f"column {one['column']}" if one["name"] is None else one_line(one["name"])
+        name = f"column {one['column']}" if one["name"] is None else printable(one["name"])
         yield f"{one['weight']:>12.5g}  {name}"
 
 
@@ -103,12 +103,12 @@ def _plainly(key: str, value: Any) -> str:
         return f"{value / 2**20:.1f} MiB"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return one_line(f"{value:.6g}" if isinstance(value, float) else str(value))
+    return printable(f"{value:.6g}" if isinstance(value, float) else str(value))
 
 
 def _shortened(parts: list[str]) -> str:
     more = f", ... ({len(parts)} in all)" if len(parts) > SHOWN else ""
-    return ", ".join(one_line(part) for part in parts[:SHOWN]) + more
+    return ", ".join(printable(part) for part in parts[:SHOWN]) + more
 
 
 def _model(options: argparse.Namespace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from streammargin.cli import entry
 from streammargin.cli.options import Parser
+from streammargin.cli.remarks import say
 from streammargin.errors import StreamMarginError
 from streammargin.files import short_reason
 from streammargin.version import __version__
@@ -69,7 +70,8 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            say(line)
     if entry.caught is not None:  # whatever this is, the signal caused it
         return entry.interrupted(program)
     if isinstance(error, BrokenPipeError):
@@ -77,15 +79,15 @@ def report(error: Exception, debug: bool, program: str = "streammargin") -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if isinstance(error, StreamMarginError):
-        print(f"{program}: error: {error.in_shell}", file=sys.stderr)
+        say(f"{program}: error: {error.in_shell}")
         return error.exit_code
     if isinstance(error, MemoryError):
-        print(f"{program}: error: out of memory ({error}); lower --memory", file=sys.stderr)
+        say(f"{program}: error: out of memory ({error}); lower --memory")
     elif isinstance(error, OSError):
-        print(f"{program}: error: {short_reason(error)}", file=sys.stderr)
+        say(f"{program}: error: {short_reason(error)}")
         return 74
     elif not debug:
-        print(f"{program}: unexpected {type(error).__name__}: {error} (--debug shows where)", file=sys.stderr)
+        say(f"{program}: unexpected {type(error).__name__}: {error} (--debug shows where)")
     return 1
 
 

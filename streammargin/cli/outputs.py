@@ -1,76 +1,73 @@
-"""The list, in a directory of checkpoints, of the files that its trainings wrote."""
+"""The model and the log of a training: which existing ones it may replace."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
+import stat
 
 from streammargin.errors import OutputError
-from streammargin.files import replacing
+from streammargin.files import check_output, check_still_apart
 
-NAME = "outputs.json"
+LONGEST = 16 << 20  # bytes of the first line of a log
 
 
 class Outputs:
-    """Names and digests of the models and logs that trainings with one directory wrote. They may replace these.
+    """Checks the outputs of a training. Only with `force` it replaces what another training, or anyone, wrote.
 
-    folder: None for a training without one, which may replace nothing. Raises OutputError if the list cannot be read.
+    log: None for none, or standard output; asked: the digest of what is asked for, with a checkpoint, else None. A
+    model is the training's own if it names this very training, and the checkpoint is of it. A log is compared with the
+    checkpoint when the training goes on (JsonLines.go_on).
     """
 
-    def __init__(self, folder: str | None) -> None:
-        self.path = None if folder is None else os.path.join(folder, NAME)
-        self.known: dict[str, list] = {}
-        if self.path is not None and os.path.exists(self.path):
-            try:
-                with open(self.path, encoding="utf-8") as file:
-                    self.known = {path: _entry(*entry) for path, entry in json.load(file).items()}
-            except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-                raise OutputError(
-                    f"{self.path} is not a list of outputs of a training; move it, or name another directory"
-                ) from error
-
-    def wrote(self, path: str) -> bool:
-        """Whether the file is the one that was recorded, or an empty one."""
-        try:
-            if os.path.getsize(path) == 0:
-                return self.path is not None
-            digest, size = self.known[os.path.realpath(path)]
-            return _digest(path, size) == digest
-        except (OSError, KeyError, TypeError, ValueError):
-            return False
-
-    def record(self, path: str, written: str, size: int | None = None) -> None:
-        """Record that the file `path` has, or will soon have, the first `size` bytes of the file `written`."""
-        self._remember(path, _digest(written, size), size)
-
-    def record_start(self, path: str, start: bytes) -> None:
-        """Record that the file `path` begins with these bytes."""
-        self._remember(path, hashlib.blake2b(start, digest_size=16).hexdigest(), len(start))
-
-    def _remember(self, path: str, digest: str, size: int | None) -> None:
-        if self.path is None:
+    def __init__(self, model: str, log: str | None, asked: str | None, force: bool) -> None:
+        """Raise OutputError, before anything is read, where the training may not write."""
+        self.model, self.force = model, force
+        self._own = None if asked is None or force else job_of_model(model)
+        check_output(model, force or str(self._own).startswith(f"{asked}-"))
+        self._there = [] if self._own is None else [model]  # outputs that are there, and may be the training's own
+        if log is None or not os.path.exists(log):
             return
-        self.known[os.path.realpath(path)] = [digest, size]
-        with contextlib.suppress(OSError):  # a failure here must not cost the model or the log
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            with replacing(self.path, force=True) as name, open(name, "w", encoding="utf-8") as file:
-                json.dump(self.known, file)
+        mode = os.stat(log).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            raise OutputError(f"the log {log} is a pipe or a socket; name a file, or - for standard output")
+        if not stat.S_ISREG(mode) or not os.path.getsize(log) or force:
+            return
+        if asked is None or not is_log(log):
+            raise OutputError(f"the log {log} exists; use `force=True` to replace it, or name another")
+        self._there.append(log)
+
+    def check_job(self, job: object) -> None:
+        """Raise OutputError where an output is of another training; job: of the one that goes on, None: a new one."""
+        if self._there and (job is None or self._own not in (None, job)):
+            raise OutputError(
+                f"{self._there[0]} exists, of another training or from before the checkpoint was deleted; use "
+                "`force=True` to replace it, or name another output"
+            )
+
+    def free(self, path: str, job: str | None) -> bool:
+        """Whether the training may write its model there, now that it is done."""
+        try:
+            check_still_apart(path)
+        except OutputError:
+            return False
+        own = path == self.model and self._own == job is not None and job_of_model(path) == job
+        return own or (self.force and path == self.model) or not os.path.lexists(path)
 
 
-def _entry(digest: str, size: int | None) -> list:
-    if not isinstance(digest, str) or not isinstance(size, (int, type(None))):
-        raise TypeError
-    return [digest, size]
+def job_of_model(path: str) -> str | None:
+    """The name of the training that wrote this model file; None where there is none."""
+    if not os.path.isfile(path) or not os.path.getsize(path):
+        return None
+    from streammargin.model.file import job_of
+
+    return job_of(path)
 
 
-def _digest(path: str, size: int | None) -> str:
-    """The digest of the first `size` bytes of a file; None: of all bytes."""
-    digest = hashlib.blake2b(digest_size=16)
-    left = os.path.getsize(path) if size is None else size
-    with open(path, "rb") as file:
-        while left > 0 and (piece := file.read(min(left, 1 << 20))):
-            digest.update(piece)
-            left -= len(piece)
-    return digest.hexdigest()
+def is_log(path: str) -> bool:
+    """Whether this begins as the log of a training."""
+    try:
+        with open(path, "rb") as file:
+            return bool(json.loads(file.readline(LONGEST))["event"] == "run_start")
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return False

@@ -107,7 +107,7 @@ def _write_text(out: Any, blocks: Iterator[tuple[int, Any]], wanted: _Wanted) ->
         if wanted.name == "labels":
             lines = (one_line(str(row[0])) for row in values.tolist())
         else:
-            lines = (" ".join(f"{score:.17g}" for score in row) for row in values.tolist())
+            lines = (" ".join(map(repr, row)) for row in values.tolist())
         out.write("\n".join(lines) + "\n")
     out.flush()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from streammargin.wording import Message
+from streammargin.wording import Message, printable
 
 LOG = logging.getLogger("streammargin")
 
@@ -13,6 +13,11 @@ LOG = logging.getLogger("streammargin")
 def shell_text(record: logging.LogRecord) -> str:
     """The message, with options as the command line spells them."""
     return record.msg.in_shell if isinstance(record.msg, Message) else record.getMessage()
+
+
+def say(text: str) -> None:
+    """Print a message to standard error, on one line; what a file holds in it does not steer the terminal."""
+    print(printable(text), file=sys.stderr)
 
 
 class Remarks(logging.Handler):
@@ -24,7 +29,7 @@ class Remarks(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         mark = f"{self.before}warning: " if record.levelno >= logging.WARNING else ""
-        print(f"{mark}{shell_text(record)}", file=sys.stderr)
+        say(f"{mark}{shell_text(record)}")
 
     def __enter__(self) -> Remarks:
         self.usual = LOG.level

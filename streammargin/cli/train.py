@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import itertools
 import logging
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,9 +18,10 @@ from streammargin.cli import entry
 from streammargin.cli.allocator import return_freed_arrays
 from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
-from streammargin.cli.remarks import shell_text
+from streammargin.cli.remarks import say, shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
-from streammargin.files import check_apart, check_input, check_output, replacing
+from streammargin.files import check_apart, check_input
+from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _Signals:
 
     def _catch(self, number_: int, frame: object) -> None:
         if self.caught is None:
-            self.caught, self._when = number_, time.monotonic()
+            self.caught, self._when, entry.hurried = number_, time.monotonic(), True
         elif time.monotonic() - self._when > entry.AGAIN:
             entry.leave(128 + number_)
 
@@ -92,11 +93,13 @@ class _Sinks:
     The end of the run is published by the command, with the name of the model.
     """
 
-    def __init__(self, console: Console, log: JsonLines | None) -> None:
-        self.log = log
+    def __init__(self, console: Console, log: JsonLines | None, outputs: Outputs) -> None:
+        self.log, self.outputs = log, outputs
         self.sinks: list[Console | JsonLines] = [console] if log is None else [console, log]
 
     def __call__(self, event: dict[str, object]) -> None:
+        if event["event"] in ("run_start", "resumed"):
+            self.outputs.check_job(event.get("job"))
         if event["event"] != "run_end":
             self.publish(event)
 
@@ -122,6 +125,7 @@ class _Sinks:
 
     def start_over(self) -> None:
         """The training starts anew instead of resuming."""
+        self.outputs.check_job(None)
         if self.log is not None:
             self.log.start_over()
 
@@ -155,29 +159,25 @@ def run(options: argparse.Namespace) -> int:
     if options.require_convergence and options.early_stop is not None:
         raise UsageError("`early_stop` ends a training before it has converged; leave out --require-convergence or it")
     output = options.output or default_output(options.data[0])
-    outputs = Outputs(options.checkpoint)
-    written = outputs.wrote(output)
-    check_output(output, options.force or written)
+    log = None if options.log_json == "-" else options.log_json
+    asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
+    outputs = Outputs(output, log, asked_for, options.force)
     named = read_by(asked)
     for path in [*options.data, *named["rows"]]:
         check_input(path)
-    log = None if options.log_json == "-" else options.log_json
     made = {"the model": output, "the log": log}
     if options.checkpoint is not None:
-        made |= {**written_by(options.checkpoint), "the list of outputs": outputs.path}
-    check_apart(made, files_read(options.data, **named))
-    if log and not (options.force or outputs.wrote(log)) and os.path.isfile(log) and os.path.getsize(log):
-        raise OutputError(f"the log {log} exists; use --force to replace it, or name another")
+        made |= written_by(options.checkpoint)
+    read = files_read(options.data, **named)
+    check_apart(made, read)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0
-    lines = None
-    if options.log_json:
-        began = None if log is None else functools.partial(outputs.record_start, log)
-        lines = JsonLines(options.log_json, kept=options.checkpoint is not None, began=began)
-    sinks = _Sinks(Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None), lines)
+    lines = JsonLines(options.log_json, kept=options.checkpoint is not None) if options.log_json else None
+    console = Console(verbosity, max_seconds=options.max_seconds, logged=lines is not None)
+    sinks = _Sinks(console, lines, outputs)
     handler = _Warnings(sinks.publish)
     logging.getLogger("streammargin").addHandler(handler)
     try:
-        save = functools.partial(_save, output=output, force=options.force, written=written, outputs=outputs)
+        save = functools.partial(_save, outputs=outputs, read=read)
         return _train(options, problem, save, sinks)
     except Exception as error:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
@@ -200,39 +200,38 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
         result = train_by(data, problem, [sinks], signals.should_stop)
         output = save(result)
         code = 0
-        if signals.caught is not None and result.reason == "signal":
+        if output != sinks.outputs.model:
+            code = OutputError.exit_code
+        elif signals.caught is not None and result.reason == "signal":
             again = result.resumable and signals.caught != signal.SIGINT
             code = REQUEUE if again else 128 + signals.caught
         elif not result.converged:
             code = REQUEUE if result.resumable else 3 if options.require_convergence else 0
         sinks.publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
-        print(f"model written to {output}", file=sys.stderr)
+        say(f"model written to {output}")
     return code
 
 
-def _save(result: TrainResult, output: str, force: bool, written: bool, outputs: Outputs) -> str:
-    """Write the model and return its name, which differs from `output` if a file has appeared there since the start.
+def _save(result: TrainResult, outputs: Outputs, read: Sequence[str]) -> str:
+    """Write the model and return its name: another one than was asked for if that was taken during the training.
 
-    written: whether a training with these checkpoints, perhaps an earlier one, wrote the file that is there.
+    read: the files that were read.
     """
-    model, force = result.model, force or (written and not result.replaced)
+    output, model = outputs.model, result.model
     stem, ending = os.path.splitext(output)
     for free in itertools.chain([output], (f"{stem}-{number}{ending}" for number in itertools.count(2))):
-        if not force and os.path.exists(free):
+        if not outputs.free(free, model.header["job"]):
             continue
-        try:
-            if outputs.path is None:
-                model.save(free, force=force)
-            else:
-                with replacing(free, force) as part:
-                    model.save(part, force=True)
-                    outputs.record(free, part)
-            break
-        except OutputError:
-            if force or not os.path.exists(free):
-                raise  # else another run took the name while this one wrote
+        with contextlib.suppress(UsageError):  # one of the files that were read
+            check_apart({"the model": free}, read)
+            try:
+                model.save(free, force=free == output and os.path.lexists(free))
+                break
+            except OutputError:
+                if not os.path.lexists(free):
+                    raise  # else another run took the name while this one wrote
     if free != output:
-        text = f"the file {output} exists already; the model is written to {free}"
+        text = f"{output} was taken during the training; the model is written to {free}"
         logging.getLogger("streammargin").warning(text, extra={"code": "output"})
     return free

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.json_values import to_plain
     from streammargin.sizes import parse_size
     from streammargin.verification import verify
-    from streammargin.wording import one_line
+    from streammargin.wording import printable
 
     names = {name: getattr(options, name) for name in ("x", "y", "sample_weight")}
     checks = verify(options.model, options.data, options.valid, memory=parse_size(options.memory), **names)
@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
         found = {"agrees": agrees, "checks": [check._asdict() for check in checks]}
         print(json.dumps(to_plain(found), allow_nan=False))
         return 0 if agrees else DISAGREES
-    width = max(len(one_line(check.name)) for check in checks)
+    width = max(len(printable(check.name)) for check in checks)
     print(f"{'':<{width}}  {'certified':<23}  recomputed")
     for check in checks:
         known = "" if check.certified is None else f"{check.certified:.17g}"
         word = {True: "agrees", False: "DIFFERS", None: ""}[check.agrees]
-        print(f"{one_line(check.name):<{width}}  {known:<23}  {check.found:<23.17g}  {word}".rstrip())
+        print(f"{printable(check.name):<{width}}  {known:<23}  {check.found:<23.17g}  {word}".rstrip())
     print("all agree" if agrees else "the model differs from the certified one, or these are not its training rows")
     return 0 if agrees else DISAGREES

@@ -81,7 +81,7 @@ def certify_block(block, numbers, labels, common, trials, w, blur, alpha, sleep,
             if has_alpha:
                 a = loss.feasible(np.float64(alpha[k, row]), cap)
                 if a != 0.0:
-                    dual, met = loss.dual(a, cap), a * labels.target(row)
+                    dual, met = loss.dual(a, cap), a * labels.target(k, row)
                     add(sums[k], DUAL, dual + met)
                     add(sums[k], SUM_ALPHA, a)
                     # `dual` may itself be a difference of terms of size |a|

@@ -33,7 +33,7 @@ def dual_sums(labels, common, k, alpha, momentum, share):
         loss = lifted(common, labels.epsilon(row))
         a = loss.feasible(np.float64(alpha[row]) + share * np.float64(momentum[row]), cap)
         total += a
-        dual += loss.dual(a, cap) + a * labels.target(row)
+        dual += loss.dual(a, cap) + a * labels.target(k, row)
     return dual, total
 
 

@@ -75,6 +75,17 @@ class _Implementation(caching.CompileResultCacheImpl):
     _locator_classes: ClassVar[list] = [_UserProvided, _InTree, _UserWide]
 
 
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Hold a lock, if the file system has locks and `path` is no link; else the index written last is kept."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 class _Files(caching.IndexDataCacheFile):
     """Cache files named by a digest of signature and sources.
 
@@ -89,9 +100,7 @@ class _Files(caching.IndexDataCacheFile):
             return {}
 
     def save(self, key: Any, data: Any) -> None:
-        with (Path(self._cache_path) / ".lock").open("wb") as lock:
-            with contextlib.suppress(OSError):  # a file system without locks: the index written last is kept
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(os.path.join(self._cache_path, ".lock")):
             self._save(key, data)
 
     def _save(self, key: Any, data: Any) -> None:

@@ -236,7 +236,7 @@ def gather(block, numbers, labels, k, g, scores, multiplier, blur, centres, midw
         margin = labels.margin(k, row, scores[r])
         # always written, and counted if present: faster than a branch
         mine[size], caps[size], sizes[size] = i, cap, length
-        margins[size], signs[size], targets[size] = margin + multiplier, labels.sign(k, row), labels.target(row)
+        margins[size], signs[size], targets[size] = margin + multiplier, labels.sign(k, row), labels.target(k, row)
         off[size] = margin_rounding(block.entries(i) + 1, length, blur)
         if centres.shape[1] > 0:
             middle[size] = centres[k, row]

@@ -11,6 +11,7 @@ import os
 import time
 from typing import Any
 
+from streammargin.driver.events import History
 from streammargin.driver.progress import DONE, IDENTITY
 from streammargin.driver.runs import Runs
 from streammargin.driver.slots import LOCK, PART, SLOTS, Arrays, is_foreign, read_plain, read_slot, write_slot
@@ -66,6 +67,7 @@ class Checkpoint:
         self._next = SLOTS[0]
         self._marks: list[Any] = []  # of the slot that was loaded
         self._taken = ""
+        self._told = True  # whether the listeners know of the training that goes on
         self._interval, self._last = seconds, time.monotonic()
         self._failed: str | None = None
 
@@ -89,10 +91,11 @@ class Checkpoint:
                 known.append(float(read_plain(self._path(name))["least_tol"]))
         return min(known)
 
-    def resume(self, training: Runs, identity: dict[str, Any], run_start: dict[str, object]) -> bool:
+    def resume(self, training: Runs, identity: dict[str, Any], run_start: dict[str, object], name: str | None) -> bool:
         """Restore the training from the newest slot; False where there is no slot.
 
-        run_start: the event of this run, for listeners: its tolerance may differ from that of the log.
+        run_start: the event of this run, for listeners: its tolerance may differ from that of the log. name: of this
+        training, for listeners.
 
         Raises OtherTraining where a finished training had another identity. For an unfinished one: UsageError where
         options differ, DataError where the data differ. DataError, too, where no slot is complete.
@@ -104,16 +107,23 @@ class Checkpoint:
         self._load(training, present)
         run = training.run
         self.ended = run.progress.phase == DONE
-        for listener, mark in zip(run.history.listeners, self._marks, strict=False):
-            if hasattr(listener, "go_on"):
-                listener.go_on(mark, run.history.events)
+        self._told = False
         p = run.progress
         LOG.info("going on from the checkpoint in %s, at pass %d", self.folder, p.number)
         run.history.progress(
             {"event": "resumed", "path": self.folder, "phase": p.phase, "pass": p.number, "block": p.position,
-             "run_start": run_start}
+             "run_start": run_start, "job": name}
         )  # fmt: skip
         return True
+
+    def _tell(self, history: History) -> None:
+        """Let the listeners go on, once no row differs: a log must not lose the end of a training that is kept."""
+        if self._told:
+            return
+        self._told = True
+        for listener, mark in zip(history.listeners, self._marks, strict=False):
+            if hasattr(listener, "go_on"):
+                listener.go_on(mark, history.events)
 
     def replace(self, why: str) -> None:
         """Delete the slots of a finished training: another one begins."""
@@ -121,6 +131,7 @@ class Checkpoint:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._path(name))
         self._taken, self._marks, self.ended, self.finished, self.replaced = "", [], False, False, True
+        self._told = True
         LOG.warning("%s held a finished training, %s: this training replaces it", self.folder, why,
                     extra={"code": "checkpoint"})  # fmt: skip
 
@@ -229,6 +240,7 @@ class Checkpoint:
         if training.run.progress.phase == IDENTITY:  # no further than the slot that was loaded
             self.written = True
             return
+        self._tell(training.run.history)
         self.finished = False
         none_before = reason == "passes" and not self._serial
         due = time.monotonic() - self._last >= self._interval
@@ -237,6 +249,7 @@ class Checkpoint:
 
     def finish(self, training: Runs) -> None:
         """Write the final slot; a training that was stopped early keeps the slot from before the stop."""
+        self._tell(training.run.history)
         if not self.ended and training.run.progress.reason not in ("signal", "seconds"):
             self._write(training)
 

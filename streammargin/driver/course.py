@@ -91,8 +91,8 @@ class Course:
 
     def blank(self) -> Progress:
         """The progress of a run that has not begun."""
-        none = np.zeros(self.problem.count, bool)
-        stopping = Stopping(self.problem.count, self.limits.tol, absolute=self.problem.absolute is not None)
+        none = np.zeros(self.problem.groups, bool)
+        stopping = Stopping(self.problem.groups, self.limits.tol, absolute=self.problem.absolute is not None)
         return Progress(none, none.copy(), stopping, stage=self.method.first(self.problem))
 
     def begin(self) -> None:
@@ -122,7 +122,7 @@ class Course:
             self.go_on()
 
     def note(self, figures: list[Figures], wrong: np.ndarray | None) -> None:
-        """Take exact figures, and mark the problems that they end as done."""
+        """Take exact figures, and mark the groups that they end as done."""
         p = self.progress
         p.figures, p.wrong, p.judged = figures, wrong, p.number
         for k in self.active:
@@ -169,27 +169,27 @@ class Course:
         self.history.publish({"event": "certificate", "pass": number, "C": self.costs[trial], **event, **work})
 
     def over(self, k: int, figures: Figures) -> bool:
-        """Whether problem k needs no more passes."""
+        """Whether group k needs no more passes."""
         reached = self.solver.reached(self.problem, k, figures) or self._satisfied(k, figures)
         return reached or (self.early is not None and self.early.over(k))
 
     def stop_early(self) -> None:
-        """After a pass was scored: mark the problems of each C as done whose error has not fallen for long enough."""
+        """After a pass was scored: mark the groups of each C as done whose error has not fallen for long enough."""
         assert self.early is not None
-        self.progress.done |= np.repeat(self.early.stopped, self.problem.per_trial)
+        self.progress.done |= np.repeat(self.early.stopped, self.problem.groups // self.problem.trials)
         self.active = self.progress.active
 
     def _satisfied(self, k: int, figures: Figures) -> bool:
         return self.solver.satisfied(self.problem, self.state, k, figures)
 
     def _unproven(self) -> np.ndarray:
-        """Problems (K,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
+        """Groups (groups,) bool with which the solver is satisfied though no gap within the tolerance is proven."""
         assert self.progress.figures is not None
         known = enumerate(self.progress.figures)
         return np.array([self._satisfied(k, f) and not self.solver.reached(self.problem, k, f) for k, f in known])
 
     def verdict(self) -> str:
-        """The reason of the end where all problems are done."""
+        """The reason of the end where all groups are done."""
         p = self.progress
         if p.impossible.any():
             assert p.figures is not None
@@ -282,8 +282,8 @@ class Course:
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
-        zeros = self.solver.zeros(self.problem, self.state)
+        found = self.found()
         return Outcome(
-            p.reason, converged, p.number, self.found(), figures, wrong, errors, p.midway, asked, zeros,
+            p.reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
             predicted=p.predicted, ranges=p.ranges, kept=passes,
         )  # fmt: skip

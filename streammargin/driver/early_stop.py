@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.kept import Kept, keep
+from streammargin.solvers.proof.kept import Kept
 from streammargin.solvers.roles import new
 
 
@@ -16,7 +16,7 @@ class EarlyStop:
     """
 
     def __init__(self, problem: Problem, patience: int) -> None:
-        self.problem, self.patience = problem, patience
+        self.patience, self._each = patience, problem.groups // problem.trials
         self.kept = new(Kept, problem)
 
     @property
@@ -30,23 +30,27 @@ class EarlyStop:
         return self.kept.in_vain >= self.patience
 
     def over(self, k: int) -> bool:
-        """Whether problem k belongs to such a value of C."""
-        return bool(self.stopped[k // self.problem.per_trial])
+        """Whether group k belongs to such a value of C."""
+        return bool(self.stopped[k // self._each])
 
     def count_for(self, active: np.ndarray) -> None:
-        """Count the current pass for the values of C of the problems in `active`: it changed no others."""
+        """Count the current pass for the values of C of the groups in `active`: it changed no others."""
         self.kept.counted[:] = False
-        self.kept.counted[active // self.problem.per_trial] = True
+        self.kept.counted[active // self._each] = True
 
-    def score(self, number: int, errors: np.ndarray, w: np.ndarray) -> None:
-        """Take the errors (trials,) of pass `number` and its weights w (K, d+1); an error of nan counts as inf."""
-        kept, errors = self.kept, np.where(np.isnan(errors), np.inf, errors)
+    def score(self, number: int, errors: np.ndarray) -> list[int]:
+        """Take the errors (trials,) of pass `number`; an error of nan counts as inf.
+
+        Returns the values of C of which this pass is the best so far: its weights are to be kept.
+        """
+        kept, errors, best = self.kept, np.where(np.isnan(errors), np.inf, errors), []
         for trial in np.flatnonzero(kept.counted).tolist():
             if errors[trial] < kept.errors[trial] or not kept.passes[trial]:
-                keep(self.problem, kept, trial, w)
+                best.append(trial)
                 kept.errors[trial], kept.passes[trial], kept.in_vain[trial] = errors[trial], number, 0
             else:
                 kept.in_vain[trial] += 1
+        return best
 
     def check(self, number: int) -> None:
         """ValueError where the counts do not belong to a training of `number` passes."""

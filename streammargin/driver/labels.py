@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -10,9 +11,10 @@ from typing import TypeGuard
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.matching import EXACT, number_in
 from streammargin.rows.labels import RowLabels
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.labels import EXACT, Origin, as_values
+from streammargin.sources.labels import Origin, as_values
 
 PIECE = 1 << 16  # rows at a time of all
 NONE = np.empty(0)
@@ -192,5 +194,8 @@ class Coder:
 
 
 def finite_numbers(labels: np.ndarray) -> np.ndarray:
-    """Labels (m,) as float64, NaN for what is no number."""
-    return labels.astype(np.float64) if labels.dtype.kind in "biuf" else np.full(len(labels), np.nan)
+    """Labels (m,) as float64, of text by what it spells; NaN for what is no number."""
+    if labels.dtype.kind in "biuf":
+        return labels.astype(np.float64)
+    spelt = [number_in(label) if isinstance(label, str) else None for label in as_values(labels).tolist()]
+    return np.array([math.nan if number is None else float(number) for number in spelt])

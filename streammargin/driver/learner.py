@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy as np
 from streammargin.driver.events import History, resident_bytes
 from streammargin.driver.labels import NO_ROWS, check_weights
 from streammargin.driver.prefetch import check_block
-from streammargin.driver.setup import Target, class_factors, same_label
+from streammargin.driver.setup import Target, class_factors
 from streammargin.errors import DataError, UsageError
 from streammargin.losses import terms
+from streammargin.matching import Codes, plain
 from streammargin.options.table import FREE, Options, Where
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns
@@ -23,11 +24,12 @@ from streammargin.penalties.mirror_maps import make_norm
 from streammargin.points.base import Point
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.base import StreamSolver
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES
 from streammargin.solvers.state import State
 from streammargin.sources.arrays import ArraySource
-from streammargin.sources.labels import as_values, census, label_key
+from streammargin.sources.labels import census
 from streammargin.sources.names import check_same
 
 
@@ -79,6 +81,7 @@ class Learner:
         self.column = options.column([self.C])
         self.batches = self.rows = self.mistakes = 0
         self.target: Target | None = None
+        self._known: Codes | None = None
         self.names: np.ndarray | None = None  # column names of the first batch
         self.problem: Problem | None = None  # its `rows` is 0
         self.state: State | None = None
@@ -111,14 +114,15 @@ class Learner:
         labels = np.concatenate(list(source.labels()))[:rows]
         values, numbers, _ = census([labels], rows, name)
         target = self._first_target(values, name) if self.target is None else self.target
-        codes = self._codes(target, values, numbers, name)
+        known = Codes(target.classes, target.rest, "the stream") if self._known is None else self._known
+        codes = self._codes(known, values, numbers, name)
         whole = source.whole() if rows == source.rows else source.read(0, rows, source.allocate(np.array([0, rows])))
         assert whole is not None
         block = check_block(source, whole, 0, borrowed=True)
         if self.problem is None:
             self.problem = self._first_problem(target, source.features, rows, name)
             self.state = self.solver.start(self.problem, NO_ROWS)
-            self.target, self.names = target, names
+            self.target, self._known, self.names = target, known, names
         assert self.state is not None
         self.state.labels = RowLabels(codes, weights, np.empty(0))
         try:
@@ -129,36 +133,27 @@ class Learner:
         self.rows += rows
 
     def _first_target(self, values: np.ndarray, name: str) -> Target:
-        try:
-            known = values if self.options.classes is None else np.unique(as_values(np.asarray(self.options.classes)))
-        except TypeError:
-            raise UsageError(f"classes must be labels of one kind, not {self.options.classes!r}") from None
-        if self.options.positive is not None:
-            return Target(
-                np.array([f"not {self.options.positive}", str(self.options.positive)]),
-                np.array([1]),
-                self.options.positive,
-            )
+        given, rest = self.options.classes, self.options.positive
+        known = values if given is None else _listed(given)
+        if rest is not None:
+            return Target(np.array([f"not {rest}", str(rest)]), np.array([1]), plain(rest))
         if len(known) < 2:
             raise DataError(
                 f"{name} has only the label {known[0]}; list all labels in advance, with `classes=[...]`"
-                if self.options.classes is None
+                if given is None
                 else f"classes names {len(known)} class(es); training needs two"
             )
         return Target(known, np.array([1]) if len(known) == 2 else np.arange(len(known)))
 
     @staticmethod
-    def _codes(target: Target, values: np.ndarray, numbers: np.ndarray, name: str) -> np.ndarray:
+    def _codes(known: Codes, values: np.ndarray, numbers: np.ndarray, name: str) -> np.ndarray:
         """Codes (m,) int16 of rows whose labels are values[numbers]."""
-        if target.rest is not None:
-            return np.array([same_label(value, target.rest) for value in values.tolist()], np.int16)[numbers]
-        known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
-        codes = np.array([known.get(label_key(value), -1) for value in values.tolist()], np.int16)[numbers]
+        codes = np.array(known.of(values), np.int16)[numbers]
         if np.any(codes < 0):
             row = int(np.argmax(codes < 0))
             raise DataError(
                 f"{name}: row {row} has the label {values[numbers[row]]}, but the known labels are "
-                f"{', '.join(map(str, target.classes[:20].tolist()))}; list all in advance, with `classes=[...]`"
+                f"{known.matcher.listed()}; list all in advance, with `classes=[...]`"
             )
         return codes
 
@@ -168,10 +163,10 @@ class Learner:
         p = penalty.p if isinstance(penalty, LpSquare) else 2.0
         problem = Problem(
             rows=0, features=features, dtype=np.dtype(np.float64), loss=self.loss, norm=make_norm(p), p=p,
-            penalty=penalty, positive=target.positive.astype(np.int64),
-            caps=np.full((len(target.positive), 1), self.C) * factors, trials=1,
+            penalty=penalty, trials=1,
+            outputs=Outputs(target.positive.astype(np.int64), np.full((len(target.positive), 1), self.C) * factors),
             tol=self.options.eps, seed=0, present=self.options.max_rows or rows,
-            joint=self.options.multiclass == "joint" and len(target.positive) > 1,
+            lines=len(target.positive) if self.options.multiclass == "joint" else 1,
             path=self.options.path is not None, top=self.options.top,
         )  # fmt: skip
         self.solver.check(problem)
@@ -187,8 +182,18 @@ class Learner:
         assert self.problem is not None and self.state is not None, "no batch was learned"
         if not self.problem.hard:
             return None
-        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.count))
+        upper = min(self.solver.margin_bound(self.problem, self.state, k) for k in range(self.problem.groups))
         return upper if upper < math.inf else None
+
+
+def _listed(classes: Sequence[Any]) -> np.ndarray:
+    """The classes of this option, sorted and of one kind. Raises UsageError."""
+    labels = np.empty(len(classes), object)
+    labels[:] = [plain(label) for label in classes]
+    try:
+        return census([labels], len(labels), "classes")[0]
+    except DataError as error:
+        raise UsageError(f"classes must be labels of one kind ({error.raw})") from None
 
 
 def _no_groups(given: object) -> np.ndarray:

@@ -32,7 +32,7 @@ class Limits:
 
 @dataclass
 class Outcome:
-    """How a run ended: reason, which of the K problems reached the tolerance, and its last exact figures.
+    """How a run ended: reason, which of the groups reached the tolerance, and its last exact figures.
 
     figures: None when the run was interrupted; nothing is then proven about `point`.
     midway (K,): the bias of eq. (15) of the homotopic paper, where it was asked for and no signal came.
@@ -64,11 +64,11 @@ class Outcome:
         """Index of the value of C with the smallest held-out error; of equal errors, the smallest C."""
         if self.valid_errors is None or problem.trials == 1:
             return 0
-        cost = problem.caps[:: problem.per_trial].max(axis=1)
+        cost = problem.outputs.caps[:: problem.per_trial].max(axis=1)
         return int(np.lexsort((cost, self.valid_errors))[0])
 
     def chosen(self, problem: Problem) -> slice:
-        """The problems of the best C."""
+        """The lines of the best C."""
         trial, size = self.best(problem), problem.per_trial
         return slice(trial * size, (trial + 1) * size)
 
@@ -90,9 +90,9 @@ def certificate_event(
     problem: Problem, trial: int, figures: list[Figures], wrong: np.ndarray | None, valid_error: float | None
 ) -> dict[str, Any]:
     """The exact figures at one value of C as plain values (keys of the certificate event)."""
-    chosen = range(trial * problem.per_trial, (trial + 1) * problem.per_trial)
+    chosen = range(problem.groups)[problem.groups_of(trial)]
     classes = [figures[k] for k in chosen]
-    mistakes = classes[0].mistakes if wrong is None or len(classes) == 1 else int(wrong[trial])
+    mistakes = classes[0].mistakes if wrong is None or problem.per_trial == 1 else int(wrong[trial])
 
     def worst(values: list[float | None]) -> float | None:
         return None if any(v is None for v in values) else max(v for v in values if v is not None)

@@ -98,7 +98,7 @@ class Path:
         self.table.append(self._row(outcome))
         self.early = self.early or outcome.reason == "early_stop"
         if self._is_best(outcome):
-            self.best, self.kept = self.number, replace(outcome, point=outcome.point.copy())
+            self.best, self.kept = self.number, _copy(outcome)
         self.number += 1
 
     def _row(self, outcome: Outcome) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Path:
         return replace(
             outcome, point=best.point, figures=best.figures, wrong=best.wrong, valid_errors=best.valid_errors,
             C=self.C if best is outcome else self.table[self.best]["C"], path=table or None,
-            converged=outcome.converged & best.converged & (not self.more), kept=best.kept,
+            converged=outcome.converged & best.converged & (not self.more), kept=best.kept, zeros=best.zeros,
             reason="early_stop" if self.early and outcome.reason == "tolerance" else outcome.reason,
         )  # fmt: skip
 
@@ -133,7 +133,7 @@ class Path:
             return plain, {}
         wrong = None if best.wrong is None else best.wrong.tolist()
         plain |= {"kind": kind_of(best.point), "figures": plain_figures(best.figures or []), "wrong": wrong}
-        return plain, best.point.arrays()
+        return plain, best.point.arrays() | ({} if best.zeros is None else {"zeros": best.zeros})
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `save`. ValueError where the saved path does not fit this one."""
@@ -151,11 +151,20 @@ class Path:
         row, kind, problem = self.table[self.best], KINDS[plain["kind"]], self.problem
         point, figures = kind.restored([arrays[name] for name in kind.ARRAYS]), figures_of(plain["figures"])
         wrong = None if plain["wrong"] is None else np.array(plain["wrong"], np.int64)
-        if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.count):
+        if (point.outputs, point.features, len(figures)) != (problem.count, problem.features, problem.groups):
             raise ValueError("the best weights of its path have another shape")
+        zeros = arrays.get("zeros")
+        if zeros is not None and (zeros.shape, zeros.dtype) != ((problem.count, problem.features), bool):
+            raise ValueError("the zeros of its path have another shape")
         if not is_number(row["valid_error"]) or (wrong is not None and wrong.shape != (problem.trials,)):
             raise ValueError("the errors of its path have another shape")
         errors = np.array([row["valid_error"]], np.float64)
         converged = np.array([self.at(row["C"]).reached(k, one) for k, one in enumerate(figures)])
         kept = None if row["pass"] is None else np.array([row["pass"]], np.int64)
-        return Outcome("tolerance", converged, row["passes"], point, figures, wrong, errors, kept=kept)
+        return Outcome("tolerance", converged, row["passes"], point, figures, wrong, errors, kept=kept, zeros=zeros)
+
+
+def _copy(outcome: Outcome) -> Outcome:
+    """The outcome with arrays of its own: the training reuses its arrays."""
+    point = outcome.point.copy()
+    return replace(outcome, point=point, zeros=None if outcome.zeros is None else point.zeros)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streammargin.driver.stopping import Stopping
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.roles import is_count, is_number
 
@@ -34,7 +35,7 @@ class Progress:
     rows, spent : rows visited in this read; seconds, seconds reading, seconds waiting and bytes of it so far;
     round : index of the current prologue read;
     number : passes begun;
-    done, impossible : (K,) bool, problems that need no more passes, and those of them without a separator;
+    done, impossible : (groups,) bool, groups that need no more passes, and those of them without a separator;
     figures, wrong : of the last certificate;
     judged : the pass whose weights `figures` describe;
     told, validated : the passes of the last certificate event, and of `valid_errors`;
@@ -78,7 +79,7 @@ class Progress:
 
     @property
     def active(self) -> np.ndarray:
-        """Indices (int64) of the problems that are not done."""
+        """Indices (int64) of the groups that are not done."""
         return np.flatnonzero(~self.done)
 
     def go(self, phase: str) -> None:
@@ -86,14 +87,15 @@ class Progress:
         self.phase, self.order, self.position, self.rows = phase, np.empty(0, np.int64), 0, 0
         self.spent = (0.0, 0.0, 0.0, 0)
 
-    def check(self, problems: int, trials: int, phases: Collection[str], blocks: int) -> None:
-        """Raise ValueError for values that do not fit these numbers of problems, trials and blocks: kernels trust them.
+    def check(self, problem: Problem, phases: Collection[str], blocks: int) -> None:
+        """Raise ValueError for values that do not fit the problem and this number of blocks: kernels trust them.
 
         phases: those that this training can be in.
         """
-        arrays = [(self.done, bool, problems), (self.impossible, bool, problems)]
+        groups, trials = problem.groups, problem.trials
+        arrays = [(self.done, bool, groups), (self.impossible, bool, groups)]
         optional = [(self.wrong, np.int64, trials), (self.valid_errors, np.float64, trials),
-                    (self.midway, np.float64, problems)]  # fmt: skip
+                    (self.midway, np.float64, problem.count)]  # fmt: skip
         for array, dtype, size in arrays + [entry for entry in optional if entry[0] is not None]:
             if not isinstance(array, np.ndarray) or (array.dtype, array.shape) != (dtype, (size,)):
                 raise ValueError("its progress has arrays of another shape")
@@ -103,10 +105,10 @@ class Progress:
             raise ValueError(f"its progress has the counters {counts}")
         lists = (stopping.previous, stopping.prediction, stopping.calibration)
         numbers = [*itertools.chain(*lists), *self.spent, 0.0 if self.estimate is None else self.estimate]
-        if {len(one) for one in lists} != {problems} or len(self.spent) != 4 or not all(map(is_number, numbers)):
+        if {len(one) for one in lists} != {groups} or len(self.spent) != 4 or not all(map(is_number, numbers)):
             raise ValueError("its progress has other numbers")
         figures = self.figures
-        if (figures is None and self.proven) or (figures is not None and len(figures) != problems):
+        if (figures is None and self.proven) or (figures is not None and len(figures) != groups):
             raise ValueError("its progress has other figures")
         if not isinstance(self.proven, bool) or not (self.ending is None or isinstance(self.ending, str)):
             raise ValueError(f"it ends by {self.ending!r}, proven: {self.proven!r}")

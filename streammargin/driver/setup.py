@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from streammargin.driver.labels import PIECE, Coder, LabelReader, finite_numbers
 from streammargin.errors import DataError, UsageError
+from streammargin.matching import Codes, Matcher
 from streammargin.sources.base import Slices, Source
-from streammargin.sources.labels import census, label_key, number_values, shifted
-from streammargin.wording import shown
+from streammargin.sources.labels import census, number_values, shifted
 
 LARGEST_C = 1e200  # of C times the rows: sums of losses, and their squares, must not overflow
 LARGEST_NUMBER = 1e50  # of a target
@@ -36,25 +36,6 @@ class Target:
     counts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-def same_label(one: Any, other: Any) -> bool:
-    """Whether two labels, as values or as text, are the same."""
-    return label_key(one) == label_key(other)
-
-
-def find_labels(values: Iterable[Any], classes: np.ndarray, name: str) -> list[int]:
-    """Positions of labels given by the user (perhaps as text) among the classes. UsageError if one is absent."""
-    known: dict[str, int] = {}
-    for position, label in enumerate(classes.tolist()):
-        known.setdefault(label_key(label), position)
-    found = []
-    for value in values:
-        if label_key(value) not in known:
-            listed = ", ".join(map(str, classes[:20].tolist()))
-            raise UsageError(f"there is no label {shown(value)} in {name}; its labels are {listed}")
-        found.append(known[label_key(value)])
-    return found
-
-
 def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None = None) -> tuple[Target, Slices]:
     """Read the labels once: (the classes, the codes (n,) int16 of the rows, -1 for absent ones).
 
@@ -64,21 +45,22 @@ def make_target(source: Source, positive: Any = None, only: Sequence[Any] | None
     label does not occur.
     """
     classes, codes, counts = _census(source)
+    matcher = Matcher(classes, source.name, UsageError)
     new, kept = np.arange(len(classes), dtype=np.int16), classes
     if only is not None:
-        chosen = sorted(set(find_labels(only, classes, source.name)))
+        chosen = sorted(set(matcher.find_all(only)))
         if len(chosen) < 2:
             raise UsageError(f"`classes` must name at least two labels of {source.name}, not only {classes[chosen[0]]}")
         new[:], kept = -1, classes[chosen]
         new[chosen] = np.arange(len(chosen))
-    elif positive is None and (what := _hardly_classes(classes, source.rows)):
+    elif positive is None and (what := hardly_classes(classes, source.rows)):
         raise DataError(
             f"{source.name}: its labels are {len(classes)} different {what}, which look like amounts, not classes; "
             "for a regression use `loss=squared_error`, absolute_error, epsilon_insensitive, quantile or interpolate; "
             "for classes list the labels in `classes` or write them as text; for other labels use `y`"
         )
     if positive is not None:
-        [one] = find_labels([positive], kept, source.name)
+        [one] = Matcher(kept, source.name, UsageError).find_all([positive])
         label = kept[one].item()
         new[new >= 0] = new[new >= 0] == one
         if not np.any(new == 0):
@@ -116,7 +98,7 @@ def _recoded(source: Source, classes: np.ndarray, codes: np.ndarray, new: np.nda
     return codes
 
 
-def _hardly_classes(classes: np.ndarray, rows: int) -> str | None:
+def hardly_classes(classes: np.ndarray, rows: int) -> str | None:
     """The kind of numbers that sorted labels (k,) are if they look like amounts, None if they look like classes.
 
     More than MOST_NUMBERS numbers look like amounts, unless they are whole, without a gap, and of FEW_ROWS rows each.
@@ -166,11 +148,7 @@ def check_numbers(largest: float, name: str) -> None:
 def encode(source: Source, target: Target) -> tuple[Slices, int]:
     """(codes (n,) int16 of a held-out source, rows that count); labels that were not trained on count as absent."""
     classes, codes, counts = _census(source)
-    if target.rest is not None:
-        found = np.array([same_label(label, target.rest) for label in classes.tolist()], np.int16)
-    else:
-        known = {label_key(label): k for k, label in enumerate(target.classes.tolist())}
-        found = np.array([known.get(label_key(label), -1) for label in classes.tolist()], np.int16)
+    found = np.array(Codes(target.classes, target.rest, source.name).of(classes), np.int16)
     if np.all(found < 0):
         listed = ", ".join(map(str, classes[:20].tolist()))
         raise DataError(f"{source.name}: none of its labels ({listed}) was trained on; name others with `y`")
@@ -245,16 +223,17 @@ def class_factors(
 ) -> np.ndarray:
     """Factor of C for each class, (classes,) float64; "balanced" is n / (classes * weight of the class).
 
-    mass (classes,): their weights.
+    A class whose rows all have weight 0 is absent, and is not counted. mass (classes,): their weights.
     """
     size = len(target.classes)
     factors = np.ones(size)
     if class_weight is None:
         return factors
     if isinstance(class_weight, str):
-        return np.where(mass > 0.0, mass.sum() / (size * np.maximum(mass, 1e-300)), 1.0)
-    labels = list(class_weight)
+        there = mass > 0.0
+        return np.where(there, mass.sum() / (np.count_nonzero(there) * np.where(there, mass, 1.0)), 1.0)
+    named = list(target.classes)
     if target.rest is not None:  # the others share one weight, under the name "not LABEL"
-        labels = [target.classes[1] if same_label(label, target.rest) else label for label in labels]
-    factors[find_labels(labels, target.classes, name)] = list(class_weight.values())
+        named[1] = target.rest
+    factors[Matcher(named, name, UsageError).find_all(class_weight)] = list(class_weight.values())
     return factors

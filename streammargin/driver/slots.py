@@ -7,13 +7,17 @@ digest (32 bytes) of all that. The header is JSON: the plain values, and name, d
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
+import stat
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from streammargin.files import check_still_apart
 
 FAMILY = b"streammargin checkpoint "
 MAGIC = FAMILY + b"8\n"  # a new number wherever a resumed training would end in other bits
@@ -42,6 +46,7 @@ def write_slot(path: str, plain: dict[str, Any], arrays: Arrays) -> None:
                 _write(file, piece)
             _write(file, memoryview(digest.digest()))
             os.fsync(file.fileno())
+        check_still_apart(path)
         os.replace(part, path)
     except OSError:
         with contextlib.suppress(OSError):
@@ -64,9 +69,18 @@ def is_foreign(part: str) -> bool:
     """Whether this is a nonempty file that is not the beginning of a slot."""
     if os.path.islink(part) or not os.path.isfile(part):
         return False
-    with open(part, "rb") as file:
+    with _opened(part) as file:
         start = file.read(len(FAMILY))
     return not FAMILY.startswith(start) and bool(start.strip(b"\0"))  # zeros: data lost at a crash
+
+
+def _opened(path: str) -> BinaryIO:
+    """A regular file of the directory, for reading: no link is followed, and a pipe does not block. OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return open(handle, "rb")
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:
@@ -80,7 +94,7 @@ def _write(file: Any, view: memoryview) -> None:
 
 def read_plain(path: str) -> dict[str, Any]:
     """The plain values only, without checking the digest. Raises ValueError where the file is not a slot; OSError."""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(len(MAGIC) + 8)
         length = int.from_bytes(start[len(MAGIC) :], "little")
@@ -97,7 +111,7 @@ def read_plain(path: str) -> dict[str, Any]:
 
 def read_slot(path: str) -> tuple[dict[str, Any], Arrays]:
     """The arguments of `write_slot`. Raises ValueError where the file is cut short, altered or not a slot; OSError."""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         digest = hashlib.blake2b(digest_size=DIGEST)
 

@@ -140,7 +140,7 @@ def _take_up(run: Run, bounds: np.ndarray) -> None:
     phases |= {HELD_OUT} if run.validator is not None and p.figures is not None else set()
     phases |= {SCORES, LAST_READ} if run.early is not None else set()
     phases |= {PREDICTIONS} if run.predictions is not None and p.reason is not None else set()
-    p.check(run.problem.count, run.problem.trials, phases, len(bounds) - 1)
+    p.check(run.problem, phases, len(bounds) - 1)
     if run.predictions is not None and p.predicted is not None:
         run.predictions.check(p.predicted)
     _cut(p, run.current_reader, bounds)

@@ -36,9 +36,9 @@ class Stopping:
         self.aim = self.aim or self.tol
 
     def due(self, estimate: np.ndarray, active: np.ndarray) -> bool:
-        """Whether a certificate is due: all active problems are predicted to be within `aim`, or `patience` is over."""
+        """Whether a certificate is due: all active groups are predicted to be within `aim`, or `patience` is over."""
         believed = True
-        for k in active.tolist():  # for the usual few problems plain numbers are faster than arrays
+        for k in active.tolist():  # for the usual few groups plain numbers are faster than arrays
             now, before = float(estimate[k]), self.previous[k]
             ratio = min(max(now / before, 0.0), 1.0) if 0.0 < before < math.inf else 1.0
             self.previous[k] = now
@@ -49,7 +49,7 @@ class Stopping:
         return believed or self.since >= self.patience
 
     def learn(self, gaps: np.ndarray, active: np.ndarray) -> None:
-        """Calibrate with the exact relative gaps (K,) of a certificate."""
+        """Calibrate with the exact relative gaps (groups,) of a certificate."""
         if self.since >= self.patience:
             self.patience = 64
         self.since = 0

@@ -10,9 +10,10 @@ import numpy as np
 from streammargin.errors import DataError
 from streammargin.losses import is_numeric
 from streammargin.losses.base import lifted, margin_shift
+from streammargin.matching import Codes
 from streammargin.points.base import answered
 from streammargin.sources.base import Source
-from streammargin.sources.labels import class_values, label_key, number_values, shifted
+from streammargin.sources.labels import class_values, distinct, number_values, shifted
 
 _FLAT, _THIRDS = 50.0, 120  # margins from which a loss is 0; steps of a search for a minimum
 
@@ -57,8 +58,8 @@ class OfClasses:
     """
 
     def __init__(self, classes: np.ndarray, rest: Any, loss: Any, top: float | None, length: float) -> None:
-        self.classes, self.rest, self.loss, self.top, self.length = classes, rest, loss, top, length
-        self.known = {label_key(label): k for k, label in enumerate(classes.tolist())}
+        self.classes, self.loss, self.top, self.length = classes, loss, top, length
+        self.known = Codes(classes, rest, "the evaluated rows")
         self.total, self.smallest = 0.0, math.inf
         self.counts, self.correct, self.guessed = np.zeros((3, len(classes)), np.int64)
         self.kept: list[np.ndarray] = []  # margins, where only the largest losses count
@@ -66,19 +67,14 @@ class OfClasses:
     def codes_of(self, source: Source, start: int, given: np.ndarray) -> np.ndarray:
         """Numbers of the classes of these rows (m,). Raises DataError for a label that the model does not know."""
         raw = class_values(given, source.name, shifted(source.label_place, start))
-        values, inverse = np.unique(raw, return_inverse=True)
-        keys = [label_key(value) for value in values.tolist()]
-        if self.rest is not None:
-            numbers = [int(key == label_key(self.rest)) for key in keys]
-        else:
-            numbers = [self.known.get(key, -1) for key in keys]
-        codes = np.array(numbers, np.intp)[inverse]
+        values, inverse = distinct(raw)
+        codes = np.array(self.known.of(values), np.intp)[inverse]
         if np.any(codes < 0):
             bad = int(np.flatnonzero(codes < 0)[0])
             where, row = source.label_place(start + bad)
             raise DataError(
                 f"{where}: row {row} has the label {raw[bad]}, unknown to the model; "
-                f"its labels are {', '.join(list(self.known)[:20])}"
+                f"its labels are {self.known.matcher.listed()}"
             )
         return codes
 

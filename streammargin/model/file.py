@@ -20,8 +20,10 @@ from streammargin.sources.npy import read_header
 
 FORMAT = "streammargin-model"
 SCHEMA = 1
+JOB, LONGEST = "job", 1 << 27  # of the header: the training with a checkpoint that wrote it; bytes to look for that
 TEXT = 8  # memory to parse a header, in multiples of its bytes
 NAMES = "feature_names"  # optional array of column names
+LABELS = ("positive", "classes", "label_column")  # entries of the header that hold labels, and their column
 LINEAR = "linear"  # the kind of a file that names none
 PROBLEM = ("caps", "center", "factor", "groups")  # optional arrays that define the objective, for `verify`
 
@@ -38,6 +40,18 @@ def write_model(
         np.savez(file, **arrays, header=np.array(text))  # type: ignore[arg-type]
 
 
+def job_of(path: str) -> str | None:
+    """The name of the training that wrote this file; None where it was another program, or a training without one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if TEXT * _stored(archive, "header")[0] > LONGEST:
+                return None
+            header = json.loads(str(_array(archive, "header")))
+            return header[JOB] if header["format"] == FORMAT and isinstance(header[JOB], str) else None
+    except Exception:  # zip, NumPy and JSON fail in many ways on other bytes
+        return None
+
+
 def read_model(
     path: str, beside: str, memory: int | None = None
 ) -> tuple[type[Answer], list[np.ndarray], dict[str, np.ndarray], dict[str, Any]]:
@@ -51,9 +65,10 @@ def read_model(
     try:
         with zipfile.ZipFile(path) as archive:
             _check_memory(path, TEXT * _stored(archive, "header")[0], memory)
-            header = from_plain(json.loads(str(_array(archive, "header"))))
+            header = _header(json.loads(str(_array(archive, "header"))))
             if not isinstance(header, dict) or header.pop("format") != FORMAT:
                 raise ValueError("another format")
+            header.pop(JOB, None)  # what is saved again is not the training's own
             schema = header.pop("schema")
             if not isinstance(schema, int):
                 raise TypeError("schema")
@@ -73,6 +88,14 @@ def read_model(
         raise
     except Exception as error:  # zip, NumPy and JSON fail in many ways on other bytes
         raise DataError(f"{path} is not a model; train one with: streammargin train DATA -o MODEL") from error
+
+
+def _header(plain: Any) -> Any:
+    """The header as it was before it was written; a class that is called inf stays text."""
+    header = from_plain(plain)
+    if isinstance(plain, dict):
+        header |= {name: plain[name] for name in LABELS if name in plain}
+    return header
 
 
 def _stored(archive: zipfile.ZipFile, name: str) -> tuple[int, int]:

@@ -10,12 +10,14 @@ import numpy as np
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path, replacing
 from streammargin.losses import LOSSES, make_loss
+from streammargin.matching import number_in
 from streammargin.model.base import Model
 from streammargin.model.file import NAMES, read_model
 from streammargin.model.linear import LinearModel, model_of
 from streammargin.sizes import parse_size
 from streammargin.sources.labels import text_fault
 from streammargin.sources.names import unpacked
+from streammargin.wording import shown
 
 # liblinear's names for solvers of the same model
 _LIBLINEAR_TYPE = {"hinge": "L2R_L1LOSS_SVC_DUAL", "squared_hinge": "L2R_L2LOSS_SVC_DUAL", "logistic": "L2R_LR_DUAL"}
@@ -77,6 +79,21 @@ def _check_header(header: dict[str, Any]) -> None:
         raise ValueError("its certificate is not a table")
 
 
+def _whole(classes: list[Any]) -> list[int]:
+    """Classes as different integers. Raises UsageError where they are not."""
+    found: dict[int, Any] = {}
+    for label in classes:
+        number = number_in(label) if isinstance(label, str) else label
+        if number is None or number != int(number):
+            raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported")
+        if found.setdefault(int(number), label) != label:
+            raise UsageError(
+                f"liblinear's labels are integers, and the classes {shown(found[int(number)])} and {shown(label)} are "
+                "one of them, so this model cannot be exported"
+            )
+    return list(found)
+
+
 def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     """Write liblinear's text model file. Labels must be integers, as liblinear's are.
 
@@ -88,13 +105,7 @@ def export_liblinear(model: Model, path: str, force: bool = False) -> None:
     loss = model.header.get("loss", "hinge")
     if loss not in _LIBLINEAR_TYPE:
         raise UsageError(f"liblinear has no loss {loss}; it has {', '.join(_LIBLINEAR_TYPE)}")
-    try:
-        labels = [int(label) for label in model.classes_.tolist()]
-        if any(str(label) != str(number) and float(label) != number
-               for label, number in zip(model.classes_.tolist(), labels, strict=True)):  # fmt: skip
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise UsageError("liblinear's labels are integers; this model's are not, so it cannot be exported") from None
+    labels = _whole(model.classes_.tolist())
     coef, intercept = model.coef_, model.intercept_
     if len(coef) == 1:  # liblinear's first label is the one of positive scores
         labels = labels[::-1]

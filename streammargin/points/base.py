@@ -46,6 +46,10 @@ class Answer(Protocol):
 class Point(Answer, Protocol):
     """An answer in training, for rows as the solver sees them (scaled)."""
 
+    @property
+    def zeros(self) -> np.ndarray:
+        """Which weights (K, d) are proven to be 0 in every solution."""
+
     @classmethod
     def restored(cls, arrays: Sequence[np.ndarray]) -> Point:
         """As for Answer."""

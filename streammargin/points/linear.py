@@ -12,12 +12,16 @@ from streammargin.rows.blocks import Block
 
 
 class LinearPoint:
-    """Weights w (K, d+1) float64; the last one belongs to a constant column of value `bias`, 0 for none."""
+    """Weights w (K, d+1) float64; the last one belongs to a constant column of value `bias`, 0 for none.
+
+    zeros (K, d) bool: the weights that are proven to be 0 in every solution; default: none.
+    """
 
     ARRAYS: ClassVar[tuple[str, ...]] = ("coef", "intercept")
 
-    def __init__(self, w: np.ndarray, bias: float) -> None:
+    def __init__(self, w: np.ndarray, bias: float, zeros: np.ndarray | None = None) -> None:
         self.w, self.bias = w, bias
+        self._zeros = zeros
 
     @classmethod
     def restored(cls, arrays: Sequence[np.ndarray]) -> LinearPoint:
@@ -47,6 +51,10 @@ class LinearPoint:
     def features(self) -> int:
         return self.w.shape[1] - 1
 
+    @property
+    def zeros(self) -> np.ndarray:
+        return np.zeros((self.outputs, self.features), bool) if self._zeros is None else self._zeros
+
     @staticmethod
     def nbytes(outputs: int, features: int) -> int:
         """Bytes of a point with this many outputs."""
@@ -62,7 +70,7 @@ class LinearPoint:
         return lp_norm(self.w[0, :-1], p)
 
     def copy(self) -> LinearPoint:
-        return LinearPoint(self.w.copy(), self.bias)
+        return LinearPoint(self.w.copy(), self.bias, None if self._zeros is None else self._zeros.copy())
 
     def finite(self) -> bool:
         return bool(np.isfinite(self.w).all())
@@ -71,7 +79,7 @@ class LinearPoint:
         return int(np.count_nonzero(self.w[:, :-1]))
 
     def chosen(self, outputs: slice) -> LinearPoint:
-        return LinearPoint(self.w[outputs], self.bias)
+        return LinearPoint(self.w[outputs], self.bias, None if self._zeros is None else self._zeros[outputs])
 
     def with_constants(self, constants: np.ndarray) -> LinearPoint:
         return LinearPoint.of(self.w[:, :-1], constants)

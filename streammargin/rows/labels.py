@@ -133,8 +133,8 @@ class Labels(NamedTuple):
         """Whether a row with this margin is misclassified; a score of 0 predicts the sign -1."""
         return margin < 0.0 or (margin == 0.0 and self.own(k, row))
 
-    def target(self, row):
-        """The target of a regression; 0 for classes."""
+    def target(self, k, row):
+        """The target of a regression in line k; 0 for classes. All lines have one target today."""
         return self.targets[row - self.first] if self.targets.size > 0 else 0.0
 
     def epsilon(self, row):
@@ -143,4 +143,4 @@ class Labels(NamedTuple):
 
     def margin(self, k, row, score):
         """The argument u of the loss: y score for classes, score - target for a regression."""
-        return self.sign(k, row) * score - self.target(row)
+        return self.sign(k, row) * score - self.target(k, row)

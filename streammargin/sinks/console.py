@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from streammargin.wording import counted
+from streammargin.wording import counted, printable
 
 _EVERY = 1.0  # seconds between lines
 _LINES = 20  # most lines of a run without a terminal
@@ -90,7 +90,8 @@ class Console:
         self._lines_left = _LINES - _OTHERS  # of progress
         self._next = _EVERY
 
-    def _line(self, text: str, passing: bool = False) -> None:
+    def _line(self, text: str, passing: bool = False, mark: str = "") -> None:
+        text = mark + printable(text)  # of what is shown, the mark alone may hold escape sequences
         if self.bar and passing:
             width = self._columns() - 1
             if len(text) > width:  # drop the last parts, so that none is cut in half
@@ -242,7 +243,7 @@ class Console:
             self._line("  ".join(part for part in parts if part))
 
     def _on_warning(self, event: dict[str, Any]) -> None:
-        self._line(self._paint("warning: ", "33") + event["message"])
+        self._line(event["message"], mark=self._paint("warning: ", "33"))
 
     def _on_run_end(self, event: dict[str, Any]) -> None:
         if event["status"] != "ok":
@@ -267,7 +268,7 @@ class Console:
         passes = counted(event["passes"], "pass")
         if not self._gap and "gap" in event:  # certified before a resume; a stream has no gap
             self._figures(event)
-        parts = [f"{verdict} ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
+        parts = [f" ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
         if event.get("pass") is not None:
             parts.append(f"pass {event['pass']} kept")
         if event.get("C") is not None:  # of several values: show the figures of the best
@@ -278,4 +279,4 @@ class Console:
         # after a signal, the weights may be later than the certified ones
         certified = "last certified" if event["reason"] == "signal" else "certified"
         parts += [text for text in (self._gap and f"{certified} {self._gap}", self._valid) if text]
-        self._line(", ".join(parts))
+        self._line(", ".join(parts), mark=verdict)

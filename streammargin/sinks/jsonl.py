@@ -6,11 +6,12 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import sys
-from collections.abc import Callable
 from typing import Any, TextIO
 
 from streammargin.errors import OutputError, UsageError
+from streammargin.files import check_still_apart, short_reason
 from streammargin.json_values import to_plain
 
 
@@ -18,21 +19,26 @@ class JsonLines:
     """Writes one object per line, flushed; infinity is "inf", NaN null. `-` is standard output.
 
     kept: keep an existing log until the training resumes it (`go_on`) or begins anew (run_start). So an earlier error
-    leaves it unchanged. began: called with the first line before it is written.
+    leaves it unchanged. Raises OutputError for a pipe, which has no place to go back to, and for an input by now.
     """
 
-    def __init__(self, path: str, kept: bool = False, began: Callable[[bytes], None] | None = None) -> None:
-        self.path, self.began = path, began
+    def __init__(self, path: str, kept: bool = False) -> None:
+        self.path = path
         self._size, self._digest = 0, hashlib.blake2b(digest_size=16)
         self._waiting: list[dict[str, Any]] | None = [] if kept and path != "-" else None
         if path == "-":
             self.file: TextIO = sys.stdout
             return
         try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | (0 if kept else os.O_TRUNC), 0o666)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             self.file = open(handle, "r+", encoding="utf-8")  # noqa: SIM115  # closed at the end of the run
+            check_still_apart(path, handle)
+            if not kept and stat.S_ISREG(os.fstat(handle).st_mode):
+                os.ftruncate(handle, 0)
         except OSError as error:
-            raise OutputError(f"cannot create the log {path}: {error.strerror}") from error
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(f"cannot create the log {path}: {short_reason(error)}") from error
 
     def __call__(self, event: dict[str, Any]) -> None:
         if event["event"] in ("progress", "compiling", "resumed"):
@@ -44,8 +50,6 @@ class JsonLines:
                 self._write_waiting()
             return
         line = json.dumps(to_plain(event), allow_nan=False) + "\n"
-        if not self._size and self.began is not None:
-            self.began(line.encode())
         self.file.write(line)
         self.file.flush()
         self._digest.update(line.encode())

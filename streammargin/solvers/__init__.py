@@ -15,6 +15,8 @@ _HOME = {
     "Solver": "base",
     "StreamSolver": "base",
     "Stage": "base",
+    "LinearSolver": "linear",
+    "LinearState": "linear",
     "PassReport": "base",
     "Succession": "succession",
     "Problem": "problem",
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from streammargin.solvers.base import Solver as Solver
     from streammargin.solvers.base import Stage as Stage
     from streammargin.solvers.base import StreamSolver as StreamSolver
+    from streammargin.solvers.linear import LinearSolver as LinearSolver
+    from streammargin.solvers.linear import LinearState as LinearState
     from streammargin.solvers.problem import Problem as Problem
     from streammargin.solvers.proof.sweep import Certified as Certified
     from streammargin.solvers.proof.sweep import CertifiedBySweep as CertifiedBySweep

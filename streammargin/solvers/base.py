@@ -21,7 +21,6 @@ from streammargin.losses.base import called, has
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.base import Point
-from streammargin.points.linear import LinearPoint
 from streammargin.rows.blocks import Block, CSRBlock, values_of
 from streammargin.rows.labels import RowLabels
 from streammargin.solvers.problem import Problem
@@ -36,8 +35,8 @@ from streammargin.solvers.word import SolverWord
 class PassReport:
     """What a solver knows at the end of a pass.
 
-    estimate (K,): the estimated relative (margin) gap of each problem; mistakes: rows misclassified when they were
-    visited. certificate: exact figures of all K problems, where the pass had frozen weights and computed them; wrong:
+    estimate (groups,): the estimated relative (margin) gap of each; mistakes: rows misclassified when they were
+    visited. certificate: exact figures of all groups, where the pass had frozen weights and computed them; wrong:
     the second result of `end_certificate`, beside it. still: another pass would change nothing. kept_rows: rows that
     it read and that stayed in memory.
     """
@@ -53,9 +52,9 @@ class PassReport:
 Blocks = Sequence[tuple[int, Block]]  # with the number of their first row
 
 
-def multiplications(blocks: Blocks, problems: int) -> float:
+def multiplications(blocks: Blocks, lines: int) -> float:
     """Multiplications of one visit of these rows: each value counts once for the score and once for the sums."""
-    return 2.0 * problems * sum(_stored(block) for _, block in blocks)
+    return 2.0 * lines * sum(_stored(block) for _, block in blocks)
 
 
 def _stored(block: Block) -> int:
@@ -174,8 +173,8 @@ class Method(SolverWord):
 
     @property
     def keeps_weights(self) -> bool:
-        """Whether it can begin from given weights: one of its solvers has a method `begin_at` of its own."""
-        return any(type(stage.solver).begin_at is not Solver.begin_at for stage in self.stages().values())
+        """Whether it can begin from given weights: one of its solvers can."""
+        return any(stage.solver.keeps_point for stage in self.stages().values())
 
     watch: ClassVar[type | None] = None  # the class of the state that decisions over several stages use
 
@@ -253,6 +252,11 @@ class Solver(Method, Generic[S]):
 
     state_class: ClassVar[type[State]]
 
+    @property
+    def keeps_point(self) -> bool:
+        """Whether it can begin from a point; default: no."""
+        return False
+
     def kind_of_state(self) -> type[State]:
         """The class of its state, given its fields; default: `state_class`."""
         return self.state_class
@@ -272,7 +276,7 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} supports no path")
 
     def reached(self, problem: Problem, k: int, figures: Figures) -> bool:
-        """Whether exact figures of problem k prove the tolerance; default: by the gap of the objective."""
+        """Whether exact figures of group k prove the tolerance; default: by the gap of the objective."""
         return problem.reached(k, figures)
 
     def satisfied(self, problem: Problem, state: S, k: int, figures: Figures) -> bool:
@@ -312,13 +316,7 @@ class Solver(Method, Generic[S]):
 
     def begin_from(self, problem: Problem, state: S, point: Point) -> None:
         """Begin from this point, for each value of C, in place of 0. Called before the prologue."""
-        assert isinstance(point, LinearPoint)
-        inside = [problem.objective.inside(w) for w in point.w]
-        self.begin_at(problem, state, np.stack(inside * problem.trials))
-
-    def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
-        """Begin at these weights (K, d+1) float64, of which R is finite."""
-        raise AssertionError(f"{self.name} keeps no weights")
+        raise AssertionError(f"{self.name} keeps no point")
 
     def prologue_block(self, problem: Problem, state: S, index: int, block: Block, first: int) -> Share:
         """One block of prologue pass number `index`, of `prologue_passes`; in units."""
@@ -334,7 +332,7 @@ class Solver(Method, Generic[S]):
 
     @abstractmethod
     def run_block(self, problem: Problem, state: S, active: np.ndarray, block: Block, first: int) -> Share:
-        """Learn from rows first .. first + m - 1, for the problems listed in `active` (int64); in units."""
+        """Learn from rows first .. first + m - 1, for the groups listed in `active` (int64); in units."""
 
     def run_blocks(self, problem: Problem, state: S, active: np.ndarray, blocks: Blocks) -> Share:
         """Learn from the blocks of one step, (first, block), at most `blocks_per_step` of them; in units."""
@@ -351,7 +349,7 @@ class Solver(Method, Generic[S]):
     def begin_certificate(self, problem: Problem, state: S, active: np.ndarray) -> None:
         """Freeze the weights for a certificate sweep. Not called where passes compute certificates.
 
-        Problems that are no longer active keep the weights of their last certificate.
+        Groups that are no longer active keep the weights of their last certificate.
         """
         raise AssertionError(f"{self.name} certifies by its passes")
 
@@ -360,25 +358,19 @@ class Solver(Method, Generic[S]):
         raise AssertionError(f"{self.name} certifies by its passes")
 
     def end_certificate(self, problem: Problem, state: S) -> tuple[list[Figures], np.ndarray]:
-        """Exact figures of all K problems, and per trial the number of rows whose largest score is of a wrong class."""
+        """Exact figures of all groups, and per trial the number of rows whose largest score is of a wrong class."""
         raise AssertionError(f"{self.name} certifies by its passes")
 
-    def certified(self, problem: Problem, state: S) -> np.ndarray:
-        """The weights (K, d+1) float64 that the last exact figures belong to."""
-        return state.best.w.astype(np.float64, copy=False)
+    @abstractmethod
+    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+        """Copy what it has now for these values of C to `kept`."""
 
+    @abstractmethod
     def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> Point:
         """What the last exact figures belong to, or what it has now; column: the value of the constant column.
 
         kept: an earlier pass, whose weights are taken instead.
         """
-        if kept is not None:
-            return LinearPoint(kept.w, column)
-        return LinearPoint(self.certified(problem, state) if proven else self.weights(problem, state), column)
-
-    def zeros(self, problem: Problem, state: S) -> np.ndarray:
-        """Which weights (K, d) are proven to be 0 in every solution; default: none."""
-        return np.zeros((problem.count, problem.features), bool)
 
     def mean_norm(self, problem: Problem, state: S) -> float:
         """The mean row norm ||a_i||_q, for the hard margin; 0 until it is known."""
@@ -391,10 +383,6 @@ class Solver(Method, Generic[S]):
     def smallest_margin(self, problem: Problem, state: S) -> float:
         """The margin below which a hard margin is given up: tol times the mean row norm, or `rounding` if larger."""
         return max(problem.tol * self.mean_norm(problem, state), self.rounding(problem, state))
-
-    @abstractmethod
-    def weights(self, problem: Problem, state: S) -> np.ndarray:
-        """The current weights (K, d+1) float64; the last column belongs to the constant column."""
 
 
 class StreamSolver(Solver[S]):

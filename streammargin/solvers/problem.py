@@ -1,10 +1,10 @@
-"""The problem to be solved: K binary problems, or regressions, over the same rows."""
+"""The problem to be solved: groups of lines, each with an objective of its own, over the same rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import Lp
-from streammargin.penalties.mirror_maps import L2, Shrunk
+from streammargin.penalties.mirror_maps import L2, Shrunk, lp_norm
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Objective
 from streammargin.solvers.proof.objectives.hard_margin import HardMargin, JointMargin
@@ -22,11 +23,14 @@ from streammargin.solvers.proof.objectives.soft_margin import SoftMargin
 
 @dataclass(frozen=True)
 class Problem:
-    """K binary problems over the same n rows of d features (one per class and value of C).
+    """Groups of lines over the same n rows of d features.
+
+    A line is a row of the weights (K, d+1). A group is consecutive lines with one objective and one C: it has one
+    figure, and is what is proven and what stops. One against the rest has a group of one line, a binary problem, for
+    each class and value of C. The groups of a value of C follow each other; all have the same number of lines.
 
     Labels and weights of rows are not here: whoever has some rows has these of them (`RowLabels`).
-    positive (K,) int64: the class with sign +1 in problem k. caps (K, classes) float64: C times the class weight, inf
-    for the hard margin. trials: the number of values of C.
+    outputs: the lines, with their classes and costs. trials: the number of values of C.
     present: rows that are not absent (class among those trained on, weight above 0).
     numeric: rows have numbers in place of classes; then K = trials, and all codes are 0.
     budget: bytes for the state and the blocks; a method that may choose how much it holds keeps to a share of them.
@@ -34,10 +38,8 @@ class Problem:
     path: C goes up during the training. top: of how many rows, at most, the largest losses count.
     from_weights: the training begins from given weights, not from 0.
     resident: all rows are in memory at once, as one block.
-    costs (K,): C of each problem, before the weights of classes and rows.
     penalty: R(w), 1/2 ||w||_p^2 where it is None; free: the constant column is left out of it.
-    joint: the K problems are the classes of one: they share one margin, (x.U_c - x.U_c') / ||U||.
-    mass (classes,): the weights of the rows of each class, summed.
+    lines: of a group; above 1 they are the classes of one problem, which share a margin, (x.U_c - x.U_c') / ||U||.
     absolute: the bound on the mean gap, if that was asked for; tol is then the relative gap that solvers aim at.
     least_tol: the smallest tolerance that the training had before it was resumed; its arithmetic stays fit for that.
     """
@@ -48,14 +50,12 @@ class Problem:
     loss: Any
     norm: Any
     p: float
-    positive: np.ndarray
-    caps: np.ndarray
+    outputs: Outputs
     trials: int
     tol: float
     seed: int
     present: int
-    joint: bool = False
-    costs: np.ndarray = field(default_factory=lambda: np.ones(1))
+    lines: int = 1
     penalty: Penalty | None = None
     free: bool = False
     resident: bool = True
@@ -67,7 +67,6 @@ class Problem:
     budget: int = 1 << 30
     entries: int = 0
     sparse: bool = False
-    mass: np.ndarray = field(default_factory=lambda: np.zeros(0))
     absolute: float | None = None
     least_tol: float = math.inf
 
@@ -78,28 +77,28 @@ class Problem:
 
     def at(self, factor: float) -> Problem:
         """The same at `factor` times each C."""
-        return replace(self, costs=self.costs * factor, caps=self.caps * factor)
+        return replace(self, outputs=self.outputs.at(factor))
 
-    def mean_gap(self, k: int, figures: Figures) -> float | None:
-        """(primal - dual) / (C sum_i s_i) of problem k, rounded up as the gap is; None for a hard margin."""
+    def mean_gap(self, group: int, figures: Figures) -> float | None:
+        """(primal - dual) / (C sum_i s_i) of a group, rounded up as the gap is; None for a hard margin."""
         if self.hard or figures.gap is None:
             return None
-        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / float(self.caps[k] @ self.mass)
+        return figures.gap * max(abs(figures.primal), abs(figures.dual)) / self.outputs.weight(group * self.lines)
 
-    def reached(self, k: int, figures: Figures) -> bool:
-        """Whether exact figures of problem k prove the tolerance."""
+    def reached(self, group: int, figures: Figures) -> bool:
+        """Whether exact figures of a group prove the tolerance."""
         if self.absolute is None:
             return self.objective.reached(figures, self.tol)
-        gap = self.mean_gap(k, figures)
+        gap = self.mean_gap(group, figures)
         return gap is not None and gap <= self.absolute
 
     def aiming(self, figures: Sequence[Figures], active: np.ndarray) -> Problem:
-        """The same with the relative tolerance that, at these figures, is the absolute one of all active problems."""
+        """The same with the relative tolerance that, at these figures, is the absolute one of all active groups."""
         if self.absolute is None:
             return self
         sizes = {k: max(abs(figures[k].primal), abs(figures[k].dual)) for k in active.tolist()}
         known = {k: size for k, size in sizes.items() if 0.0 < size < math.inf}
-        parts = [self.absolute * float(self.caps[k] @ self.mass) / size for k, size in known.items()]
+        parts = [self.absolute * self.outputs.weight(k * self.lines) / size for k, size in known.items()]
         return replace(self, tol=min([1.0, *parts])) if parts else self
 
     @property
@@ -114,8 +113,34 @@ class Problem:
 
     @property
     def count(self) -> int:
-        """K, the number of binary problems."""
-        return len(self.positive)
+        """K, the number of lines."""
+        return len(self.outputs.positive)
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return self.count // self.lines
+
+    @property
+    def joint(self) -> bool:
+        """Whether a group has several lines."""
+        return self.lines > 1
+
+    def lines_of(self, groups: int | np.ndarray) -> np.ndarray:
+        """The lines of a group, or of these groups, one after the other (int64)."""
+        return (np.atleast_1d(groups)[:, None] * self.lines + np.arange(self.lines)).ravel()
+
+    def view(self, rows: np.ndarray, group: int) -> np.ndarray:
+        """The rows of the lines of a group, of an array (K, ...) with a row for each line."""
+        return rows[group * self.lines : (group + 1) * self.lines]
+
+    def by_line(self, each: np.ndarray) -> np.ndarray:
+        """An entry for each line, from an array with one for each group."""
+        return np.repeat(each, self.lines, axis=0)
+
+    def by_group(self, each: np.ndarray) -> np.ndarray:
+        """An array (groups, lines, ...) of one with an entry for each line."""
+        return each.reshape(self.groups, self.lines, *each.shape[1:])
 
     @cached_property
     def objective(self) -> Objective:
@@ -124,8 +149,18 @@ class Problem:
         if self.hard and self.numeric:
             return Interpolation(lp, shared, self.largest_target, signed=True)
         if self.hard:
-            return JointMargin(lp, shared, self.count) if self.joint else HardMargin(lp, shared)
+            return JointMargin(lp, shared, self.lines) if self.joint else HardMargin(lp, shared)
         return SoftMargin(self.penalty or lp, shared, free=self.free, signed=self.numeric)
+
+    @property
+    def margin(self) -> HardMargin:
+        """The objective of a hard margin."""
+        assert isinstance(self.objective, HardMargin)
+        return self.objective
+
+    def lengths(self, sizes: np.ndarray) -> np.ndarray:
+        """The norms (groups,) of weights, from those (K,) of their lines."""
+        return np.array([lp_norm(each, self.p) for each in self.by_group(sizes)]) if self.joint else sizes
 
     @property
     def counts(self) -> bool:
@@ -134,8 +169,13 @@ class Problem:
 
     @property
     def per_trial(self) -> int:
-        """Problems per value of C: 1, or one per class."""
+        """Lines per value of C: 1, or one per class."""
         return self.count // self.trials
+
+    def groups_of(self, trial: int) -> slice:
+        """The groups of a value of C."""
+        size = self.groups // self.trials
+        return slice(trial * size, (trial + 1) * size)
 
     @property
     def q(self) -> float:
@@ -155,4 +195,4 @@ class Problem:
     @cached_property
     def hard(self) -> bool:
         """True for the hard margin, C = inf."""
-        return math.isinf(float(self.caps.max()))
+        return math.isinf(float(self.outputs.caps.max()))

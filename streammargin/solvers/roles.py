@@ -70,6 +70,7 @@ class Axis(NamedTuple):
 
 
 K = Axis(lambda problem: problem.count, name="K")
+GROUPS = Axis(lambda problem: problem.groups, name="groups")
 N = Axis(lambda problem: problem.rows, rows=True, name="n")
 D = Axis(lambda problem: problem.features, name="d")
 W = Axis(lambda problem: problem.features + 1, name="d+1")

@@ -12,7 +12,7 @@ from streammargin.solvers.roles import Given, Total, state
 class State:
     """A solver's state is a subclass that declares further fields (see `roles.py`).
 
-    labels: of this holder's rows, or of those at hand alone (`Method.all_labels`); best: the best certified weights and
+    labels: of this holder's rows, or of those at hand alone (`Method.all_labels`); best: the best certified figures and
     bounds; number: of the current pass; multiplications: so far (docs/events.md); the driver counts those of visited
     blocks, the solver all others.
     """
@@ -26,10 +26,11 @@ class State:
 def labels_of(problem: Problem, state: State) -> Labels:
     """The labels for kernels."""
     rows = state.labels
-    return Labels(rows.codes, problem.positive, problem.caps, rows.weights, rows.targets, rows.epsilons, rows.first)
+    outputs = problem.outputs
+    return Labels(rows.codes, outputs.positive, outputs.caps, rows.weights, rows.targets, rows.epsilons, rows.first)
 
 
 def labels_of_one(problem: Problem, state: State, k: int) -> Labels:
-    """The labels for problem k only."""
-    labels = labels_of(problem, state)
-    return labels._replace(positive=problem.positive[k : k + 1], caps=problem.caps[k : k + 1])
+    """The labels for line k only."""
+    alone = problem.outputs.only(k)
+    return labels_of(problem, state)._replace(positive=alone.positive, caps=alone.caps)

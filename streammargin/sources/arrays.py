@@ -76,6 +76,16 @@ def bare(X: Any, name: str = "X") -> Any:
     return _as_csr(X, name) if hasattr(X, "tocsr") and X.format != "csr" and X.ndim == 2 else X
 
 
+def of_obs(data: Any, name: Any, option: str) -> Any:
+    """A column of the obs of an AnnData object, if `name` is one or obs/NAME; else `name`. DataError for no column."""
+    if not isinstance(name, str) or not hasattr(data, "obs"):
+        return name
+    column = name.removeprefix("obs/")
+    if column not in data.obs:
+        raise DataError(f"obs of the AnnData object has no column {column!r} for `{option}`; it has {listed(data.obs)}")
+    return data.obs[column]
+
+
 def as_rows(X: Any, name: str = "X") -> Any:
     """Rows as an array or a SciPy sparse matrix.
 
@@ -159,6 +169,8 @@ class ArraySource(Source):
         self._block: Block = self._sparse(X) if self.sparse else self._dense(X)
         self.nnz = int(self._block.data.size) if isinstance(self._block, CSRBlock) else self.rows * self.features
         self._y = None if y is None else as_array(y, "y")
+        called = getattr(y, "name", None)  # of a series of pandas or polars
+        self._label_name = called if isinstance(called, str) and called else None
         if self._y is not None and self._y.shape != (self.rows,):
             raise DataError(f"y has shape {self._y.shape} but {name} has {self.rows} rows; give one label for each row")
         self._weight = None if sample_weight is None else as_weights(sample_weight, self.rows, name)
@@ -170,6 +182,7 @@ class ArraySource(Source):
     def _sparse(self, X: Any) -> CSRBlock:
         if self.features >= 2**31:
             raise DataError(f"{self.name} has {self.features} columns; at most {2**31 - 1} are supported")
+        _check_flat(X, self.name)
         indptr = writable_view(np.ascontiguousarray(X.indptr, np.int64))
         fall = first_fall(indptr)
         if fall >= 0:
@@ -234,6 +247,9 @@ class ArraySource(Source):
         for start in range(0, self.rows, chunk):
             yield self._y[start : start + chunk]
 
+    def label_column(self) -> str | int | None:
+        return self._label_name
+
     def sample_weight(self) -> np.ndarray | None:
         return self._weight
 
@@ -254,6 +270,8 @@ class ArraySource(Source):
 
 def _as_csr(X: Any, name: str) -> Any:
     """Check the index arrays, which SciPy trusts, and convert to CSR; DataError where they are invalid."""
+    if X.format in ("csc", "coo"):
+        _check_flat(X, name)
     try:
         if hasattr(X, "indptr"):
             if first_fall(X.indptr) >= 0:
@@ -268,6 +286,14 @@ def _as_csr(X: Any, name: str) -> Any:
     except ValueError as error:
         raise DataError(f"{name} is an invalid {X.format} matrix ({error}); build it again") from error
     return X.tocsr()
+
+
+def _check_flat(X: Any, name: str) -> None:
+    """DataError where values or indices of a matrix have two dimensions."""
+    for part in ("data", "indices", "indptr", "row", "col"):
+        shape = np.shape(getattr(X, part, [0]))
+        if len(shape) != 1:
+            raise DataError(f"{name}: {part} has the shape {shape}; make it one-dimensional, as with {part}.ravel()")
 
 
 def _unlike(one: list, other: list) -> bool:

@@ -128,6 +128,10 @@ class Source(ABC):
         Raises DataError where the source has none or their number is not n.
         """
 
+    def label_column(self) -> str | int | None:
+        """The column of a table that the labels are from: its name, or its number from 0; None where it is unknown."""
+        return None
+
     def rereads_labels(self) -> str:
         """The kind (NumPy's letter) of labels of which each block's are best read with it; "" for others, as here.
 

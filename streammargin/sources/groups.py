@@ -63,11 +63,10 @@ def _read(groups: Any, source: Source) -> np.ndarray:
     files = source.files()
     if not files and not name.endswith(".npy"):
         raise _missing(name)
-    import h5py
-
     from streammargin.sources.hdf5.labels import open_column
+    from streammargin.stored import open_hdf5
 
-    home = h5py.File(files[0], "r") if files else None
+    home = open_hdf5(files[0]) if files else None
     other = None
     try:
         ending = os.path.splitext(name)[1]

@@ -21,8 +21,8 @@ _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"\x93NUMPY", "an array of numpy.save", "give it to sm.train as an array, or write the rows as dataset X of HDF5"),
     (b"CDF\x01", "a NetCDF 3 file", "write it as NetCDF 4, which is HDF5"),
     (b"SQLite format 3\x00", "an SQLite database", _WRITE),
-    (b"\xff\xfe", "UTF-16 text", "save it as UTF-8"),
-    (b"\xfe\xff", "UTF-16 text", "save it as UTF-8"),
+    (b"\xff\xfe", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),
+    (b"\xfe\xff", "UTF-16 text", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 IN > OUT"),
 )
 LONGEST = 32  # bytes read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -9,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from streammargin.errors import DataError
-
-MAX_CLASSES = np.iinfo(np.int16).max
-EXACT = 2.0**53  # from here on, float64 cannot tell neighbouring whole numbers apart
-
+from streammargin.matching import EXACT, MAX_CLASSES, number_in, of_one_kind, plain
+from streammargin.wording import shown
 
 Origin = Callable[[int], tuple[str, int]]  # row -> (file, row in it), for messages (Source.place)
 
@@ -23,18 +22,22 @@ def lie_inside(value: object) -> bool:
 
 
 def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.ndarray:
-    """Labels as an array of numbers, booleans or text (bytes are decoded).
+    """Labels as an array of numbers, booleans or text (bytes are decoded), or of objects where both are among them.
 
     origin: of the chunk's rows. Raises DataError for text with invalid UTF-8, a NUL or half a surrogate pair.
     """
     chunk = np.asarray(chunk)
     if chunk.dtype.kind in "SO":
         values = [_decoded(value, row, origin) for row, value in enumerate(chunk.tolist())]
-        text = chunk.dtype.kind == "S" or any(isinstance(value, str) for value in values)
+        texts = sum(isinstance(value, str) for value in values)
         try:
-            found = np.array([str(value) for value in values] if text else values)
+            found = np.array(values, object if 0 < texts < len(values) else _type_of_whole(values))
         except ValueError:  # lists of different lengths
             return chunk
+        if found.dtype.kind == "f" and any(isinstance(value, int) and abs(value) > EXACT for value in values):
+            found = np.array(values, object)
+        if found.dtype.kind == "O" and found.ndim == 1:
+            return _as_objects(values)
         return found if found.ndim == chunk.ndim else chunk
     if chunk.dtype.kind == "U":
         bad = text_fault(chunk)
@@ -44,21 +47,33 @@ def as_values(chunk: np.ndarray, origin: Origin = lambda row: ("y", row)) -> np.
 
 
 def class_values(raw: np.ndarray, name: str, origin: Origin) -> np.ndarray:
-    """Class labels as numbers, booleans or text. DataError for other types, and for a missing label, naming the row."""
+    """Class labels as numbers, booleans or text, or objects where both are among them.
+
+    DataError for other types, and for a missing label, naming the row.
+    """
     chunk = _present(raw, origin)
-    if chunk.dtype.kind == "f" and not np.isfinite(chunk).all():
-        bad = int(np.flatnonzero(~np.isfinite(chunk))[0])
+    if chunk.dtype.kind == "O" and all(isinstance(value, (str, int, float)) for value in chunk.tolist()):
+        finite = np.array([isinstance(value, str) or math.isfinite(value) for value in chunk.tolist()], bool)
+    else:
+        finite = np.isfinite(chunk) if chunk.dtype.kind == "f" else np.ones(1, bool)
+        if chunk.dtype.kind not in "biufU":
+            raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite)[0])
         what = "NaN" if np.isnan(chunk[bad]) else "infinite"
         where, row = origin(bad)
         raise DataError(f"{where}: the label of row {row} is {what}; drop the row or give it a label")
-    if chunk.dtype.kind not in "biufU":
-        raise DataError(f"{name}: labels must be numbers or text, not {chunk.dtype}")
     return chunk
 
 
 def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
-    """Labels as float64. Raises DataError(why) for other types, and a DataError for a value that is not finite."""
+    """Labels as float64, those of text by what they spell.
+
+    Raises DataError for a value that is not finite, and DataError(why) where a text is no number, or for other types.
+    """
     chunk = _present(raw, origin)
+    if chunk.dtype.kind in "UO":
+        chunk = _numbers_of_texts(chunk, why, origin)
     if chunk.dtype.kind not in "biuf":
         raise DataError(why)
     numbers = chunk.astype(np.float64)
@@ -67,6 +82,41 @@ def number_values(raw: np.ndarray, why: str, origin: Origin) -> np.ndarray:
         where, row = origin(int(bad[0]))
         raise DataError(f"{where}: the label of row {row} is {numbers[bad[0]]}; drop the row or replace it")
     return numbers
+
+
+def _numbers_of_texts(chunk: np.ndarray, why: str, origin: Origin) -> np.ndarray:
+    """Float64 of texts, and of objects, that are numbers. Raises DataError(why) where one is not."""
+    numbers = np.empty(len(chunk))
+    for row, value in enumerate(chunk.tolist()):
+        number = _as_float(value)
+        if number is None:
+            where, place = origin(row)
+            raise DataError(f"{why}; {where}: the label of row {place} is {shown(value)}")
+        numbers[row] = number
+    return numbers
+
+
+def _as_float(value: Any) -> float | None:
+    """The number that a label is, or that its text spells; None for anything else."""
+    if isinstance(value, str):
+        value = number_in(value)
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _type_of_whole(values: list[Any]) -> type | None:
+    """The type that holds these labels if all are whole numbers, of which some are large; None: NumPy finds it."""
+    if not all(type(value) is int for value in values) or max(values, default=0) < 2**63:
+        return None
+    return np.uint64 if min(values) >= 0 and max(values) < 2**64 else object
+
+
+def _as_objects(values: list[Any]) -> np.ndarray:
+    found = np.empty(len(values), object)
+    found[:] = [plain(value) for value in values]
+    return found
 
 
 def _present(raw: np.ndarray, origin: Origin) -> np.ndarray:
@@ -104,35 +154,6 @@ def _no_text(row: int, origin: Origin) -> DataError:
     return DataError(f"{where}: the label of row {row} is not valid UTF-8, or contains a NUL; write it differently")
 
 
-def is_plain(text: str) -> bool:
-    """Whether a text is printable ASCII without underscores: Python reads 1_000 as a number, other programs do not."""
-    return "_" not in text and text.isascii() and text.isprintable()
-
-
-def strict_number(text: str) -> float:
-    """The number that a text means in every programming language. Raises ValueError."""
-    if not is_plain(text):
-        raise ValueError(text)
-    return float(text)
-
-
-def label_key(label: Any) -> str:
-    """The same text for all spellings of a label: 1, 1.0, np.float32(1), True and "1" are one class."""
-    if isinstance(label, (bool, np.bool_)):
-        return str(int(label))
-    if isinstance(label, str) and not is_plain(label):
-        return label
-    for kind in (int, float):  # int first: whole numbers beyond 2^53 are not exact as floats
-        try:
-            number = kind(label)
-        except (TypeError, ValueError, OverflowError):
-            continue
-        if isinstance(label, str) or number == label:
-            whole = isinstance(number, int) or number.is_integer()
-            return str(int(number)) if whole else f"{number:.17g}"
-    return str(label)
-
-
 def census(
     chunks: Iterable[np.ndarray], rows: int, name: str = "y", origin: Origin | None = None, coded: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,18 +165,14 @@ def census(
     origin = origin or (lambda row: (name, row))
     codes = np.empty(rows if coded else 0, np.int16)
     counts = np.zeros(0, np.int64)
-    kind: np.dtype | None = None
-    order: list = []  # classes in order of first appearance: provisional codes
+    kinds: set[np.dtype] = set()  # of the numbers
+    order: list = []  # labels in order of first appearance: provisional codes
     number: dict = {}
     start = 0
     for raw in chunks:
         chunk = class_values(raw, name, shifted(origin, start))
-        if kind is not None and (kind.kind == "U") != (chunk.dtype.kind == "U"):
-            # numbers in one chunk and text in another: all are text, independent of the chunk bounds
-            chunk = chunk.astype(str)
-            order = [str(value) for value in order]
-            number = {value: place for place, value in enumerate(order)}
-        kind = chunk.dtype if kind is None else np.result_type(kind, chunk.dtype)
+        if chunk.dtype.kind not in "UO":
+            kinds.add(chunk.dtype)
         values, inverse = distinct(chunk)
         for value in values.tolist():
             if value not in number:
@@ -176,19 +193,36 @@ def census(
         start += len(chunk)
     if start != rows:
         raise DataError(f"{name}: {start} labels for {rows} rows; X and y must have the same length")
-    assert kind is not None
-    unsorted = np.array(order, dtype=kind if kind.kind != "U" else None)
-    place = np.argsort(unsorted, kind="stable")
-    rank = np.empty(len(order), np.int16)
-    rank[place] = np.arange(len(order), dtype=np.int16)
-    if not np.array_equal(place, np.arange(len(order))):
+    classes, rank = _sorted(order, kinds, name)
+    if not np.array_equal(rank, np.arange(len(order))):
         for begin in range(0, len(codes), 1 << 20):  # in place: no second vector of length n
             codes[begin : begin + (1 << 20)] = rank[codes[begin : begin + (1 << 20)]]
-    return unsorted[place], codes, counts[place]
+    return classes, codes, np.bincount(rank, counts, minlength=len(classes)).astype(np.int64)
+
+
+def _sorted(labels: list[Any], kinds: set[np.dtype], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """(classes sorted, which of them each of these labels is); kinds: the types of the numbers among them.
+
+    Raises DataError where no type holds all of them.
+    """
+    values, places = of_one_kind(labels, name)
+    numbers = not isinstance(values[0], str)
+    unsorted = np.array(values, np.result_type(*kinds) if numbers and kinds else None)
+    for value, held in zip(values, unsorted.tolist(), strict=True):
+        if value != held:
+            raise DataError(f"{name}: no type of numbers holds the label {value} beside the others; write them as text")
+    place = np.argsort(unsorted, kind="stable")
+    rank = np.empty(len(values), np.int16)
+    rank[place] = np.arange(len(values), dtype=np.int16)
+    return unsorted[place], rank[places]
 
 
 def distinct(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(distinct values, sorted; index of each label (m,) among them). Two numbers, the usual case, need no sort."""
+    """(distinct values; index of each label (m,) among them). Two numbers, the usual case, need no sort."""
+    if labels.dtype.kind == "O":
+        places: dict[Any, int] = {}
+        inverse = [places.setdefault(label, len(places)) for label in labels.tolist()]
+        return _as_objects(list(places)), np.array(inverse, np.int64)
     if labels.size and labels.dtype.kind in "biuf":
         low, high = labels.min(), labels.max()
         above = labels == high
@@ -224,4 +258,14 @@ class LabelCursor:
             parts.append(self.left[: count - have])
             self.left = self.left[count - have :]
             have += len(parts[-1])
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return _joined(parts) if len(parts) > 1 else parts[0]
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """These labels in one array, of objects where text, or whole numbers that a float would round, stand beside others.
+
+    Such are those of shards of different types.
+    """
+    if len({part.dtype for part in parts}) > 1 and {part.dtype.kind for part in parts} != {"U"}:
+        return _as_objects([label for part in parts for label in part.tolist()])
+    return np.concatenate(parts)

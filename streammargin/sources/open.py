@@ -49,13 +49,13 @@ def open_source(data: object, *, x: str | None = None, y: object = None, sample_
         raise UsageError(
             "a stream of batches can be read once only, so use it with train; here give a path, (X, y) or a Source"
         )
-    from streammargin.sources.arrays import ArraySource, check_pair
+    from streammargin.sources.arrays import ArraySource, check_pair, of_obs
 
     if isinstance(data, tuple):
         X, labels = check_pair(data)
         return ArraySource(X, labels if y is None else y, sample_weight)
     if hasattr(data, "shape"):
-        return ArraySource(data, y, sample_weight)
+        return ArraySource(data, of_obs(data, y, "y"), of_obs(data, sample_weight, "sample_weight"))
     raise UsageError(
         "data must be a path, a list of paths, (X, y), a list of batches (X, y) of arrays or a Source, not "
         f"{type(data).__name__}"
@@ -71,7 +71,7 @@ def files_read(
     rows: further files of rows; x: as for open_source; columns: names of datasets read beside the rows; files: others.
     Files that cannot be opened are left out: the run will report them.
     """
-    paths = [*_paths(data), *rows]
+    paths = [*paths_of(data), *rows]
     found = [*paths, *files]
     for path in paths:
         for name in (None, *columns):  # each name is resolved as labels are
@@ -80,7 +80,7 @@ def files_read(
     return list(dict.fromkeys(found))
 
 
-def _paths(data: object) -> list[str]:
+def paths_of(data: object) -> list[str]:
     """The paths of row files in `data`, or the files of an open source; empty for arrays."""
     if isinstance(data, Source):
         return data.files()

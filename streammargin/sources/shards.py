@@ -161,6 +161,10 @@ class ShardedSource(Source):
     def labels_as(self, made: OfValues) -> Slices:
         return self._joined([source.labels_as(made) for source in self.sources])
 
+    def label_column(self) -> str | int | None:
+        first, *others = (source.label_column() for source in self.sources)
+        return first if all(other == first for other in others) else None
+
     def column_bytes(self) -> int:
         return sum(source.column_bytes() for source in self.sources)
 

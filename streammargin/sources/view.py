@@ -52,6 +52,9 @@ class View(Source):
     def labels(self, chunk: int = 1 << 16) -> Iterator[np.ndarray]:
         return self.source.labels(chunk)
 
+    def label_column(self) -> str | int | None:
+        return self.source.label_column()
+
     def column_bytes(self) -> int:
         return self.source.column_bytes()
 

@@ -15,14 +15,13 @@ from streammargin.driver.labels import LabelReader
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
+from streammargin.options.asked import MAY_CHANGE
 from streammargin.penalties.base import Penalty
 from streammargin.penalties.domains import Domain
 from streammargin.points.linear import LinearPoint
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
 from streammargin.version import __version__
-
-MAY_CHANGE = {"passes", "max_seconds", "tol"}
 
 
 def identity(

@@ -30,6 +30,7 @@ from streammargin.result import Certificate, TrainResult
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.sources.base import Source
+from streammargin.sources.label_column import ATTRIBUTE
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.identity import identity
 from streammargin.version import __version__
@@ -49,7 +50,8 @@ class Job:
     better: whether `auto` would have chosen another solver;
     watched: with a checkpoint, the training and held-out sources as stored;
     names: (d,) column names, or None;
-    start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0.
+    start: what to begin from, for unscaled rows and shifted targets, one output per class; None: 0;
+    label_column: of the table that the labels were from, by name or number; None where it is unknown.
     """
 
     options: Options
@@ -70,6 +72,7 @@ class Job:
     watched: list[WatchedSource]
     names: np.ndarray | None
     start: LinearPoint | None
+    label_column: str | int | None
 
     def params(self) -> dict[str, object]:
         """The options as they were meant: defaults and `auto` resolved."""
@@ -147,7 +150,10 @@ class Job:
             problem = problem.at(outcome.C / costs[0])
         trial, chosen = outcome.best(problem), outcome.chosen(problem)
         certificates = [self._certificate(problem, outcome, number) for number in range(problem.trials)]
-        converged, C = bool(outcome.converged[chosen].all()), costs[trial] if outcome.C is None else outcome.C
+        converged, C = (
+            bool(outcome.converged[problem.groups_of(trial)].all()),
+            costs[trial] if outcome.C is None else outcome.C,
+        )
         certificate = replace(certificates[trial], converged=converged)
         if self.options.midway and outcome.midway is None:
             LOG.warning("stopped before the midway bias was computed: the bias is 0", extra={"code": "bias"})
@@ -157,10 +163,10 @@ class Job:
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
             "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
             "positive": target.rest, "certificate": certificate.to_dict(),
-            "problem": self._problem(outcome.midway is not None),
+            ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
         model = model_of(answer, target.classes, header, self.names)
-        model.problem = self._arrays(problem.caps[chosen][0])
+        model.problem = self._arrays(problem.outputs.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
             "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,

@@ -12,6 +12,7 @@ import numpy as np
 
 from streammargin.driver.choose import choose
 from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
+from streammargin.driver.memory import numbers_of_rows, why_another
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
@@ -35,7 +36,6 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
-from streammargin.training.memory import numbers_of_rows, why_another
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task
@@ -128,7 +128,7 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,
-        validator, plan, why, better, watched, names, start,
+        validator, plan, why, better, watched, names, start, stored.label_column(),
     )  # fmt: skip
 
 
@@ -181,9 +181,8 @@ def _problem_for(method: Method, asked: Problem, task: Task, options: Options, s
     if not options.auto or task.numeric:
         return asked
     loss = asked.loss if options.loss is not None else terms(method.default_loss)
-    caps = asked.caps if options.costs else asked.caps * method.default_C  # `asked` has C = 1
-    costs = asked.costs if options.costs else asked.costs * method.default_C
-    return replace(asked, loss=loss, caps=caps, costs=costs)
+    outputs = asked.outputs if options.costs else asked.outputs.at(method.default_C)  # `asked` has C = 1
+    return replace(asked, loss=loss, outputs=outputs)
 
 
 def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> Validator:
@@ -194,7 +193,7 @@ def _validator(rows: Source, target: Target, problem: Problem, budget: int) -> V
         return NumberValidator(rows, numbers.settled(), problem.loss, problem.trials, budget)
     codes, counted = encode(rows, target)
     labels = SlicedLabels(rows, codes, NONE, reading=reading).settled()
-    return ClassValidator(rows, labels, counted, problem.positive, problem.trials, budget)
+    return ClassValidator(rows, labels, counted, problem.outputs.positive, problem.trials, budget)
 
 
 def _least_to_score(held_out: Source, options: Options, problem: Problem) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import replace
 
@@ -16,24 +17,30 @@ from streammargin.driver.setup import (
     check_caps,
     check_numbers,
     class_factors,
+    hardly_classes,
     make_numbers,
     make_target,
     survey,
 )
 from streammargin.errors import DataError
+from streammargin.matching import number_in
 from streammargin.options.table import FREE, Options
 from streammargin.penalties import make_penalty
 from streammargin.penalties.base import Columns, Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import make_norm
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.sources.arrays import as_weights
 from streammargin.sources.base import Slices, Source
 from streammargin.sources.groups import column_groups
 from streammargin.sources.scaled import ScaledSource
 from streammargin.training.task import Task
+from streammargin.wording import Message
 
+LOG = logging.getLogger("streammargin")
 FEW = 8 << 20  # bytes
+MANY = 100  # labels that most often show that there are more than two
 EPSILONS = ("epsilons", "loss=interpolate:")  # in messages: what they are, and how to name them
 
 
@@ -62,6 +69,7 @@ def make_problem(
         factors = class_factors(options.class_weight, target, known.mass[0], source.name)
     check_caps(task.costs, factors, known.extremes, source.rows)
     per_trial = len(target.positive)
+    costs = np.repeat(np.array(task.costs), per_trial)
     problem = Problem(
         rows=source.rows,
         features=source.features,
@@ -69,18 +77,20 @@ def make_problem(
         loss=task.loss.terms(),
         norm=penalty.norm or make_norm(p),
         p=p,
-        costs=np.repeat(np.array(task.costs), per_trial),
+        outputs=Outputs(
+            np.tile(target.positive, len(task.costs)).astype(np.int64),
+            costs[:, None] * factors,
+            costs,
+            known.mass[0],
+        ),
         penalty=penalty,
         free=free,
-        positive=np.tile(target.positive, len(task.costs)).astype(np.int64),
-        caps=np.repeat(np.array(task.costs), per_trial)[:, None] * factors,
         trials=len(task.costs),
         tol=options.eps,
         absolute=options.eps if options.absolute else None,
-        mass=known.mass[0],
         seed=options.seed,
         present=int(known.mass[1].sum()),
-        joint=options.multiclass == "joint" and per_trial > 1,
+        lines=per_trial if options.multiclass == "joint" else 1,
         path=options.path is not None,
         top=options.top,
         numeric=task.numeric,
@@ -95,6 +105,8 @@ def make_problem(
 def _classes(options: Options, labels: SlicedLabels) -> tuple[Target, SlicedLabels, Survey]:
     """The classes of the rows. DataError where fewer than two have rows of positive weight."""
     target, codes = make_target(labels.source, options.positive, options.classes)
+    if options.classes is None and options.positive is None:
+        say_if_numbers(target.classes, labels.rows, labels.source.name)
     labels = replace(labels, codes=codes)
     plain = not len(labels.weights) and not len(labels.epsilons)
     known = survey(labels, len(target.classes), target.counts if plain else target.counts[:0])
@@ -112,6 +124,7 @@ def _numbers(task: Task, labels: SlicedLabels, column: float) -> tuple[Target, S
     known = survey(labels, 1, np.empty(0, np.int64))
     if not known.mass[1].any():
         raise DataError(f"{source.name}: no row has a positive weight; training needs one")
+    say_if_classes(labels, task.loss.name)
     target = Target(np.empty(0), np.array([0]))
     if not hard:
         check_numbers(largest_target(labels), source.name)
@@ -132,6 +145,38 @@ def _epsilons(given: object, source: Source) -> Slices:
     if isinstance(given, str):
         return source.numbers(given, EPSILONS)
     return as_weights(given, source.rows, source.name, "epsilons", "epsilon")
+
+
+def say_if_classes(labels: SlicedLabels, loss: str) -> None:
+    """Warn of targets of present rows that are two whole numbers, as classes are."""
+    found: set[float] = set()
+    for piece in labels.pieces():
+        found |= set(np.unique(piece.targets[piece.codes >= 0][:MANY]).tolist())
+        if len(found) <= 2:
+            found |= set(np.unique(piece.targets[piece.codes >= 0]).tolist())
+        if len(found) > 2:
+            return
+    if len(found) == 2 and all(number.is_integer() for number in found):
+        low, high = sorted(found)
+        text = (
+            f"{labels.source.name}: its labels are {low:g} and {high:g} only, and the loss {loss} takes them for "
+            "numbers to be predicted; to tell two classes apart, use `loss=hinge`"
+        )
+        LOG.warning(Message(text), extra={"code": "labels"})
+
+
+def say_if_numbers(classes: np.ndarray, rows: int, name: str) -> None:
+    """Warn of classes whose text spells numbers, and so many as amounts are."""
+    numbers = [number_in(label) for label in classes.tolist()] if classes.dtype.kind == "U" else [None]
+    if None in numbers:
+        return
+    what = hardly_classes(np.unique(np.array(numbers, np.float64)), rows)
+    if what is not None:
+        text = (
+            f"{name}: its {len(classes)} classes are text, which spells {what} like amounts; for a regression use "
+            "`loss=squared_error`"
+        )
+        LOG.warning(Message(text), extra={"code": "labels"})
 
 
 def make_objective(source: Source, options: Options, free: bool) -> Penalty:

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from streammargin.driver.checkpoint import Checkpoint, OtherTraining
+from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
 from streammargin.driver.events import History
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
 from streammargin.errors import OtherRowsError
 from streammargin.files import check_apart
+from streammargin.options.asked import asked_digest, digest_of
 from streammargin.options.table import Options, read_by
 from streammargin.result import TrainResult
-from streammargin.sources.open import files_read
+from streammargin.sources.open import files_read, paths_of
 from streammargin.training.prepare import prepare
 
 
@@ -33,8 +34,8 @@ def train_rows(
         except (OtherTraining, OtherRowsError) as other:
             if checkpoint is None or not checkpoint.finished:
                 raise
+            history.start_over()  # first: a listener may refuse
             checkpoint.replace("on other rows" if isinstance(other, OtherRowsError) else "a different one")
-            history.start_over()
             return _train(stack, data, options, history, should_stop, checkpoint)
 
 
@@ -44,8 +45,11 @@ def _train(
 ) -> TrainResult:  # fmt: skip
     job = prepare(stack, data, options, math.inf if checkpoint is None else checkpoint.least_tol())
     training = job.training(history, should_stop)
-    start = job.run_start()
-    if checkpoint is None or not checkpoint.resume(training, job.identity(), start):
+    start, name = job.run_start(), None
+    if checkpoint is not None:
+        known = job.identity()
+        name = f"{asked_digest(options, paths_of(data))}-{digest_of({**known, PLAN: None})}"  # tol may change the plan
+    if checkpoint is None or not checkpoint.resume(training, known, start, name):
         history.publish(start)
     started = time.perf_counter()
     try:
@@ -55,6 +59,7 @@ def _train(
     if checkpoint is not None:
         checkpoint.finish(training)
     result = job.result(outcome, time.perf_counter() - started, history)
+    result.model.header["job"] = name
     if checkpoint is not None:
         result.resumable = checkpoint.written and outcome.reason in ("signal", "seconds")
         result.replaced = checkpoint.replaced

@@ -10,13 +10,13 @@ import numpy as np
 from streammargin.driver.setup import LARGEST_NUMBER, Target
 from streammargin.errors import DataError, UsageError
 from streammargin.files import as_path
+from streammargin.matching import Matcher
 from streammargin.model.base import Model
 from streammargin.model.columns import places
 from streammargin.model.io import load_model
 from streammargin.model.linear import LinearModel
 from streammargin.points.linear import LinearPoint
 from streammargin.sources.base import Source
-from streammargin.sources.labels import label_key
 from streammargin.sources.names import equal, listed
 from streammargin.wording import Message, counted, shown
 
@@ -101,25 +101,24 @@ def _parts(model: LinearModel, name: str, source: Source, target: Target) -> lis
     """
     if model.numeric:
         return [[(0, 1.0)]]
-    rest = model.header.get("positive")
-    labels = [label_key(label) for label in model.classes_.tolist()]
-    known = {label: (output, 1.0) for output, label in enumerate(labels)}
+    labels, parts = model.classes_.tolist(), [(output, 1.0) for output in range(len(model.classes_))]
     if len(labels) == 2:
-        known = {labels[0]: (0, -1.0), labels[1]: (0, 1.0)} if rest is None else {label_key(rest): (0, 1.0)}
-    wanted = [label_key(label) for label in target.classes.tolist()]
-    if target.rest is not None:
-        wanted = [label_key(target.rest)]
-    lacking = [label for label in wanted if label not in known]
+        parts = [(0, -1.0), (0, 1.0)]
+    if (rest := model.header.get("positive")) is not None:
+        labels, parts = [rest], [(0, 1.0)]
+    known, wanted = Matcher(labels, name), target.classes.tolist() if target.rest is None else [target.rest]
+    found = [None if (code := known.find(label)) is None else parts[code] for label in wanted]
+    lacking = [str(label) for label, own in zip(wanted, found, strict=True) if own is None]
     if len(lacking) == len(wanted):
         raise DataError(
-            f"{name} has no class of {source.name} ({listed(wanted)}), but {listed(known)}; give `init` a model of its "
-            "classes"
+            f"{name} has no class of {source.name} ({listed(lacking)}), but {listed(list(map(str, labels)))}; give "
+            "`init` a model of its classes"
         )
     if lacking:
         begun = "the other one counts" if len(wanted) == 2 else "they begin at 0"
         text = f"{name} lacks {listed(lacking)} of the classes of {source.name}: {begun}"
         LOG.warning(Message(text), extra=CODE)
     if len(wanted) != 2:
-        return [[known[label]] if label in known else [] for label in wanted]
-    found = [(sign, known[label]) for sign, label in zip((-1.0, 1.0), wanted, strict=True) if label in known]
-    return [[(output, sign * own / len(found)) for sign, (output, own) in found]]
+        return [[] if own is None else [own] for own in found]
+    both = [(side, *own) for side, own in zip((-1.0, 1.0), found, strict=True) if own is not None]
+    return [[(output, side * sign / len(both)) for side, output, sign in both]]

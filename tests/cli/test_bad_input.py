@@ -350,13 +350,17 @@ def test_a_reader_that_leaves_costs_nothing(blobs_file, tmp_path):
     assert done.stdout.strip() == "0" and (tmp_path / "m.npz").exists() and "Error" not in done.stderr
 
 
-def test_devices_and_pipes_are_not_replaced_and_links_stay(blobs_file, tmp_path):
+def test_devices_and_pipes_are_not_replaced_and_no_link_is_written_through(blobs_file, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     done = call("train", blobs_file, "-o", "pipe", "--force", cwd=tmp_path)
     assert done.returncode == 73 and "pipe" in done.stderr and not (tmp_path / "pipe").is_file()
+    done = call("train", blobs_file, "-o", "m.npz", "--log-json", "pipe", cwd=tmp_path)
+    assert done.returncode == 73 and "the log pipe is a pipe or a socket; name a file" in done.stderr, done.stderr
+    (tmp_path / "real.npz").write_text("mine")
     (tmp_path / "link.npz").symlink_to(tmp_path / "real.npz")
-    assert call("train", blobs_file, "-o", "link.npz", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "link.npz").is_symlink() and (tmp_path / "real.npz").is_file()
+    assert call("train", blobs_file, "-o", "link.npz", cwd=tmp_path).returncode == 73
+    assert call("train", blobs_file, "-o", "link.npz", "--force", cwd=tmp_path).returncode == 0
+    assert not (tmp_path / "link.npz").is_symlink() and (tmp_path / "real.npz").read_text() == "mine"
 
 
 def test_predictions_never_replace_their_input(capsys, blobs_file, tmp_path):

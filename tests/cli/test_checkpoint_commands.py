@@ -1,5 +1,6 @@
 """Trainings as processes that are killed, stopped and started again with the same command."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -8,11 +9,14 @@ import subprocess
 import sys
 import tracemalloc
 
+import h5py
 import numpy as np
 import pytest
 from conftest import HANGS, call, slow
 
+import streammargin as sm
 from data_tools.generate import generate
+from streammargin.api import train_by
 from streammargin.cli.main import main
 from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import read_plain
@@ -128,7 +132,7 @@ def test_a_second_ctrl_c_quits_at_once_and_loses_no_slot(work):
     process = struck(arguments, folder, signal.SIGINT, signal.SIGINT)
     process.communicate(timeout=HANGS)
     assert process.returncode == 130 and not (folder / "model.npz").exists()
-    assert sorted(os.listdir(folder / "points")) == ["lock", "outputs.json", *SLOTS]
+    assert sorted(os.listdir(folder / "points")) == ["lock", *SLOTS]
     again = call(*command(arguments, folder))
     assert again.returncode == 0 and "resumed from" in again.stderr, again.stderr
     assert written(folder) == expected
@@ -168,14 +172,76 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
     assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
 
 
-def test_another_training_takes_the_place_of_one_that_is_done_and_leaves_its_model(work):
-    arguments, folder, expected = work
+def unchanged(folder):
+    """The bytes of the outputs and slots."""
+    names = ["model.npz", "log", *(f"points/{name}" for name in SLOTS)]
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+
+def test_another_training_takes_the_place_of_one_that_is_done_but_not_its_outputs(work, tmp_path_factory):
+    arguments, folder, _ = work
+    data, other = folder / "data.h5", tmp_path_factory.mktemp("other") / "data.h5"
+    shutil.copy(arguments[1], data)
+    arguments = ["train", data, *arguments[2:]]
     assert call(*command(arguments, folder)).returncode == 0
-    other = call(*command(arguments, folder), "-C", "0.37")
-    assert other.returncode == 0 and "held a finished training, a different one" in other.stderr, other.stderr
-    assert "the model is written to" in other.stderr and (folder / "model-2.npz").exists()
-    with np.load(folder / "model.npz") as model:
-        assert {name: model[name].tobytes() for name in model.files if name != "header"} == expected[0]
+    before = unchanged(folder)
+    generate(str(other), rows=8000, features=8, seed=1)
+    (folder / "bad.h5").write_text("no rows")
+    trials = {
+        "model.npz exists": [[*arguments, "-C", "0.37"], ["train", folder / "bad.h5", *arguments[2:]]],
+        "of another training": [["train", other, *arguments[2:]]],  # found out once its labels are known
+    }
+    for words, commands in trials.items():
+        for one in commands:
+            done = call(*command(one, folder))
+            assert done.returncode == 73 and words in done.stderr and "--force" in done.stderr, done.stderr
+            assert unchanged(folder) == before and not (folder / "model-2.npz").exists()
+    with h5py.File(data, "r+") as file:  # the rows alone, which are read last
+        file["X"][0] += 1.0
+    for more, code in (([], 73), (["-o", folder / "m.npz"], 73), (["--force"], 0)):  # the second for the log's sake
+        done = call(*command(arguments, folder), *more)
+        assert done.returncode == code and (not code or unchanged(folder) == before), done.stderr
+    assert "held a finished training, on other rows" in done.stderr and unchanged(folder) != before
+
+
+def test_a_model_that_was_saved_again_is_no_longer_the_trainings_own(work):
+    arguments, folder, _ = work
+    assert call(*command(arguments, folder)).returncode == 0
+    sm.load_model(folder / "model.npz").save(folder / "model.npz", force=True)
+    before = unchanged(folder)
+    done = call(*command(arguments, folder))
+    assert done.returncode == 73 and unchanged(folder) == before, done.stderr
+
+
+@pytest.mark.parametrize("checkpoint", [[], ["--checkpoint", "points"]])
+def test_an_empty_file_is_an_output_that_exists(checkpoint, blobs_file, tmp_path, here):
+    (tmp_path / "m.npz").touch()
+    done = here("train", blobs_file, "-o", "m.npz", *checkpoint, cwd=tmp_path)
+    assert done.returncode == 73 and "m.npz exists" in done.stderr and not (tmp_path / "m.npz").read_bytes()
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_name_that_is_taken_while_it_trains_costs_another_name_and_73(force, blobs_file, tmp_path, here, monkeypatch):
+    """By someone's file, or by a link to the rows: then even --force replaces nothing."""
+    rows = (tmp_path / "blobs.h5").read_bytes()
+
+    def train(*given):
+        result = train_by(*given)
+        if force:
+            (tmp_path / "m.npz").symlink_to("blobs.h5")
+            (tmp_path / "m-2.npz").hardlink_to(blobs_file)
+        else:
+            (tmp_path / "m.npz").write_text("mine")
+        return result
+
+    monkeypatch.setattr("streammargin.api.train_by", train)
+    done = here("train", blobs_file, "-o", "m.npz", "--log-json", "log", *force, cwd=tmp_path)
+    name = "m-3.npz" if force else "m-2.npz"
+    assert done.returncode == 73 and f"the model is written to {name}" in done.stderr, done.stderr
+    assert sm.load_model(tmp_path / name).header["converged"]
+    end = json.loads((tmp_path / "log").read_text().splitlines()[-1])
+    assert (end["exit_code"], end["model"]) == (73, name)
+    assert (tmp_path / "blobs.h5").read_bytes() == rows and (force or (tmp_path / "m.npz").read_text() == "mine")
 
 
 def test_a_directory_that_vanishes_costs_neither_the_log_nor_the_model(work, monkeypatch):
@@ -266,7 +332,7 @@ def test_what_others_wrote_is_not_replaced(work):
     assert written(folder) == (arrays, [e for e in events if e.get("code") != "checkpoint"])
 
 
-@pytest.mark.parametrize("name", ["slot-a", "slot-b", "slot.part", "lock", "outputs.json", "."])
+@pytest.mark.parametrize("name", ["slot-a", "slot-b", "slot.part", "lock", "."])
 def test_no_output_is_a_file_of_the_checkpoint(name, blobs_file, tmp_path, here):
     folder = tmp_path / "points"
     if name != ".":  # else it is not there yet
@@ -278,12 +344,26 @@ def test_no_output_is_a_file_of_the_checkpoint(name, blobs_file, tmp_path, here)
         assert not folder.exists() or os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("text", ['{"precious": 1}', "[]", "years of work", '{"a": [1, 2]}'])
-def test_a_list_of_another_kind_is_not_replaced_by_that_of_outputs(text, blobs_file, tmp_path, here):
-    (tmp_path / "outputs.json").write_text(text)
-    done = here("train", blobs_file, "--checkpoint", tmp_path, "-o", tmp_path / "m.npz", "-q")
-    assert done.returncode == 73 and "is not a list of outputs of a training" in done.stderr, done.stderr
-    assert (tmp_path / "outputs.json").read_text() == text and not (tmp_path / "m.npz").exists()
+def test_nothing_in_the_directory_lets_a_training_replace_a_file(blobs_file, tmp_path, here):
+    """Neither a list that names it, nor a link; the directory may be one that others write to."""
+    folder, precious = tmp_path / "points", tmp_path / "precious.npz"
+    folder.mkdir()
+    precious.write_bytes(b"years of work")
+    rows = (tmp_path / "blobs.h5").read_bytes()
+    digest = hashlib.blake2b(b"years of work", digest_size=16).hexdigest()
+    (folder / "outputs.json").write_text(json.dumps({str(precious): [digest, None]}))
+    done = here("train", blobs_file, "--checkpoint", folder, "-o", precious, "-q")
+    assert done.returncode == 73 and precious.read_bytes() == b"years of work"
+    (folder / "outputs.json").unlink()
+    for name, target in (("outputs.json", "blobs.h5"), ("slot-a", "precious.npz"), ("slot.part", "no")):
+        (folder / name).symlink_to(tmp_path / target)
+    done = here("train", blobs_file, "--checkpoint", folder, "-o", tmp_path / "m.npz", "-q")
+    assert done.returncode == 65 and "slot-a is refused" in done.stderr, done.stderr  # a link is no slot
+    (folder / "slot-a").unlink()
+    assert here("train", blobs_file, "--checkpoint", folder, "-o", tmp_path / "m.npz", "-q").returncode == 0
+    assert precious.read_bytes() == b"years of work" and (tmp_path / "blobs.h5").read_bytes() == rows
+    os.mkfifo(folder / "slot-b")  # nor does a pipe keep it waiting
+    assert here("train", blobs_file, "--checkpoint", folder, "-o", tmp_path / "m.npz", "-q").returncode == 0
 
 
 def test_a_mark_beyond_the_end_of_the_log_takes_no_memory(tmp_path):

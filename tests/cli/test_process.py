@@ -59,9 +59,19 @@ def test_a_reader_that_has_enough_is_no_error(model, tmp_path):
     assert done.stdout.split() == ["kind", "data", "0"] and done.stderr == ""
 
 
-def test_labels_that_the_encoding_lacks_are_escaped(model, tmp_path):
-    done = shell(f"COMMAND predict {model} rows.h5", tmp_path, PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["j\\xe5", "n\\xe4h"], "")
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
+def test_labels_on_stdout_are_those_of_files_whatever_the_encoding(model, tmp_path, encoding):
+    for verb in ("predict", "predict --decision"):
+        done = shell(
+            f"COMMAND {verb} {model} rows.h5 > out.txt; COMMAND {verb} {model} rows.h5 -o file.txt", tmp_path,
+            PYTHONIOENCODING=encoding,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "out.txt").read_bytes() == (tmp_path / "file.txt").read_bytes()
+        (tmp_path / "file.txt").unlink()
+    assert (tmp_path / "out.txt").read_text("utf-8").splitlines()[0] == "j\xe5"
+    done = shell("COMMAND train näh.h5", tmp_path, PYTHONIOENCODING="ascii")  # a message is escaped, not lost
+    assert done.returncode == 66 and "n\\xe4h.h5: no such file" in done.stderr
 
 
 @pytest.mark.parametrize("output", ["p.npy", "p.h5", "p.txt"])
@@ -231,3 +241,56 @@ print(before - resident())
 def test_freed_arrays_go_back_to_the_system():
     returned = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True).stdout
     assert int(returned) > 150
+
+
+@pytest.fixture
+def full_pipe():
+    """The end to write to of a pipe that nobody reads, and that is full."""
+    out, into = os.pipe()
+    os.set_blocking(into, False)
+    while True:
+        try:
+            os.write(into, bytes(4096))
+        except BlockingIOError:
+            break
+    os.set_blocking(into, True)
+    yield into
+    os.close(out)
+    os.close(into)
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_one_signal_ends_a_run_whose_messages_nobody_reads(stream, tmp_path, blobs_file, full_pipe):
+    """It waits for a reader, is told to stop, and writes the model so far."""
+    code = (
+        "import sys, threading; import streammargin.cli.entry as entry; from streammargin.__main__ import main\n"
+        "takes = entry._takes\n"
+        "def told(*given):\n"
+        "    answer = takes(*given)\n"
+        "    if not answer: open('waits', 'w').close()\n"
+        "    return answer\n"
+        "entry._takes = told; sys.exit(main())"
+    )
+    words = ["train", blobs_file, "-o", "m.npz", "--tol", "0", "-v", "--log-json", "-"]
+    other = {"stdout": "stderr", "stderr": "stdout"}[stream]
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, *words], cwd=tmp_path, **{stream: full_pipe, other: subprocess.DEVNULL}
+    )
+    while child.poll() is None and not (tmp_path / "waits").exists():
+        time.sleep(0.01)
+    child.terminate()
+    assert child.wait(HANGS) == 143 and sm.load_model(tmp_path / "m.npz").header["reason"] == "signal"
+
+
+def test_the_last_resort_ends_a_process_whose_messages_nobody_reads(full_pipe):
+    code = (
+        "import hashlib, os, signal, sys, threading; import streammargin.cli.entry as entry\n"
+        "from streammargin.cli import last_resort\n"
+        "last_resort.PATIENCE = 0.5\n"
+        "def job():\n"
+        "    threading.Thread(target=print, args=('x' * 9999,), kwargs={'file': sys.stderr}, daemon=True).start()\n"
+        "    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        "    hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)\n"
+        "sys.exit(entry.guarded('streammargin', lambda: job))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stderr=full_pipe, timeout=HANGS).returncode == 143

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 
@@ -160,6 +161,8 @@ def test_complex_labels_are_refused(tmp_path):
         ({"format": np.array(7)}, "format holds int64"),
         ({"indices": np.full(2400, 0.5)}, "indices holds float64 but must hold integers"),
         ({"data": np.full(2400, 1j)}, "data holds complex128 but must hold real numbers"),
+        ({"data": np.ones((2400, 1))}, r"data has the shape \(2400, 1\); store it with one dimension"),
+        ({"indptr": np.zeros((301, 1), int)}, r"indptr has the shape \(301, 1\); store it with one dimension"),
     ],
 )
 def test_npz_is_refused(tmp_path, kind, change, message):
@@ -261,3 +264,51 @@ def test_a_matrix_by_columns_keeps_its_weights_and_misses_its_labels(tmp_path):
         file["y"] = h5py.SoftLink("/gone")
     with pytest.raises(DataError, match="/gone"):
         convert(path, out, force=True)
+
+
+@pytest.mark.parametrize("user_block", [0, 512, 1024, 2048, 4096, 32768])
+@pytest.mark.parametrize("name", ["in.mat", "in"])
+def test_hdf5_behind_a_user_block(tmp_path, user_block, name):
+    """MATLAB's -v7.3 puts a header of text and zeros there."""
+    with h5py.File(tmp_path / name, "w", userblock_size=user_block) as file:
+        file["X"], file["y"] = np.eye(3), [0, 1, 0]
+    if user_block:
+        with open(tmp_path / name, "r+b") as file:
+            file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64, HDF5 schema 1.00 .".ljust(124) + b"\0\2IM")
+    convert(str(tmp_path / name), str(tmp_path / "out.h5"))
+    X, y = stored(tmp_path / "out.h5")
+    assert X.tolist() == np.eye(3).tolist() and y.tolist() == [0, 1, 0]
+
+
+LATIN = "\xe5,1\nn\xe4h,2\n" * 3
+
+
+def test_text_in_another_encoding_names_the_command_that_mends_it(tmp_path):
+    (tmp_path / "in.csv").write_text(LATIN.replace("\xe5", "a", 1), "latin-1")
+    (tmp_path / "wide.txt").write_text(LATIN, "utf-16")
+    with pytest.raises(
+        DataError, match=r"in\.csv, line 2: not UTF-8 text; if it is Latin-1, .*: iconv -f LATIN1 -t UTF-8"
+    ):
+        convert(str(tmp_path / "in.csv"), str(tmp_path / "out.h5"), label_column="0")
+    with pytest.raises(DataError, match=r"wide\.txt is UTF-16 text, .*: iconv -f UTF-16 -t UTF-8 IN > OUT"):
+        convert(str(tmp_path / "wide.txt"), str(tmp_path / "out.h5"), label_column="0")
+    assert shutil.which("iconv") is None or (
+        subprocess.run("iconv -f LATIN1 -t UTF-8 in.csv > utf8.csv", shell=True, cwd=tmp_path).returncode == 0
+    )
+
+
+@pytest.mark.parametrize("kind", ["fixed", "variable", "categories"])
+def test_labels_of_hdf5_in_latin_1_are_not_called_damaged(tmp_path, kind):
+    values = np.array([b"ja", b"ja", "n\xe4h".encode("latin-1")])
+    path = write_h5(tmp_path / "in.h5", np.eye(3), values if kind == "fixed" else None)
+    with h5py.File(path, "a") as file:
+        texts = values.astype(h5py.string_dtype("ascii")) if kind != "fixed" else None
+        if kind == "variable":
+            file["y"] = texts
+        elif kind == "categories":
+            file["y/categories"], file["y/codes"] = texts, np.arange(3, dtype=np.int8)
+    with pytest.raises(
+        DataError, match=r"text of row 2 is not valid UTF-8 .* if it is Latin-1, .*: iconv -f LATIN1"
+    ) as e:
+        convert(path, str(tmp_path / "out.h5"))
+    assert "damaged" not in str(e.value)

@@ -222,8 +222,13 @@ def test_any_table_round_trips(tmp_path_factory, data):
     )
     if header is not None:
         writer.writerow(header)
+    spelt = []  # the labels; blanks around them count where they are in quotes
     for row in rows:
-        writer.writerow([f" {field}" for field in row] if data.draw(st.booleans()) else row)
+        blank = data.draw(st.booleans())
+        writer.writerow([f" {field}" for field in row] if blank else row)
+        if label is not None:
+            quoted = quoting == csv.QUOTE_ALL or any(mark in row[label] for mark in (separator, '"'))
+            spelt.append(f" {row[label]}" if blank and quoted else row[label])
         if data.draw(st.booleans()):
             out.write("\n")
     whole = Text.pieces
@@ -237,15 +242,8 @@ def test_any_table_round_trips(tmp_path_factory, data):
     if label is None:
         assert y is None
     else:
-        assert [same(text) for text in map(str, y)] == [same(row[label]) for row in rows]
-
-
-def same(label):
-    """A label whichever way it is spelt."""
-    try:
-        return float(label)
-    except ValueError:
-        return label
+        numbers = labels[0] == "0" and len({float(text) for text in spelt}) == len(set(spelt))
+        assert y == ([float(text) for text in spelt] if numbers or set(spelt) <= {"1"} else spelt)
 
 
 def test_a_line_of_names_may_be_longer_than_a_piece(tmp_path, monkeypatch):

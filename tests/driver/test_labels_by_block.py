@@ -282,7 +282,8 @@ def test_rows_are_in_memory_only_if_their_labels_are_too():
 @pytest.mark.parametrize("options", [
     {"solver": "pegasos", "C": 1.0}, {"solver": "mirror", "C": math.inf}, {"solver": "gd", "C": math.inf},
     {"solver": "pegasos", "C": [0.1, 1.0], "scale": "std", "valid": True},
-    {"C": 1.0}, {"loss": "logistic"}, {"solver": "newton", "penalty": "l1"}, {"C": [0.1, 1.0], "scale": "std", "valid": True},
+    {"C": 1.0}, {"loss": "logistic"}, {"solver": "newton", "penalty": "l1"},
+    {"C": [0.1, 1.0], "scale": "std", "valid": True},
 ], ids=str)  # fmt: skip
 def test_the_bytes_of_a_plan_and_of_a_checkpoint_do_not_depend_on_the_number_of_rows(monkeypatch, options):
     def counted(chunks, rows, name, origin, coded):

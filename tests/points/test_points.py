@@ -40,6 +40,10 @@ class Closed:
     def features(self):
         return self.__inner.features
 
+    @property
+    def zeros(self):
+        return self.__inner.zeros
+
     def score(self, block, first, scores):
         self.__inner.score(block, first, scores)
         scores *= 2.0
@@ -120,6 +124,17 @@ def test_a_path_keeps_it_in_its_checkpoint(tmp_path):
     while result.reason == "signal":
         result = go_on(7)
     np.testing.assert_array_equal(result.model.decision_function(X), straight.model.decision_function(X))
+    assert result.run_end["zeros"] == straight.run_end["zeros"]
+
+
+def test_a_path_names_the_zeros_of_its_best_value_and_not_of_its_last():
+    labels = np.random.default_rng(0).choice([-1, 1], 90)  # noise: of no use are all columns but the first
+    given = {"valid": (X[:30], np.where(Y[:30] > 0, 1, -1)), "C": "path:5,high=100", "penalty": "l1"}
+    result = sm.train((X[30:], labels), solver="pdprox", loss="logistic", tol=1e-6, **given)
+    best = int(np.argmin([one["valid_error"] for one in result.run_end["trials"]]))
+    nonzeros = [one["nonzeros"] for one in result.run_end["trials"]]
+    assert best < 4 and nonzeros[best] < nonzeros[4]
+    assert len(result.run_end["zeros"]) > X.shape[1] - nonzeros[4]
 
 
 def test_the_driver_and_what_is_shown_open_no_point():

@@ -6,6 +6,7 @@ from scipy.special import logsumexp
 
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 
 
@@ -14,14 +15,14 @@ def make_problem(X, codes, *, loss="exponential", classes=2, joint=False, tol=1e
     positive = np.array([1]) if classes == 2 else np.arange(classes)
     return Problem(
         rows=X.shape[0], features=X.shape[1], dtype=X.dtype, loss=terms(loss), norm=make_norm(2.0), p=2.0,
-        positive=positive, caps=np.full((len(positive), classes), np.inf), trials=1, tol=tol, seed=0,
-        present=int(np.sum(np.asarray(codes) >= 0)), joint=joint,
+        outputs=Outputs(positive, np.full((len(positive), classes), np.inf)), trials=1, tol=tol, seed=0,
+        present=int(np.sum(np.asarray(codes) >= 0)), lines=len(positive) if joint else 1,
     )  # fmt: skip
 
 
 def passes(solver, problem, codes, blocks, count):
     """Runs a solver on (first row, block) pairs: yields (t, state, weights, report) of each pass."""
-    state, active = solver.start(problem, of_codes(codes)), np.arange(problem.count)
+    state, active = solver.start(problem, of_codes(codes)), np.arange(problem.groups)
     for index in range(solver.prologue_passes(problem)):
         for first, block in blocks:
             solver.prologue_block(problem, state, index, block, first)

@@ -38,7 +38,7 @@ def test_targets():
     y = np.array([0.5, -2.0, 0.0])
     labels = Labels(np.zeros(3, np.int16), np.zeros(1, np.int64), np.full((1, 1), math.inf), np.empty(0), y)
     for row, target in enumerate(y):
-        assert labels.target(row) == target and labels.margin(0, row, 1.25) == 1.25 - target
+        assert labels.target(0, row) == target and labels.margin(0, row, 1.25) == 1.25 - target
 
 
 def labels_of(rows):
@@ -60,8 +60,9 @@ def test_a_window_says_of_its_rows_what_the_labels_of_all_say(weighted):
     assert window.of(some).joined(window.cut(22, 24)).codes.tolist() == [*codes[some], *codes[22:24]]
     one, all_rows = labels_of(window), labels_of(whole)
     for row in range(20, 35):
-        for name in ("code", "weight", "target", "epsilon"):
+        for name in ("code", "weight", "epsilon"):
             assert getattr(one, name)(row) == getattr(all_rows, name)(row)
         for k in (0, 1):
             assert (one.cap(k, row), one.sign(k, row)) == (all_rows.cap(k, row), all_rows.sign(k, row))
+            assert one.target(k, row) == all_rows.target(k, row)
             assert one.margin(k, row, 1.5) == all_rows.margin(k, row, 1.5)

@@ -75,7 +75,7 @@ def test_passes_of_three_holders_are_those_of_one(name, loss, classes):
 def test_a_sweep_of_three_holders_is_that_of_one(name):
     problem = make_problem(X, Y > 0, loss="hinge")
     if name == "pegasos":
-        problem = replace(problem, caps=np.ones((1, 2)))
+        problem = replace(problem, outputs=problem.outputs._replace(caps=np.ones((1, 2))))
     solver, active, found = make_solver(name), np.arange(1), []
     for holders in (ALONE, THREE):
         state, block = solver.start(problem, labels_of(Y)), DenseBlock(X, 0.0)

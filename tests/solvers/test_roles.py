@@ -34,7 +34,7 @@ class More(Example):
 
 
 class Small:
-    count, rows, features, trials, dtype = 2, 5, 3, 1, np.dtype(np.float32)
+    count, groups, rows, features, trials, dtype = 2, 2, 5, 3, 1, np.dtype(np.float32)
 
 
 def fresh(dtype=np.float64):
@@ -47,10 +47,10 @@ def test_arrays_are_made_as_declared():
     assert (made.alpha.shape, made.alpha.dtype) == ((2, 5), np.float32)
     assert (made.theta.shape, made.sizes.shape, made.part.far.shape) == ((2, 4), (5,), (2, 2))
     assert made.sizes.dtype == np.float64 and (made.seen, made.last, made.part.named) == (0, 1.0, "part")
-    best = 4 * 8 + 8 * 2 * 6  # of every state
+    best = 8 * 2 * 6  # of every state
     assert roles.state_bytes(Example, Small, np.float32) == 4 * 10 + 8 * 5 + 4 * 8 + 8 * 4 + best
     own = {path for path in roles.layout(Example, Small) if not path.startswith("best.")}
-    assert own == {"part.far", "alpha", "sizes", "theta"} and "best.w" in roles.layout(Example, Small)
+    assert own == {"part.far", "alpha", "sizes", "theta"} and "best.primal" in roles.layout(Example, Small)
 
 
 def test_what_was_saved_comes_back():

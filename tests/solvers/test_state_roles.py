@@ -147,7 +147,8 @@ def test_a_field_is_listed_with_what_it_is():
     """Of what the page is compared with, an example by hand."""
     assert declared(InertialState) == [
         "- rows: `beta` (K, n), `previous` (K, n)",
-        "- shared: `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K), `direction` (0)",
+        "- shared: `best_w` (K, d+1), `w` (K, d+1), `theta` (K, d+1), `curvature` (K), `fall` (K), `steps` (K), "
+        "`direction` (0)",
         "- sums: `row_norms` (4), `product` (0)",
         "- parts: `best` (Best), `sums` (HingeSums)",
     ]
@@ -166,5 +167,6 @@ def test_who_keeps_nothing_of_rows_needs_the_labels_at_hand_alone():
     problem = replace(problem_of(np.zeros((9, 2))), resident=False)
     windows = {name for name in names() if name != "auto" and not make_solver(name).all_labels(problem)}
     assert windows == {
-        "newton", "prox-newton", "mirror", "pegasos", "perceptron", "batch-perceptron", "dual-momentum", "gd", "homotopic", "normalized-gd"
+        "newton", "prox-newton",
+        "mirror", "pegasos", "perceptron", "batch-perceptron", "dual-momentum", "gd", "homotopic", "normalized-gd"
     }  # fmt: skip

@@ -1,5 +1,7 @@
 """Chunks of files: the same values as h5py reads, and none that the file does not hold."""
 
+import contextlib
+import itertools
 import zlib
 
 import h5py
@@ -8,6 +10,7 @@ import pytest
 
 import streammargin as sm
 from streammargin.errors import DataError, UsageError
+from streammargin.sources.hdf5.checksum import checked, fletcher32
 from streammargin.sources.hdf5.chunks import Chunks
 from streammargin.sources.hdf5.filters import Unpacker
 from streammargin.sources.hdf5.nodes import attribute
@@ -224,9 +227,6 @@ def test_plugins_do_not_read_where_damage_leads(tmp_path, name, more):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("X", data=values, chunks=(200, 7), **getattr(plugin, name)(), **more)
     with h5py.File(tmp_path / "a.h5") as file:
-        if more and name == "BZip2":  # two of which one cannot be undone here
-            assert not Chunks(file["X"], values.dtype, "X").faithful
-            return
         chunks, raw = Chunks(file["X"], values.dtype, "X"), file["X"].id.read_direct_chunk((0, 0))[1]
         assert chunks.faithful
         np.testing.assert_array_equal(chunks._unpacked(raw, 0), values)
@@ -235,6 +235,55 @@ def test_plugins_do_not_read_where_damage_leads(tmp_path, name, more):
             with pytest.raises(OSError, match="a compressed chunk decompresses to"):
                 chunks._unpacked(one, 0)
         chunks.close()
+
+
+ORDERS = [order for length in range(4) for order in itertools.permutations(["shuffle", "fletcher32", "packed"], length)]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
+@pytest.mark.parametrize("plugin", ["BZip2", "gzip"])
+@pytest.mark.parametrize("kind", ["f8", "i2", "u1"])
+def test_checksums_stand_before_and_behind_what_packs(tmp_path, order, plugin, kind):
+    if plugin == "BZip2":
+        pytest.importorskip("hdf5plugin")
+    values = np.round(np.random.default_rng(0).standard_normal((61, 7)) * 9).astype(kind)
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((21, 5))  # of an odd number of bytes, if a value is one
+    for one in order:
+        packs = (307, 1, (9,)) if plugin == "BZip2" else (h5py.h5z.FILTER_DEFLATE, 1, (4,))
+        shuffles = (h5py.h5z.FILTER_SHUFFLE, 1, (values.itemsize,))
+        plist.set_filter(*{"shuffle": shuffles, "fletcher32": (h5py.h5z.FILTER_FLETCHER32, 0), "packed": packs}[one])
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        space, stored = h5py.h5s.create_simple(values.shape), h5py.h5t.py_create(values.dtype)
+        h5py.h5d.create(file.id, b"X", stored, space, plist)
+        file["X"][...] = values
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        with contextlib.closing(RowReader(file["X"], values.dtype, str(tmp_path / "a.h5"))) as reader:
+            found = np.empty_like(values)
+            reader.read(0, 61, found)
+            np.testing.assert_array_equal(found, values)
+        if "fletcher32" in order:
+            raw = bytearray(file["X"].id.read_direct_chunk((21, 5))[1])
+            raw[-7] ^= 1
+            file["X"].id.write_direct_chunk((21, 5), bytes(raw))
+            file.flush()
+            reader = RowReader(file["X"], values.dtype, str(tmp_path / "a.h5"))
+            with contextlib.closing(reader), pytest.raises(DataError, match="a compressed chunk decompresses to"):
+                reader.read(0, 61, found)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 720, 2047, 2048, 2049, 300_001])
+def test_checksums_are_those_of_hdf5(tmp_path, size):
+    random = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    for values in (random, np.zeros(size, np.uint8), np.full(size, 255, np.uint8)):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            dataset = file.create_dataset("X", data=values, chunks=(size,), fletcher32=True)
+            file.flush()
+            raw = dataset.id.read_direct_chunk((0,))[1]
+        assert fletcher32(values) == int.from_bytes(raw[-4:], "little")
+        np.testing.assert_array_equal(checked(raw), values)
+        old = raw[:-4] + bytes([raw[-3], raw[-4], raw[-1], raw[-2]])  # HDF5 1.6.2 on some machines
+        np.testing.assert_array_equal(checked(old), values)
 
 
 def test_a_filter_that_cannot_be_looked_into_is_refused_by_name(tmp_path):

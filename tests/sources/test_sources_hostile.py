@@ -51,6 +51,22 @@ def test_coordinates_out_of_range_are_not_sorted_into_rows():
         sm.train((X, [0, 1]))
 
 
+@pytest.mark.parametrize("part", ["data", "indices", "indptr", "row", "col"])
+def test_values_of_a_sparse_matrix_in_two_dimensions(tmp_path, part):
+    X = sp.random(6, 4, 0.5, random_state=0)
+    words = rf"{part} has the shape \(\d+, 1\); make it one-dimensional, as with {part}\.ravel\(\)"
+    for broken in (X.tocsr(), X.tocsc(), X.copy(), sp.csr_array(X), sp.csc_array(X)):
+        if hasattr(broken, part):
+            setattr(broken, part, getattr(broken, part)[:, None])
+            for reads in (
+                lambda broken=broken: sm.train((broken, np.arange(6) % 2)),
+                lambda broken=broken: sm.write_hdf5([(broken, np.arange(6) % 2)], tmp_path / "a.h5"),
+                lambda broken=broken: sm.MarginClassifier().fit(broken, np.arange(6) % 2),
+            ):
+                with pytest.raises(DataError, match=words):
+                    reads()
+
+
 ROWS = np.arange(30, dtype=np.float32).reshape(10, 3)
 
 

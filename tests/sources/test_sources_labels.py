@@ -7,7 +7,7 @@ from source_checks import all_labels, check_all, two_labels, write_dense
 
 import streammargin as sm
 from streammargin.errors import UsageError
-from streammargin.sources.labels import census, label_key
+from streammargin.sources.labels import census
 from streammargin.sources.open import open_source
 
 ROWS = 10
@@ -203,7 +203,20 @@ def test_a_source_has_its_own_names():
         sm.train(open_source((X, two_labels(ROWS))), sample_weight=np.ones(ROWS))
 
 
-@pytest.mark.parametrize("text", ["1_0", "\uff11", "1\v", "\u00a01", "1\x1f", "\u0661"])
-def test_text_that_only_python_reads_as_a_number_is_a_class_of_its_own(text):
-    assert label_key("1") == label_key(1.0) == label_key(True) == "1" and label_key("1e0") == "1"
-    assert label_key(text) == text
+def test_a_number_among_text_is_the_text_that_spells_it():
+    labels = np.array([1, "01", "b", 2.0, 2, True], object)
+    for cut in range(1, len(labels)):
+        classes, codes, counts = census([labels[:cut], labels[cut:]], len(labels))
+        assert classes[codes].tolist() == ["01", "01", "b", "2", "2", "01"] and counts.tolist() == [3, 2, 1]
+    with pytest.raises(sm.DataError, match="number 1 may be the class '01' or '1', which are text"):
+        census([labels, np.array(["1"])], 7)
+
+
+def test_whole_numbers_that_a_float_would_round_are_told_apart_or_refused():
+    near = [2**53, 2**53 + 1]
+    for chunks in ([np.array(near)], [np.array([*near, "x"], object)], [np.array(near), np.array(["x"])]):
+        assert {int(c) for c in census(chunks, sum(map(len, chunks)))[0].tolist() if c != "x"} == set(near)
+    assert census([np.array([2**63 + 1, 0], np.uint64)], 2)[0].tolist() == [0, 2**63 + 1]
+    for other in (np.array([0.5]), np.array([-1]), np.array([0.5, 1, "x"][:2], object)):
+        with pytest.raises(sm.DataError, match=r"no type of numbers holds the label .* write them as text"):
+            census([np.array([2**63 + 1], np.uint64), other], 1 + len(other))

@@ -23,7 +23,7 @@ class FindBias(Phase):
     def visit(self, blocks: Blocks, labels: RowLabels) -> None:
         [(first, block)] = blocks
         c = self.course
-        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.positive, labels)
+        self.midway.add_block(block, first, c.point(c.progress.proven), c.problem.outputs.positive, labels)
 
     def end(self) -> None:
         c, p = self.course, self.course.progress

@@ -52,7 +52,7 @@ class Pass(Phase):
             for first, block in blocks:
                 c.ranges.add(first, block, labels)
         if share is None:
-            c.state.multiplications += multiplications(blocks, c.active.size)
+            c.state.multiplications += multiplications(blocks, c.problem.lines * c.active.size)
         return share
 
     def end(self) -> Share:

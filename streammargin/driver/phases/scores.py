@@ -34,7 +34,8 @@ class Scores(Phase):
     def end(self) -> None:
         self._point = None  # frees it before the weights are made again
         c, errors = self.course, self.validator.errors()
-        self.early.score(c.progress.number, errors, c.solver.weights(c.problem, c.state))
+        if best := self.early.score(c.progress.number, errors):
+            c.solver.keep_pass(c.problem, c.state, self.early.kept, best)
         c.stop_early()
         self._tell(float(errors.min()))
         self._follow()

@@ -18,17 +18,18 @@ from streammargin.kinds import YesNo
 from streammargin.losses.base import largest_bend
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Share, Solver, multiplications
+from streammargin.solvers.base import PassReport, Share, multiplications
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, largest_duals
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds, weighed
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, D, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
 LAST, MEAN = 0, 1  # the two weight vectors that a pass certifies
@@ -37,7 +38,7 @@ LARGEST, SMALLEST = 1e140, 1e-140  # bounds on norms of rows and columns, so tha
 
 def budgets(problem: Problem) -> np.ndarray:
     """Bounds on the sums of the duals (K,), each dual divided by its entry of `largest_duals`."""
-    return np.full(problem.count, problem.top) * problem.costs
+    return np.full(problem.count, problem.top) * problem.outputs.costs
 
 
 @state
@@ -89,7 +90,7 @@ class Previous:
 
 
 @state
-class Pair(State):
+class Pair(LinearState):
     """Weights w, last and mean, and duals alpha.
 
     row_norms, squares: figures of the row norms, and squared column norms, from the prologue; constant: value of the
@@ -135,7 +136,7 @@ def pulled(problem: Problem, image: np.ndarray, duals: np.ndarray, passes: int =
 P = TypeVar("P", bound=Pair)
 
 
-class DualPass(Solver[P]):
+class DualPass(LinearSolver[P]):
     """Base class: subclasses define the step sizes of the duals and the next weights.
 
     The first pass is at w = 0, with the best constant if it is free, and computes the best duals there; if they are
@@ -234,8 +235,8 @@ class DualPass(Solver[P]):
 
     def run_block(self, problem: Problem, state: P, active: np.ndarray, block: Block, first: int) -> Share:
         for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
-            state.w[:, k], state.budget_multiplier[:, k] = state.best.w[k], 0.0
-            state.rounding[:, k] = blur(state.best.w[k : k + 1])
+            state.w[:, k], state.budget_multiplier[:, k] = state.best_w[k], 0.0
+            state.rounding[:, k] = blur(state.best_w[k : k + 1])
         start, stop = store.next_rows(state, block, 2 * store.LOOK * problem.count, active.size)
         state.read.rows += stop - start
         self._look(problem, state, active, store.part(block, start, stop), first + start)
@@ -394,7 +395,7 @@ def _keep(
         if better if average is None else average:
             w[lines], shown[trial] = state.w[MEAN, lines], wrong[MEAN, trial]
             chosen.update({k: found[MEAN][k] for k in lines})
-    keep_weights(problem, state.best, w, [chosen.get(k) for k in range(problem.count)])
+    keep_weights(problem, state, w, [chosen.get(k) for k in range(problem.count)])
     return chosen, shown
 
 
@@ -404,5 +405,5 @@ def _find_zeros(problem: Problem, state: Pair, k: int, proof: Bounds) -> None:
     if most == math.inf or budgets(problem)[k] < math.inf:
         return
     gap = float(best.primal[k] + best.rounding[k]) - proof.dual
-    bend = most * float(problem.caps[k].max()) * column_squares(problem, state)[1]
+    bend = most * problem.outputs.largest_cap(k) * column_squares(problem, state)[1]
     state.zeros[k] |= proven_zeros(problem, proof.theta, proof.total, gap, bend)

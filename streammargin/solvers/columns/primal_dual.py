@@ -112,11 +112,11 @@ class PaperSteps(DualPass[PaperPair]):
         pace, longest = state.pace, float(state.row_norms[norms.LARGEST])
         pace.tempo[:] = 1.0
         pace.step[:] = 1.0 / (math.sqrt(2.0 * problem.present) * (longest or 1.0))
-        pace.ratio[:] = problem.caps.max(axis=1)
+        pace.ratio[:] = problem.outputs.caps.max(axis=1)
 
     def raise_costs(self, problem: Problem, state: PaperPair, factor: float) -> None:
         super().raise_costs(problem, state, factor)
-        state.pace.ratio[:] = problem.caps.max(axis=1)
+        state.pace.ratio[:] = problem.outputs.caps.max(axis=1)
         state.second = True
 
     def begin_pass(self, problem: Problem, state: PaperPair, number: int) -> None:

@@ -18,16 +18,17 @@ from streammargin.penalties.base import Penalty
 from streammargin.penalties.lp import LpSquare
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PATH, PassReport, Share, Solver, matrix_work
+from streammargin.solvers.base import PATH, PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
 from streammargin.solvers.columns.constant import SIDES, constant_alone
 from streammargin.solvers.columns.screening import TOO_FAR, proven_zeros
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.bounds import Bounds, bounds
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Count, K, N, Rows, Shared, Sum, W, b1, clear, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps, as in `newton`
 LEAST_FALL, AIM = 1 / 8, 0.5  # out of core: share of the softness that is left, at least; of the goal, for the gap
@@ -72,7 +73,7 @@ class Step:
 
 
 @state
-class ProxNewton(State):
+class ProxNewton(LinearState):
     """due: problems to step after this read; image (K, d+1): A^T alpha, scaled to be feasible for a free constant;
     part: rows done in the current block. alpha, centres: in memory only.
     """
@@ -90,7 +91,7 @@ class ProxNewton(State):
     part: int = 0
 
 
-class ProximalNewton(Solver[ProxNewton]):
+class ProximalNewton(LinearSolver[ProxNewton]):
     """Newton steps on F, the objective with softened losses, for centres c:
 
         F(w) = R(w) + sum_i M_i(w);
@@ -164,7 +165,7 @@ class ProximalNewton(Solver[ProxNewton]):
             for k in range(problem.count):
                 state.w[k, -1] = constant_alone(problem, k) / block.bias
         for k in np.setdiff1d(np.arange(problem.count), active):  # done: their certified weights
-            state.w[k] = state.best.w[k]
+            state.w[k] = state.best_w[k]
         work = problem.count * (store.LOOK + (problem.features + 1) / 2)
         start, stop = store.next_rows(state, block, work, active.size)
         state.read.rows += stop - start
@@ -221,7 +222,7 @@ class ProximalNewton(Solver[ProxNewton]):
             state.image[k], dual[k] = proof.theta, proof.dual
         keep_bounds(state.best, dual, np.full(count, math.inf))
         found = [proofs[k].weights if k in proofs else None for k in range(count)]
-        keep_weights(problem, state.best, state.w.copy(), found)
+        keep_weights(problem, state, state.w.copy(), found)
         for k, proof in proofs.items():
             state.due[k] = self._go_on(problem, state, k, proof.apart)
             self._find_zeros(problem, state, k, proof)

@@ -191,7 +191,7 @@ def improve(
 
 def _caps(problem: Problem, labels: RowLabels, k: int) -> np.ndarray:
     """The cap of each row (n,); 0 for rows absent in problem k."""
-    caps = problem.caps[k, labels.codes] * (labels.codes >= 0)
+    caps = problem.outputs.caps[k, labels.codes] * (labels.codes >= 0)
     return np.where(labels.weights > 0.0, caps * labels.weights, 0.0) if labels.weights.size else caps
 
 
@@ -284,7 +284,7 @@ def _model(
     penalised = penalty.roots[penalty.of[columns]] > 0.0  # a free constant does not count in ||w||
     lengths = float(np.sum(chosen[penalised] ** 2)), float(np.sum(alpha**2))
     ridge = softness * lengths[1] / lengths[0] if lengths[0] > 0.0 else 0.0
-    bend = max(most, float(problem.costs[k])) * kernel.mean_square(matrix)
+    bend = max(most, float(problem.outputs.costs[k])) * kernel.mean_square(matrix)
     ridge = STAY * min(ridge, bend)
     squares = np.where(penalised, penalty.square, 0.0)
     terms = Terms(np.append(0, np.cumsum(counts)), penalty.roots[groups], squares, ridge, chosen.copy())
@@ -346,4 +346,4 @@ def first_sigma(problem: Problem, k: int, zero_factor: float) -> float:
     """The first step size of the duals; zero_factor: factor of C up to which w = 0 is optimal."""
     if math.isfinite(largest_bend(problem.loss)):
         return math.inf
-    return float(problem.costs[k]) * min(1.0, BEGIN * zero_factor)
+    return float(problem.outputs.costs[k]) * min(1.0, BEGIN * zero_factor)

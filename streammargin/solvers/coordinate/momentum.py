@@ -56,11 +56,11 @@ class Momentum(DualAscent[MomentumAscent]):
     def prepare(self, problem: Problem, state: MomentumAscent) -> MomentumAscent:
         """Initialise the steps and the pace of a state."""
         codes = state.labels.codes
-        counts = np.zeros(problem.caps.shape[1])
+        counts = np.zeros(problem.outputs.caps.shape[1])
         for start in range(0, codes.size, PIECE):
             piece = slice(start, start + PIECE)
             counts += np.bincount(codes[piece][state.labels.present(piece)], minlength=counts.size)
-        state.steps[:] = np.maximum((problem.caps > 0.0) @ counts, 1.0)
+        state.steps[:] = np.maximum((problem.outputs.caps > 0.0) @ counts, 1.0)
         for k in range(problem.count):
             self._start_momentum(state, k)
         return state
@@ -70,6 +70,7 @@ class Momentum(DualAscent[MomentumAscent]):
         after = new(
             MomentumAscent, problem, self.dtype(problem), labels=before.labels, alpha=before.alpha, theta=before.theta,
             curvature=before.curvature, constant=before.constant, norms=before.norms, best=before.best,
+            best_w=before.best_w,
         )  # fmt: skip
         after.sweep.largest_blur = before.sweep.largest_blur
         return self.prepare(problem, after)

@@ -39,7 +39,7 @@ class SlowConstant:
 
 def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Blocks) -> None:
     """Choose rho from the first block; 1 where there is no constant, or it is small compared with the rows."""
-    if constant.damping:
+    if 0.0 < constant.damping <= 1.0:
         return
     first, block = blocks[0]
     column = block.bias * block.bias
@@ -49,7 +49,7 @@ def damp(problem: Problem, labels: RowLabels, constant: SlowConstant, blocks: Bl
     present = np.flatnonzero(labels.present(slice(first, first + min(SOME, block.rows()))))
     values = values_of(take(block, present)).astype(np.float64)
     square = float(np.square(values).sum()) / max(1, present.size)
-    losses = float(problem.caps.max()) * problem.present
+    losses = float(problem.outputs.caps.max()) * problem.present
     rho = max(PART * square / column, FLAT / losses / column, AHEAD / (FEW * problem.present))
     constant.damping = rho if 0.0 < rho < 0.5 else 1.0
 

@@ -206,7 +206,7 @@ class Exact(WholePass[ActiveSetState]):
         ids = state.new.ids_of(str(k))
         if not ids.size:
             return False
-        signs = np.where(state.labels.of(ids).codes == problem.positive[k], 1.0, -1.0)
+        signs = np.where(state.labels.of(ids).codes == problem.outputs.positive[k], 1.0, -1.0)
         # coordinate ascent needs squares of the norms
         able = 1e-100 < self.largest_norm(state) < 1e100
         worth = small_problem.worth(problem, state.values) if able else math.inf
@@ -241,7 +241,9 @@ def _draw(problem: Problem, state: State, k: int, positive: bool) -> np.ndarray:
     labels = state.labels
     for first in range(0, problem.rows, PIECE):
         piece = slice(first, first + PIECE)
-        here = np.flatnonzero(labels.present(piece) & ((labels.of(piece).codes == problem.positive[k]) == positive))
+        here = np.flatnonzero(
+            labels.present(piece) & ((labels.of(piece).codes == problem.outputs.positive[k]) == positive)
+        )
         keys, ids = np.concatenate([keys, random.random(here.size)]), np.concatenate([ids, first + here])
         if keys.size > most:
             chosen = np.argpartition(keys, most)[:most]
@@ -292,7 +294,10 @@ def ascend(problem: Problem, before: ActiveSetState, watch: None) -> MomentumAsc
         measured=True, mean=SMALL.mean_norm(problem, before), largest=float(row_norms[norms.LARGEST]),
         empty=bool(row_norms[norms.EMPTY] > 0.0),
     )  # fmt: skip
-    after = new(MomentumAscent, problem, ASCENT.dtype(problem), labels=before.labels, best=before.best, norms=known)
+    after = new(
+        MomentumAscent, problem, ASCENT.dtype(problem), labels=before.labels, best=before.best, best_w=before.best_w,
+        norms=known,
+    )  # fmt: skip
     for k, u in enumerate(small.u):
         size, total = lp_norm(before.w[k], 2.0), float(u.sum())
         if size > 0.0 and total > 0.0:

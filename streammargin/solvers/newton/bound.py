@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 
 from streammargin.compiled import newton as kernel
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.base import PassReport
+from streammargin.solvers.linear import LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import Best, best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import EPS, TERM, mean_rounding, norm_rounding
 from streammargin.solvers.roles import TRIALS, Count, K, Shared, Sum, f8, i8, of, state
@@ -38,13 +38,13 @@ class Bound:
     slip: Shared[f8] = of(K)
 
 
-class Looking(Protocol):
+@state
+class Looking(LinearState):
     """A state that looks at all rows at its weights w (K, d+1)."""
 
-    best: Best
     bound: Bound
     look: Look
-    w: np.ndarray
+    w: Shared[f8]
 
 
 def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
@@ -53,7 +53,7 @@ def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:
     Problems that are done show their certified weights, as all classes share one count of mistakes.
     """
     certified = np.delete(np.arange(problem.count), active)
-    state.w[certified] = state.best.w[certified]
+    state.w[certified] = state.best_w[certified]
     state.look.image[active] = 0.0
     state.look.totals[active] = 0.0
     state.look.wrong[:] = 0
@@ -63,7 +63,7 @@ def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassRep
     """What a look proves; nothing where it was interrupted."""
     look = state.look
     if look.seen == problem.rows:
-        prove(problem, state.best, state.bound, look, state.w, active)
+        prove(problem, state, state.bound, look, state.w, active)
     figures = best_figures(problem, state.best)
     gaps = np.array([f.gap for f in figures])
     if look.seen < problem.rows:
@@ -71,7 +71,7 @@ def look_report(problem: Problem, state: Looking, active: np.ndarray) -> PassRep
     return PassReport(gaps, int(look.totals[:, kernel.MISTAKES].sum()), figures, look.wrong.copy())
 
 
-def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
+def prove(problem: Problem, state: LinearState, bound: Bound, look: Look, w: np.ndarray, active: np.ndarray) -> None:
     """Update best weights and bounds from the sums over all rows at w (K, d+1), for the active problems."""
     found: list[Candidate | None] = [None] * problem.count
     dual = np.full(problem.count, -math.inf)
@@ -79,7 +79,7 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
         total, image = look.totals[k], bound.image[k]
         losses = float(total[kernel.PRIMAL])
         rounding = float(total[kernel.ROUNDING]) + CHUNK_ROUNDING * losses
-        found[k] = problem.objective.weighed(w[k], losses, rounding, total[kernel.MISTAKES])
+        found[k] = problem.objective.weighed(problem.objective.size(w[k]), losses, rounding, total[kernel.MISTAKES])
         gain = float(total[kernel.DUAL] - CHUNK_ROUNDING * total[kernel.SUMMED])
         # two convex combinations of images and of gains, each with a few roundings
         largest, size = max(abs(bound.gain[k]), abs(gain)), max(lp_norm(image, 2.0), lp_norm(look.image[k], 2.0))
@@ -90,8 +90,8 @@ def prove(problem: Problem, best: Best, bound: Bound, look: Look, w: np.ndarray,
         length = lp_norm(image, 2.0) + float(bound.slip[k])
         square = length * length * (1.0 + norm_rounding(image.size))
         dual[k] = bound.gain[k] - TERM * largest - 0.5 * square
-    keep_bounds(best, dual, np.full(problem.count, math.inf))
-    keep_weights(problem, best, w.copy(), found)
+    keep_bounds(state.best, dual, np.full(problem.count, math.inf))
+    keep_weights(problem, state, w.copy(), found)
 
 
 def raise_bound(image: np.ndarray, gain: float, new_image: np.ndarray, new_gain: float) -> float:

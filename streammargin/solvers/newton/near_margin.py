@@ -111,7 +111,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             if [(one.dtype, one.shape[1:]) for one in beside] != kinds:
                 return False
             codes = beside[Beside._fields.index("codes")]
-            if not np.all((codes >= 0) & (codes < problem.caps.shape[1])):
+            if not np.all((codes >= 0) & (codes < problem.outputs.caps.shape[1])):
                 return False
         return state.duals.shape[1] == state.known.size and bool(np.all(np.diff(state.known) > 0))
 
@@ -228,7 +228,7 @@ class NearMargin(CertifiedBySweep[NearState]):
             if first:
                 state.due[active] = True
             elif state.look.seen == problem.rows:
-                prove(problem, state.best, state.bound, state.look, state.w, active)
+                prove(problem, state, state.bound, state.look, state.w, active)
                 gaps = np.array([f.gap for f in best_figures(problem, state.best)])
                 state.due[active] = gaps[active] > problem.tol
             state.due &= state.rows.count > 0  # where no row that is present was read, w stays
@@ -257,7 +257,9 @@ class NearMargin(CertifiedBySweep[NearState]):
         near, first = keys <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights[~near] *= stands
-        labels = Labels(codes, problem.positive[k : k + 1], problem.caps[k : k + 1], weights, np.empty(0))
+        labels = Labels(
+            codes, problem.outputs.positive[k : k + 1], problem.outputs.caps[k : k + 1], weights, np.empty(0)
+        )
         proximal, w = state.proximal, state.w[k]
         if not proximal.is_under_way(codes.size):
             proximal.centres = np.concatenate([kept.beside[1][:, k] for kept in pieces])
@@ -283,7 +285,7 @@ class NearMargin(CertifiedBySweep[NearState]):
         found = [np.ones(1, np.float32)]
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
-            labels = Labels(kept.beside[2], problem.positive, problem.caps, kept.beside[3], np.empty(0))
+            labels = Labels(kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0))
             look = new(Look, problem)
             kernel.newton_sums(
                 kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,

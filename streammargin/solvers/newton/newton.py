@@ -222,8 +222,8 @@ def enter_reads(problem: Problem, before: NearState, watch: Watch) -> ReadsState
     """The state of a Newton step a read, from the weights of the cached rows' problem; the cache is freed."""
     before.rows = RowCache()
     after = READS.start(problem, before.labels)
-    after.best, after.bound = before.best, before.bound
-    READS.begin_at(problem, after, before.w if before.number == 1 else before.best.w)
+    after.best, after.best_w, after.bound = before.best, before.best_w, before.bound
+    READS.begin_at(problem, after, before.w if before.number == 1 else before.best_w)
     return after
 
 
@@ -232,7 +232,7 @@ def enter_steps(problem: Problem, before: Ascent, watch: Watch) -> StepsState:
     watch.stall = new(Stall, problem)
     after = STEPS.start(problem, before.labels)
     after.best = before.best
-    after.best.w = before.best.w.astype(np.float64, copy=False)
+    after.best_w = before.best_w.astype(np.float64, copy=False)
     if not sample.samples(problem):
         _follow_ascent(problem, before, after)
     return after
@@ -249,7 +249,7 @@ def _follow_ascent(problem: Problem, before: Ascent, after: StepsState) -> None:
     for k in range(problem.count):
         # for nearly separable rows at a large C the duals are far below the caps, and steps should be small too
         find_largest(problem, after, k)
-        largest, cap = float(after.largest[k, 0]), float(problem.caps[k].max())
+        largest, cap = float(after.largest[k, 0]), problem.outputs.largest_cap(k)
         after.softness[k] *= cap / largest if largest > 0.0 else 1.0
 
 
@@ -261,7 +261,7 @@ def enter_ascent(problem: Problem, before: StepsState, watch: Watch) -> Momentum
         move_centres(problem, before, k)
     after = new(
         MomentumAscent, problem, np.float64, labels=before.labels, alpha=before.alpha, theta=before.look.image,
-        best=before.best,
+        best=before.best, best_w=before.best_w,
     )  # fmt: skip
     after.constant.centre = before.w[:, -1].copy()
     return LAST.prepare(problem, after)

@@ -15,14 +15,15 @@ from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PassReport, Share, Solver, matrix_work
+from streammargin.solvers.base import PassReport, Share, matrix_work
 from streammargin.solvers.cache import rows as store
-from streammargin.solvers.newton.bound import Bound, Look, begin_look, look_report
+from streammargin.solvers.linear import LinearSolver
+from streammargin.solvers.newton.bound import Looking, begin_look, look_report
 from streammargin.solvers.newton.subproblem import ACTIVE_LEFT, direction
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import K, Shared, Sum, W, b1, f4, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps
 WIDE = 4.0  # the same at w = 0: all rows have a positive slope
@@ -36,7 +37,7 @@ NO_KEYS = np.empty(0, f4)
 
 
 @state
-class ReadsState(State):
+class ReadsState(Looking):
     """Weights w (K, d+1), and at w the sums `look` and H (K, d+1, d+1); part: the next row of a look.
 
     last_step (K, d+1): to w; descent (K,): minus the slope at its start; settled (K,): w was near the minimum there, or
@@ -45,9 +46,6 @@ class ReadsState(State):
     wider (K,): the softness before it fell last; fall (K,): what share of it may be left, at least.
     """
 
-    bound: Bound
-    look: Look
-    w: Shared[f8]
     H: Sum[f8] = of(K, W, W)
     softness: Shared[f8] = of(K, fill=SOFTNESS)
     last_step: Shared[f8]
@@ -60,7 +58,7 @@ class ReadsState(State):
     part: int = 0
 
 
-class Reads(Solver[ReadsState]):
+class Reads(LinearSolver[ReadsState]):
     """A Newton step on all rows after each read."""
 
     name = "newton's reads"

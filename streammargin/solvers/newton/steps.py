@@ -11,8 +11,9 @@ from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import RowLabels, numbered_from
-from streammargin.solvers.base import PassReport, Share, Solver
+from streammargin.solvers.base import PassReport, Share
 from streammargin.solvers.cache import rows as store
+from streammargin.solvers.linear import LinearSolver
 from streammargin.solvers.newton import sample
 from streammargin.solvers.newton.bound import begin_look, look_report
 from streammargin.solvers.newton.steps_state import StepsState, middle_centres
@@ -28,7 +29,7 @@ WORK = 2e10  # most multiplications between two looks over all classes, about a 
 NO_KEYS, NONE = np.empty(0, np.float32), np.empty(0)
 
 
-class Steps(Solver[StepsState]):
+class Steps(LinearSolver[StepsState]):
     """Newton steps on all rows in memory, which start from a sample."""
 
     name = "newton's steps"

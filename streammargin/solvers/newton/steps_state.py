@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from streammargin.compiled import newton as kernel
 from streammargin.losses.base import smooth
-from streammargin.solvers.newton.bound import Bound, Look
+from streammargin.solvers.newton.bound import Looking
 from streammargin.solvers.newton.sample import Sample
 from streammargin.solvers.newton.subproblem import Proximal
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import K, N, Rows, Scratch, Shared, Sum, b1, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 SOFTNESS = 0.5  # the first 1 / sigma, relative to the caps: with 1/8 steps diverged, with 2 there are more steps
 
 
 @state
-class StepsState(State):
+class StepsState(Looking):
     """Weights w (K, d+1), and at w the sums `look` and the `margins` (K, n); norms (n,): of the rows.
 
     alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step on all rows, as in
@@ -26,9 +26,6 @@ class StepsState(State):
     the problem has started from the sample, which is used while `sampling`; part: the next row of a look.
     """
 
-    bound: Bound
-    look: Look
-    w: Shared[f8]
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
     margins: Rows[f8]
     norms: Rows[f8] = of(N)

@@ -29,7 +29,7 @@ from streammargin.solvers.cache.rows import Kept, RowCache
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.whole_pass import Whole, WholePass
-from streammargin.solvers.roles import ALL, Axis, K, Shared, Sum, clear, f8, i8, of, state
+from streammargin.solvers.roles import ALL, GROUPS, K, Shared, Sum, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 from streammargin.words import entry
 
@@ -39,14 +39,6 @@ FULL = 4  # every fourth pass visits all blocks, the others a quarter of them
 STALE = 2.0  # log of the discount of rows outside a block, whose margins have grown since they were seen
 KEPT = 512  # rows that stay in memory for the next block
 INDEX_BYTES = 64 << 20  # most bytes of the transpose of a sparse block, without which a step costs all of its entries
-
-
-def _groups(problem: Problem) -> int:
-    """The number of weight vectors: all classes of a joint margin are one."""
-    return len(problem.objective.groups(np.arange(problem.count)))
-
-
-GROUPS = Axis(_groups, name="groups")
 
 
 @state
@@ -108,14 +100,13 @@ class Adaptive(WholePass[AdaptiveState]):
         return state.position <= order.size and bool(np.all((order >= 0) & (order < blocks)))
 
     def scratch(self, problem: Problem, rows: int, size: int, sparse: bool) -> int:
-        width = problem.count // _groups(problem)
         copy = size if rows < problem.rows else 0  # the block joined with the cached rows
         kept = 5 * problem.count if rows < problem.rows else 0  # margins, to choose the rows to cache
-        return 8 * rows * (3 * width + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
+        return 8 * rows * (3 * problem.lines + 4 + kept) + copy + (min(size, INDEX_BYTES) if sparse else 0)
 
     def order(self, problem: Problem, state: AdaptiveState, number: int, blocks: int) -> np.ndarray:
         if number == 1:
-            state.mass = np.zeros((_groups(problem), blocks))
+            state.mass = np.zeros((problem.groups, blocks))
         order = permutation(blocks, problem.seed, number)
         if number % FULL != 1 and blocks > 1:
             shares = np.zeros(blocks)
@@ -146,11 +137,11 @@ class Adaptive(WholePass[AdaptiveState]):
         momentum = self.step == "momentum"
         R = self.largest_norm(state)
         steps_here = STEPS if state.mass.shape[1] == 1 else BLOCK_STEPS
-        terms = problem.objective.terms(problem.present)
-        for k, group in problem.objective.groups(active):
-            figures, w, g = state.figures[k], state.w, state.g
+        terms = problem.margin.terms(problem.present)
+        for k in active.tolist():
+            figures, w, g = state.figures[k], problem.view(state.w, k), problem.view(state.g, k)
             if not momentum and figures[kernel.STEPS] >= state.length[k]:
-                w[group], g[group] = 0.0, 0.0
+                w[:], g[:] = 0.0, 0.0
                 figures[[kernel.STEPS, kernel.MASS_G, kernel.MASS_W]] = 0.0
                 state.length[k] *= 2
             rate = 1.0 if momentum else math.sqrt(math.log(max(2, terms)) / state.length[k])
@@ -160,7 +151,7 @@ class Adaptive(WholePass[AdaptiveState]):
             if problem.joint:
                 kernel.adaptive_joint_block(*rows, *steps, w, g, figures)
             else:
-                kernel.adaptive_block(*rows, k, *steps, w[k], g[k], figures)
+                kernel.adaptive_block(*rows, k, *steps, w[0], g[0], figures)
             state.multiplications += (float(figures[kernel.STEPS]) - before) * store.entries(block) * share
         if state.mass.shape[1] > 1:
             self._keep(problem, state, active, block, ids, own_rows, number)
@@ -184,16 +175,15 @@ class Adaptive(WholePass[AdaptiveState]):
         decide_block(block, state.w, 0, scores)
         scores /= self.largest_norm(state)
         present = labels.present(ids)
-        own = labels.of(ids).codes[:, None] == problem.positive
-        groups = [k for k, _ in problem.objective.groups(active)]
-        margins = np.where(present, problem.objective.margins_of_rows(scores, own)[groups], math.inf)
+        own = labels.of(ids).codes[:, None] == problem.outputs.positive
+        margins = np.where(present, problem.margin.margins_of_rows(scores, own)[active], math.inf)
         heaviest = (margins - margins.min(axis=1, keepdims=True)).min(axis=0) if present.any() else np.zeros(ids.size)
         count = min(_most_kept(problem), ids.size)
         chosen = np.sort(np.argpartition(heaviest, count - 1)[:count])
         left = np.ones(ids.size, bool)
         left[chosen] = False
         left[own_rows:] = False
-        for k, margin in zip(groups, margins, strict=True):
+        for k, margin in zip(active.tolist(), margins, strict=True):
             state.mass[k, number] = np.logaddexp.reduce(-margin[left], initial=-math.inf)
         state.kept.pieces["rows"] = Kept(ids[chosen], store.take(block, chosen))
 
@@ -208,33 +198,34 @@ class Adaptive(WholePass[AdaptiveState]):
         return 4.0 * float(state.figures[:, kernel.STEPS].max())
 
     def _upper(self, problem: Problem, state: AdaptiveState) -> np.ndarray:
-        """Lengths (K,) of means of rows: w and g over the sums of their weights."""
-        bounds = np.full(problem.count, math.inf)
+        """Lengths (groups,) of means of rows: w and g over the sums of their weights."""
+        bounds = np.full(problem.groups, math.inf)
         for sum_of_rows, mass in ((state.w, kernel.MASS_W), (state.g, kernel.MASS_G)):
-            total = np.broadcast_to(state.figures[:, mass], (problem.count,))
+            total = state.figures[:, mass]
             known = total > 0.0
             bounds[known] = np.minimum(bounds[known], self.sizes(problem, sum_of_rows)[known] / total[known])
-        return bounds * self.largest_norm(state) * problem.objective.unit
+        return problem.margin.reported(bounds * self.largest_norm(state))
 
     def end_pass(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> PassReport:
         upper, best = self.rounded_up(problem, state, self._upper(problem, state)), state.best
         best.upper[active] = np.minimum(best.upper[active], upper[active])
         sizes = self.sizes(problem, state.w)
-        estimate = np.zeros(problem.count)
+        estimate = np.zeros(problem.groups)
         hopeless = self.smallest_margin(problem, state)
         # computed before the steps of the pass, so they lag behind
-        smallest = np.broadcast_to(state.figures[:, kernel.SMALLEST], (problem.count,)) * self.largest_norm(state)
+        smallest = problem.margin.reported(state.figures[:, kernel.SMALLEST] * self.largest_norm(state))
         for k in active:
             if best.upper[k] < hopeless or state.row_norms[norms.EMPTY] > 0.0:
                 continue  # certify: estimate 0
-            lower = smallest[k] * problem.objective.unit / sizes[k] if sizes[k] > 0.0 else -math.inf
+            lower = smallest[k] / sizes[k] if sizes[k] > 0.0 else -math.inf
             estimate[k] = max(0.0, 1.0 - lower / best.upper[k])
         return PassReport(estimate, 0)
 
     def begin_certificate(self, problem: Problem, state: AdaptiveState, active: np.ndarray) -> None:
         margins = state.margins
-        margins.frozen[:] = state.best.w
-        margins.frozen[active] = state.w[active]
+        margins.frozen[:] = state.best_w
+        lines = problem.lines_of(active)
+        margins.frozen[lines] = state.w[lines]
         clear(margins)
 
     def certify_block(self, problem: Problem, state: AdaptiveState, block: Block, first: int) -> None:
@@ -246,9 +237,9 @@ class Adaptive(WholePass[AdaptiveState]):
         )  # fmt: skip
 
     def end_certificate(self, problem: Problem, state: AdaptiveState) -> tuple[list[Figures], np.ndarray]:
-        margins, objective = state.margins, problem.objective
-        wrong, mistakes = margins.wrong.copy(), objective.mistakes(margins.mistakes)
-        smallest = objective.margins(margins.smallest)
+        margins, wrong = state.margins, state.margins.wrong.copy()
+        mistakes = problem.by_group(margins.mistakes).sum(axis=1)
+        smallest = problem.by_group(margins.smallest).min(axis=1)
         report = self.report(problem, state, margins.frozen.copy(), smallest, state.best.upper, mistakes, wrong)
         assert report.certificate is not None
         return report.certificate, wrong

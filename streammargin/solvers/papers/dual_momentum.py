@@ -7,6 +7,7 @@ import numpy as np
 from streammargin.compiled.vectors import mix
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass, ratio
+from streammargin.solvers.problem import Problem
 from streammargin.solvers.roles import Shared, f8, state
 
 
@@ -33,11 +34,13 @@ class DualMomentum(SoftmaxPass[Momentum]):
     name = "dual-momentum"
     state_class = Momentum
 
-    def move(self, state: Momentum, k: int, group: slice, step: float, pull: np.ndarray, mass: float, t: int) -> float:
+    def move(
+        self, problem: Problem, state: Momentum, group: int, step: float, pull: np.ndarray, mass: float, t: int
+    ) -> float:
         beta = t / (t + 1.0)
-        g, w = state.velocity[group].reshape(-1), state.w[group].reshape(-1)
-        state.mass[k] = beta * (state.mass[k] + mass)
+        g, w = problem.view(state.velocity, group).reshape(-1), problem.view(state.w, group).reshape(-1)
+        state.mass[group] = beta * (state.mass[group] + mass)
         length = lp_norm(g, 2.0, mix(beta, g, beta, pull))
         mix(1.0, w, step, g)
         mix(1.0, w, step, pull)
-        return ratio(length, state.mass[k])
+        return ratio(length, state.mass[group])

@@ -54,5 +54,5 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
         """||A||^2 / n for rows of norm at most 1; 1, its upper bound, where it is not computed."""
         if not _bounded(problem):
             return 1.0
-        square = self.square_norm(state) * problem.objective.spread
+        square = self.square_norm(state) * problem.margin.spread
         return min(1.0, square / rows) or 1.0  # steps below 2 / L descend

@@ -17,7 +17,7 @@ from streammargin.rows.labels import RowLabels, numbered_from
 from streammargin.solvers.base import PassReport
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.whole_pass import PassSums, Whole, WholePass, chunk_rows
-from streammargin.solvers.roles import K, Shared, Sum, clear, f8, i8, of, state
+from streammargin.solvers.roles import GROUPS, K, Shared, Sum, clear, f8, i8, of, state
 from streammargin.solvers.state import labels_of
 
 # a row whose share is below exp(-CUTOFF) / n times the largest is lost in the rounding of the sums
@@ -38,8 +38,8 @@ class Gradient(Whole):
     """w: the weights w_t / R; scale: 1 / ||w||; mass: sum of the coefficients of the rows in w."""
 
     sums: GradientSums
-    scale: Shared[f8] = of(K, fill=1.0)
-    mass: Shared[f8] = of(K)
+    scale: Shared[f8] = of(GROUPS, fill=1.0)
+    mass: Shared[f8] = of(GROUPS)
 
 
 G = TypeVar("G", bound=Gradient)
@@ -65,10 +65,10 @@ class GradientPass(WholePass[G]):
 
     def prologue_block(self, problem: Problem, state: G, index: int, block: Block, first: int) -> None:
         super().prologue_block(problem, state, index, block, first)
-        self.run_block(problem, state, np.arange(problem.count), block, first)
+        self.run_block(problem, state, np.arange(problem.groups), block, first)
 
     def after_prologue(self, problem: Problem, state: G) -> None:
-        upper = self.advance(problem, state, np.arange(problem.count), 0)
+        upper = self.advance(problem, state, np.arange(problem.groups), 0)
         state.best.upper = self.rounded_up(problem, state, upper)
 
     def begin_pass(self, problem: Problem, state: G, number: int) -> None:
@@ -79,23 +79,23 @@ class GradientPass(WholePass[G]):
         self.saw(problem, state, active, block)
         self.sum_block(problem, state, active, block, first, chunk_rows(block))
 
-    def keep(self, state: G, k: int) -> None:
-        self.shown(state)[k], state.scale[k] = state.best.w[k], 1.0
+    def keep(self, problem: Problem, state: G, group: int) -> None:
+        problem.view(self.shown(state), group)[:] = problem.view(state.best_w, group)
+        state.scale[group] = 1.0
 
     def end_pass(self, problem: Problem, state: G, active: np.ndarray) -> PassReport:
-        shown = self.shown(state) * state.scale[:, None]
-        figures = self.shown_figures(state)
-        objective = problem.objective
-        smallest = objective.margins(figures[:, kernel.SMALLEST] * state.scale * objective.unit)
-        mistakes = figures[:, kernel.MISTAKES].astype(np.int64)
-        upper = np.full(problem.count, math.inf)
+        shown = self.shown(state) * problem.by_line(state.scale)[:, None]
+        figures = problem.by_group(self.shown_figures(state))
+        smallest = problem.margin.reported(figures[:, :, kernel.SMALLEST].min(axis=1) * state.scale)
+        mistakes = figures[:, :, kernel.MISTAKES].sum(axis=1).astype(np.int64)
+        upper = np.full(problem.groups, math.inf)
         if self.complete(problem, state):
             upper = self.advance(problem, state, active, state.number)
         wrong = state.sums.wrong.copy() if problem.per_trial > 1 else None
         return self.report(problem, state, shown, smallest, upper, mistakes, wrong)
 
     def weights(self, problem: Problem, state: G) -> np.ndarray:
-        return self.shown(state) * self._to_length_1(problem, state)[:, None]
+        return self.shown(state) * problem.by_line(self._to_length_1(problem, state))[:, None]
 
     def _to_length_1(self, problem: Problem, state: G) -> np.ndarray:
         sizes = self.sizes(problem, self.shown(state))
@@ -115,7 +115,7 @@ class GradientPass(WholePass[G]):
 
     @abstractmethod
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
-        """Update the weights to w_(t+1); returns norms (K,) of means of rows, inf where none is known."""
+        """Update the weights to w_(t+1); returns norms (groups,) of means of rows, inf where none is known."""
 
 
 class SoftmaxPass(GradientPass[G]):
@@ -133,23 +133,24 @@ class SoftmaxPass(GradientPass[G]):
     def sum_block(self, problem: Problem, state: G, active: np.ndarray, block: Block, first: int, chunk: int) -> None:
         sums = state.sums
         kernel.softmax_block(
-            block, numbered_from(first), labels_of(problem, state), problem.loss, chunk, problem.joint, active,
-            state.w, state.scale, CUTOFF + math.log(problem.rows * problem.count), sums.pull, sums.figures, sums.wrong,
+            block, numbered_from(first), labels_of(problem, state), problem.loss, chunk, problem.joint,
+            problem.lines_of(active), state.w, problem.by_line(state.scale),
+            CUTOFF + math.log(problem.rows * problem.count), sums.pull, sums.figures, sums.wrong,
         )  # fmt: skip
 
     def advance(self, problem: Problem, state: G, active: np.ndarray, t: int) -> np.ndarray:
         R = self.largest_norm(state)
-        objective = problem.objective
-        rows = objective.terms(float(state.row_norms[norms.ROWS]))
-        upper = np.full(problem.count, math.inf)
-        for k, group in objective.groups(active):
-            total, value, level = state.sums.figures[k, [kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
+        rows = problem.margin.terms(float(state.row_norms[norms.ROWS]))
+        upper = np.full(problem.groups, math.inf)
+        for group in active.tolist():
+            of_first = problem.view(state.sums.figures, group)[0]  # the lines of a group share them
+            total, value, level = of_first[[kernel.TOTAL, kernel.VALUE, kernel.LEVEL]].tolist()
             step, divisor = self.step_and_divisor(problem, state, rows, total, value, level)
-            pull, mass = state.sums.pull[group].reshape(-1), total / divisor
+            pull, mass = problem.view(state.sums.pull, group).reshape(-1), total / divisor
             pull *= 1.0 / divisor / R  # not by R^2, which may under- or overflow
             length = lp_norm(pull, 2.0, square(pull)) / mass
-            upper[group] = min(length, self.move(state, k, group, step / R, pull, mass, t)) * R * objective.unit
-        return upper
+            upper[group] = min(length, self.move(problem, state, group, step / R, pull, mass, t)) * R
+        return problem.margin.reported(upper)
 
     def step_and_divisor(
         self, problem: Problem, state: G, rows: float, total: float, value: float, level: float
@@ -157,15 +158,15 @@ class SoftmaxPass(GradientPass[G]):
         """(step size, divisor of the sums of the pass); total, value and level as in the kernel."""
         return 1.0 / problem.loss.steepness(rows), problem.loss.divisor(total, value, level)
 
-    def move(self, state: G, k: int, group: slice, step: float, pull: np.ndarray, mass: float, t: int) -> float:
-        """w <- w + step pull for the weight vectors of a group, whose mass is in entry k.
+    def move(self, problem: Problem, state: G, group: int, step: float, pull: np.ndarray, mass: float, t: int) -> float:
+        """w <- w + step pull for the lines of a group, as one vector.
 
         Returns the norm of the mean of all rows added so far; inf if there are none.
         """
-        w = state.w[group].reshape(-1)
+        w = problem.view(state.w, group).reshape(-1)
         length = lp_norm(w, 2.0, mix(1.0, w, step, pull))
-        state.mass[k] += step * mass
-        return ratio(length, state.mass[k])
+        state.mass[group] += step * mass
+        return ratio(length, state.mass[group])
 
 
 def ratio(length: float, mass: float) -> float:

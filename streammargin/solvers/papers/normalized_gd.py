@@ -8,6 +8,7 @@ import numpy as np
 
 from streammargin.kinds import Word
 from streammargin.solvers.papers.gradient_pass import Gradient, SoftmaxPass
+from streammargin.solvers.problem import Problem
 from streammargin.words import entry
 
 
@@ -27,6 +28,8 @@ class NormalizedGd(SoftmaxPass[Gradient]):
     name = "normalized-gd"
     step: str = entry("one", Word(("one", "sqrt")), "one: steps of 1; sqrt: of 1 / sqrt t", kw_only=True)
 
-    def move(self, state: Gradient, k: int, group: slice, step: float, pull: np.ndarray, mass: float, t: int) -> float:
+    def move(
+        self, problem: Problem, state: Gradient, group: int, step: float, pull: np.ndarray, mass: float, t: int
+    ) -> float:
         shorter = math.sqrt(t + 1.0) if self.step == "sqrt" else 1.0
-        return super().move(state, k, group, step / shorter, pull, mass, t)
+        return super().move(problem, state, group, step / shorter, pull, mass, t)

@@ -1,4 +1,4 @@
-"""The best certified weights and the best bounds so far."""
+"""The figures of the best weights, or of another point, and the best bounds so far."""
 
 from __future__ import annotations
 
@@ -10,48 +10,43 @@ import numpy as np
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Candidate
-from streammargin.solvers.roles import Float, K, Shared, f8, i8, of, state
+from streammargin.solvers.roles import GROUPS, Shared, f8, i8, of, state
 
 
 @state
 class Best:
-    """The best weights of K problems with their figures, and the best bounds."""
+    """For each group the figures of its best weights, which the solver has, and the best bounds."""
 
-    w: Shared[Float]
-    primal: Shared[f8] = of(K, fill=math.inf)
-    mistakes: Shared[i8] = of(K)
-    rounding: Shared[f8] = of(K)
-    dual: Shared[f8] = of(K, fill=-math.inf)
-    lower: Shared[f8] = of(K, fill=-math.inf)
-    upper: Shared[f8] = of(K, fill=math.inf)
+    primal: Shared[f8] = of(GROUPS, fill=math.inf)
+    mistakes: Shared[i8] = of(GROUPS)
+    rounding: Shared[f8] = of(GROUPS)
+    dual: Shared[f8] = of(GROUPS, fill=-math.inf)
+    lower: Shared[f8] = of(GROUPS, fill=-math.inf)
+    upper: Shared[f8] = of(GROUPS, fill=math.inf)
 
 
 def keep_bounds(best: Best, dual: np.ndarray, upper: np.ndarray) -> None:
-    """Keep the better of the old and new bounds (K,): dual, below the objective, and upper, above the margin."""
+    """Keep the better of the old and new bounds (groups,): dual, below the objective, and upper, above the margin."""
     best.dual, best.upper = np.maximum(best.dual, dual), np.minimum(best.upper, upper)
 
 
-def keep_weights(problem: Problem, best: Best, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
-    """Keep the better of the old and new weights (K, d+1); found: their candidates, None for a problem not evaluated.
+def keep_better(problem: Problem, best: Best, found: Sequence[Candidate | None]) -> np.ndarray:
+    """Keep the better of the old and new figures; found: candidates of the groups, None for one not evaluated.
 
-    The array w must not be modified later. `best.w` is replaced, never written to, as points refer to its rows; this
-    saves copies of long vectors.
+    Returns of which groups the new ones are better, (groups,) bool: the solver keeps what they belong to.
     """
-    better = [new is not None and problem.objective.better(new, *_known(best, k)) for k, new in enumerate(found)]
-    if not any(better):
-        return
+    better = np.zeros(problem.groups, bool)
     for k, new in enumerate(found):
-        if new is not None and better[k]:
+        if new is not None and problem.objective.better(new, *_known(best, k)):
             best.primal[k], best.lower[k], best.mistakes[k], best.rounding[k] = new
-        else:
-            w[k] = best.w[k]
-    best.w = w
+            better[k] = True
+    return better
 
 
 def best_figures(problem: Problem, best: Best) -> list[Figures]:
-    """Exact figures of the best weights of all K problems."""
+    """Exact figures of the best weights of all groups."""
     upper = best.upper.tolist()
-    return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.count)]
+    return [problem.objective.figures(*_known(best, k), upper[k]) for k in range(problem.groups)]
 
 
 def _known(best: Best, k: int) -> tuple[Candidate, float]:

@@ -35,7 +35,8 @@ class Bounds(NamedTuple):
 def weighed(objective: Objective, w: np.ndarray, losses: np.ndarray) -> Candidate:
     """The candidate of w (d+1,) with the sums of its losses (LOSS_SUMS,)."""
     value = float(losses[look.LOSSES])
-    return objective.weighed(w, value, float(losses[look.ROUNDING]) + CHUNKED * value, int(losses[look.MISTAKES]))
+    rounding = float(losses[look.ROUNDING]) + CHUNKED * value
+    return objective.weighed(objective.size(w), value, rounding, int(losses[look.MISTAKES]))
 
 
 def bounds(

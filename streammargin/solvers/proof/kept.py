@@ -47,12 +47,6 @@ class Kept:
     row_norms: Sum[f8] = of(norms.ROW_FIGURES, largest=(norms.LARGEST,))
 
 
-def keep(problem: Problem, kept: Kept, trial: int, w: np.ndarray) -> None:
-    """Copy the weights of one value of C from w (K, d+1), the weights of all."""
-    lines = slice(trial * problem.per_trial, (trial + 1) * problem.per_trial)
-    kept.w[lines] = w[lines]
-
-
 def begin(kept: Kept) -> None:
     """Set all sums to their start, before the first block of the read."""
     clear(kept)
@@ -76,7 +70,7 @@ def add(problem: Problem, kept: Kept, labels: Labels, block: Block, first: int) 
 
 
 def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
-    """Exact figures of all K problems, once all blocks are added, with the best bounds of the training."""
+    """Exact figures of all groups, once all blocks are added, with the best bounds of the training."""
     found = _margins(problem, kept) if problem.hard else _objectives(problem, kept)
     bounds = zip(found, best.dual.tolist(), best.upper.tolist(), strict=True)
     return [problem.objective.figures(*each) for each in bounds]
@@ -84,15 +78,14 @@ def figures(problem: Problem, kept: Kept, best: Best) -> list[Figures]:
 
 def _objectives(problem: Problem, kept: Kept) -> list[Candidate]:
     sums = (Sums(*line[: certificate.CARRY].tolist())._replace(rows=problem.present) for line in kept.sums)
-    return [problem.objective.candidate(w, each) for w, each in zip(kept.w, sums, strict=True)]
+    return [problem.objective.candidate(problem.objective.size(w), each) for w, each in zip(kept.w, sums, strict=True)]
 
 
 def _margins(problem: Problem, kept: Kept) -> list[Candidate]:
-    objective = problem.objective
-    sizes = objective.lengths(np.array([lp_norm(w, problem.p) for w in kept.w]))
-    lower = np.full(problem.count, -math.inf)
-    np.divide(objective.margins(kept.smallest), sizes, out=lower, where=sizes > 0.0)
-    largest = float(kept.row_norms[norms.LARGEST]) * objective.unit
+    sizes = problem.lengths(np.array([lp_norm(w, problem.p) for w in kept.w]))
+    lower = np.full(problem.groups, -math.inf)
+    np.divide(problem.by_group(kept.smallest).min(axis=1), sizes, out=lower, where=sizes > 0.0)
+    largest = float(problem.margin.reported(kept.row_norms[norms.LARGEST]))
     lower -= score_rounding(2 * problem.features, largest) + norm_rounding(kept.w.size) * np.abs(lower)
-    mistakes = objective.mistakes(kept.mistakes).tolist()
+    mistakes = problem.by_group(kept.mistakes).sum(axis=1).tolist()
     return [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes, strict=True)]

@@ -11,14 +11,14 @@ import numpy as np
 from streammargin.compiled import certificate as sums
 from streammargin.rows.blocks import Block
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import Solver
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.figures import Figures
 from streammargin.solvers.proof.objectives.base import Sums
 from streammargin.solvers.proof.rounding import blur
 from streammargin.solvers.roles import TRIALS, Float, K, Shared, Sum, W, f8, i8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 
 @state
@@ -37,7 +37,7 @@ class Sweep:
 
 
 @state
-class Certified(State):
+class Certified(LinearState):
     """The state of a solver certified by sweeps."""
 
     sweep: Sweep
@@ -46,7 +46,7 @@ class Certified(State):
 C = TypeVar("C", bound=Certified)
 
 
-class CertifiedBySweep(Solver[C]):
+class CertifiedBySweep(LinearSolver[C]):
     """Base class: subclasses define the weights to certify and their duals, and may use the exact A^T alpha."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class CertifiedBySweep(Solver[C]):
 
     def duals(self, problem: Problem, state: C) -> tuple[np.ndarray, np.ndarray]:
         """alpha (K, n) on the C scale and sleep counters (K, n) uint8, or both (K, 0) for a method without duals."""
-        return np.zeros((problem.count, 0), state.best.w.dtype), np.zeros((problem.count, 0), np.uint8)
+        return np.zeros((problem.count, 0), state.best_w.dtype), np.zeros((problem.count, 0), np.uint8)
 
     def bounds(self, problem: Problem, state: C, k: int, longest: float) -> tuple[float, float]:
         """(lower bound on the objective, upper bound on the margin) that the method knows without duals.
@@ -70,7 +70,7 @@ class CertifiedBySweep(Solver[C]):
     def begin_certificate(self, problem: Problem, state: C, active: np.ndarray) -> None:
         sweep = state.sweep
         for k in range(problem.count):
-            w = self.frozen(problem, state, k) if k in active else state.best.w[k]
+            w = self.frozen(problem, state, k) if k in active else state.best_w[k]
             if not np.may_share_memory(w, sweep.frozen):  # copies of many columns are slow
                 sweep.frozen[k] = w
         sweep.blur = blur(sweep.frozen)
@@ -99,12 +99,12 @@ class CertifiedBySweep(Solver[C]):
                 if total.alpha > 0.0:
                     sweep.largest_blur = max(sweep.largest_blur, total.blur / total.alpha)
                 self.rebuilt(problem, state, k, sweep.rebuilt[k])
-            found.append(objective.candidate(sweep.frozen[k], total))
+            found.append(objective.candidate(objective.size(sweep.frozen[k]), total))
         if objective.infeasible and self.has_empty_row(problem, state):
             upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(state.best, dual, upper)
-        frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best.w may now refer to it
-        keep_weights(problem, state.best, frozen, found)
+        frozen, sweep.frozen = sweep.frozen, np.zeros_like(sweep.frozen)  # best_w may now refer to it
+        keep_weights(problem, state, frozen, found)
         return best_figures(problem, state.best), sweep.wrong.copy()
 
     def has_empty_row(self, problem: Problem, state: C) -> bool:

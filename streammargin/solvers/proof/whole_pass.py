@@ -13,13 +13,14 @@ from streammargin.errors import DataError
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.rows.blocks import Block, values_of
 from streammargin.rows.labels import numbered_from
-from streammargin.solvers.base import PassReport, Solver
+from streammargin.solvers.base import PassReport
+from streammargin.solvers.linear import LinearSolver, LinearState, keep_weights
 from streammargin.solvers.problem import Problem
-from streammargin.solvers.proof.best import best_figures, keep_bounds, keep_weights
+from streammargin.solvers.proof.best import best_figures, keep_bounds
 from streammargin.solvers.proof.objectives.base import Candidate
 from streammargin.solvers.proof.rounding import mean_rounding, score_rounding
 from streammargin.solvers.roles import Count, Shared, Sum, clear, f8, of, state
-from streammargin.solvers.state import State, labels_of
+from streammargin.solvers.state import labels_of
 
 CHUNK_BYTES = 1 << 18  # bytes of a chunk of rows, which should stay in the cache of one core
 CHUNK_ROWS = 64  # most rows of a chunk, as their scores stay there too
@@ -39,7 +40,7 @@ class PassSums:
 
 
 @state
-class Whole(State):
+class Whole(LinearState):
     """w: weights, frozen during a pass; row_norms: figures from the prologue (compiled/row_norms.py)."""
 
     w: Shared[f8]
@@ -50,7 +51,7 @@ class Whole(State):
 P = TypeVar("P", bound=Whole)
 
 
-class WholePass(Solver[P]):
+class WholePass(LinearSolver[P]):
     """One read per iteration, without numbers per row unless a subclass adds them; hard margin and p = 2 only.
 
     A prologue pass finds the largest and the mean row norm. A subclass calls `report` at the end of a pass, and `saw`
@@ -71,13 +72,13 @@ class WholePass(Solver[P]):
     def terms(self, problem: Problem, state: P) -> float:
         """The number of additions in a mean of rows that bounds the margin."""
         # the rows of a pass, and a few operations per pass
-        return problem.objective.terms(problem.present) + 4 * state.number
+        return problem.margin.terms(problem.present) + 4 * state.number
 
     def _longest(self, problem: Problem, state: P) -> float:
-        return float(state.row_norms[norms.LARGEST]) * problem.objective.unit
+        return float(problem.margin.reported(state.row_norms[norms.LARGEST]))
 
     def rounded_up(self, problem: Problem, state: P, upper: np.ndarray) -> np.ndarray:
-        """Norms (K,) of means of rows, plus their rounding bounds."""
+        """Norms (groups,) of means of rows, plus their rounding bounds."""
         return upper + mean_rounding(self.terms(problem, state), self._longest(problem, state))
 
     def rounding(self, problem: Problem, state: P) -> float:
@@ -117,23 +118,23 @@ class WholePass(Solver[P]):
         """Called before the first pass, after the prologue."""
 
     def saw(self, problem: Problem, state: P, active: np.ndarray, block: Block) -> None:
-        """Count the rows of a block; problems that are done get their certified weights back."""
+        """Count the rows of a block; groups that are done get their certified weights back."""
         state.sums.seen += block.rows()
-        if active.size < problem.count:
-            for k in np.setdiff1d(np.arange(problem.count), active):
-                self.keep(state, k)
+        if active.size < problem.groups:
+            for group in np.setdiff1d(np.arange(problem.groups), active):
+                self.keep(problem, state, group)
 
-    def keep(self, state: P, k: int) -> None:
-        """Set the weights of problem k to its best ones."""
-        state.w[k] = state.best.w[k]
+    def keep(self, problem: Problem, state: P, group: int) -> None:
+        """Set the weights of a group to its best ones."""
+        problem.view(state.w, group)[:] = problem.view(state.best_w, group)
 
     def complete(self, problem: Problem, state: P) -> bool:
         """Whether the pass has seen all rows; True for methods that do not count them."""
         return state.sums.seen in (0, problem.rows)
 
     def sizes(self, problem: Problem, w: np.ndarray) -> np.ndarray:
-        """The norms (K,) of w (K, d+1) by which margins are divided."""
-        return problem.objective.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
+        """The norms (groups,) of w (K, d+1) by which margins are divided."""
+        return problem.lengths(np.array([lp_norm(row, 2.0, square(row)) for row in w]))
 
     def report(
         self, problem: Problem, state: P, w: np.ndarray, smallest: np.ndarray, upper: np.ndarray,
@@ -141,23 +142,23 @@ class WholePass(Solver[P]):
     ) -> PassReport:  # fmt: skip
         """The report of a pass at the weights w (K, d+1), an array that must not be modified later.
 
-        smallest (K,): min_i a_i.w over the present rows; upper (K,): norms of means of rows; mistakes (K,);
-        wrong (trials,): rows whose largest score is not that of their class. For a joint margin all K are equal.
+        smallest (groups,): min_i a_i.w over the present rows; upper (groups,): norms of means of rows; mistakes
+        (groups,); wrong (trials,): rows whose largest score is not that of their class.
         """
         best = state.best
         if not self.complete(problem, state):
-            unknown = np.full(problem.count, math.inf)
+            unknown = np.full(problem.groups, math.inf)
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))
         upper = np.minimum(best.upper, self.rounded_up(problem, state, upper))
         if state.row_norms[norms.EMPTY] > 0.0:
             upper[:] = 0.0  # a row of zeros has margin 0
         keep_bounds(best, np.array([problem.objective.dual(bound) for bound in upper.tolist()]), upper)
         sizes = self.sizes(problem, w)
-        lower = np.full(problem.count, -math.inf)
+        lower = np.full(problem.groups, -math.inf)
         np.divide(smallest, sizes, out=lower, where=sizes > 0.0)
         lower -= score_rounding(2 * problem.features, self._longest(problem, state))  # rounding of scores and norm
         found = [Candidate(math.inf, *known) for known in zip(lower.tolist(), mistakes.tolist(), strict=True)]
-        keep_weights(problem, best, w, found)
+        keep_weights(problem, state, w, found)
         figures = best_figures(problem, best)
         gaps = np.array([math.inf if f.margin_gap is None else f.margin_gap for f in figures])
         return PassReport(gaps, int(np.sum(mistakes)), figures, wrong)

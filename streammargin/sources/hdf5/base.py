@@ -17,8 +17,9 @@ from streammargin.sources.arrays import as_array, as_weights, sample
 from streammargin.sources.base import OfValues, Slices, Source
 from streammargin.sources.hdf5.labels import LABELS, WEIGHTS, Column, ColumnSlices, open_column
 from streammargin.sources.hdf5.names import names_bytes, names_column, read_names
-from streammargin.sources.hdf5.nodes import decoding, look_up
+from streammargin.sources.hdf5.nodes import attribute, decoding, look_up
 from streammargin.sources.hdf5.storage import has_link
+from streammargin.sources.label_column import ATTRIBUTE
 
 _NO_COMPRESSION = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)
 
@@ -33,6 +34,7 @@ class HDF5Source(Source):
         self._y: Any = y if _is_name(y) else as_array(y, "y")
         self._weight = sample_weight
         self._others: list[Any] = []
+        self._named: dict[tuple[str, tuple[str, str]], Column] = {}
         self._columns_read: weakref.WeakSet[ColumnSlices] = weakref.WeakSet()
         self._files = [path]  # files that contain the rows
         self._seen: dict[str, tuple[int, ...] | None] = {}
@@ -41,7 +43,9 @@ class HDF5Source(Source):
         if self.rows == 0 or self.features == 0:
             raise DataError(f"{self.path} has {self.rows} rows and {self.features} columns; rows need both")
 
-    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Any:
+    def _column(self, name: str, what: tuple[str, str] = LABELS) -> Column:
+        if (name, what) in self._named:  # or another file would be opened each time
+            return self._named[name, what]
         with decoding(self.path):
             column, other = open_column(name, self.file, self.path, what)
         if other is not None:
@@ -50,6 +54,7 @@ class HDF5Source(Source):
             raise DataError(
                 f"{column.name} has {column.length} entries but {self.path} has {self.rows} rows; they must agree"
             )
+        self._named[name, what] = column
         return column
 
     def check_labels(self) -> None:
@@ -74,6 +79,15 @@ class HDF5Source(Source):
     def label_place(self, row: int) -> tuple[str, int]:
         files = self._column(self._y or "y").files if _is_name(self._y) else []
         return files[0] if files else self.path, row
+
+    def label_column(self) -> str | int | None:
+        if not _is_name(self._y) or not self.has_labels():
+            return None
+        name = None
+        with contextlib.suppress(ValueError):  # an attribute of another kind
+            node = self._column(self._y or "y").data
+            name = attribute(node, ATTRIBUTE) if isinstance(node, h5py.Dataset) else None
+        return int(name) if isinstance(name, np.integer) else name if isinstance(name, str) else None
 
     def column_bytes(self) -> int:
         named = [(given or default, what) for given, default, what in self._columns() if _is_name(given)]

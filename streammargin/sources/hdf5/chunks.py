@@ -15,13 +15,12 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError
+from streammargin.sources.hdf5.checksum import SUM, checked, damaged
 from streammargin.sources.hdf5.filters import Unpacker
 
 Pread = Callable[[memoryview, int], None]  # fills a view from an offset in the file
 _BZIP2 = 307  # its plugin never returns from some damaged chunks
-_KNOWN: list[list[int]] = [[], *(
-    [*before, code] for code in (h5py.h5z.FILTER_DEFLATE, _BZIP2) for before in ([], [h5py.h5z.FILTER_SHUFFLE])
-)]  # fmt: skip
+_PACKERS, _KEEPERS = {h5py.h5z.FILTER_DEFLATE, _BZIP2}, {h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
 _PLACE_BYTES = 16  # memory per chunk: offset and length
 _INDEX_BYTES, _MOST_INDEX = 300, 16 << 20  # HDF5's memory for its chunk index: per chunk, and at most
 _ADDED = 1 << 16  # bytes that filters may add to a small chunk
@@ -55,7 +54,8 @@ class Chunks:
         self._kept: tuple[int, np.ndarray] | None = None
         self._places: np.ndarray | None = None
         self._left_out: dict[int, int] = {}  # bit mask of the filters that were skipped for a chunk
-        self._unpack = None if alike and self.filters in _KNOWN else Unpacker(dataset, stored)
+        known = set(self.filters) <= _PACKERS | _KEEPERS and sum(code in _PACKERS for code in self.filters) < 2
+        self._unpack = None if alike and known else Unpacker(dataset, stored)
 
     @property
     def faithful(self) -> bool:
@@ -162,15 +162,18 @@ class Chunks:
     def _unpacked(self, raw: Any, left_out: int) -> np.ndarray:
         if self._unpack is not None:
             return self._unpack(raw, left_out).reshape(self.chunk)
-        for position in reversed(range(len(self.filters))):
-            if left_out >> position & 1:
-                continue
-            if self.filters[position] != h5py.h5z.FILTER_SHUFFLE:
-                raw = _unpacked(raw, self.chunk_bytes, self.filters[position] == _BZIP2)
-            elif len(raw) == self.chunk_bytes:
-                raw = np.frombuffer(raw, np.uint8).reshape(self.stored.itemsize, -1).T.tobytes()
+        applied = [code for position, code in enumerate(self.filters) if not left_out >> position & 1]
+        while applied:
+            code = applied.pop()
+            if code == h5py.h5z.FILTER_FLETCHER32:
+                raw = checked(raw)
+            elif code == h5py.h5z.FILTER_SHUFFLE:
+                raw = _unshuffled(raw, self.stored.itemsize)
+            else:
+                sums = SUM * applied.count(h5py.h5z.FILTER_FLETCHER32)
+                raw = _unpacked(raw, self.chunk_bytes + sums, code == _BZIP2)
         if len(raw) != self.chunk_bytes:
-            raise _damaged(f"{len(raw)} bytes")
+            raise damaged(f"{len(raw)} bytes")
         return np.frombuffer(raw, self.stored).reshape(self.chunk)
 
     def close(self) -> None:
@@ -192,17 +195,23 @@ def _misplaced(name: str) -> DataError:
     return DataError(f"{where}: a chunk of {part} has an impossible position; copy or convert the file again")
 
 
-def _unpacked(raw: bytearray, whole: int, bzip2: bool) -> bytes:
+def _unpacked(raw: Any, whole: int, bzip2: bool) -> bytes:
     unpacker = bz2.BZ2Decompressor() if bzip2 else zlib.decompressobj()
     try:
         found = unpacker.decompress(raw, whole + 1)
     except (zlib.error, OSError) as error:
-        raise _damaged(f"nothing ({error})") from error
+        raise damaged(f"nothing ({error})") from error
     if not unpacker.eof:
-        raise _damaged("another length")
+        raise damaged("another length")
     return found
 
 
-def _damaged(what: str) -> OSError:
-    """The error for a chunk that decompresses to `what`; without errno, which marks an error of the disk."""
-    return OSError(f"a compressed chunk decompresses to {what}")
+def _unshuffled(raw: Any, item: int) -> np.ndarray:
+    """The bytes of values of `item` bytes, of which all first bytes come first; what is over stays at the end."""
+    shuffled = np.frombuffer(raw, np.uint8)
+    found = np.empty(len(shuffled), np.uint8)
+    count = len(shuffled) // item
+    values, found[count * item :] = found[: count * item].reshape(count, item), shuffled[count * item :]
+    for k in range(item):  # a byte of all values at a time: NumPy's transposed copy takes far longer
+        values[:, k] = shuffled[k * count : (k + 1) * count]
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from typing import Any
 
 import h5py
@@ -49,11 +50,16 @@ class CSRHDF5Source(HDF5Source):
             if kind.kind not in "iu":
                 raise DataError(f"{path}: {x}/{part} holds {kind} but must hold integers; convert the file again")
         self.dtype = value_dtype(stored_dtype(group["data"], f"{path}: {x}/data"), f"{path}: {x}/data")
-        self._data = RowReader(group["data"], self.dtype, path)
-        narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)
-        self._indices = RowReader(group["indices"], narrow, path)
         self._indptr = RowReader(group["indptr"], np.dtype(np.int64), path)
+        self._data = RowReader(group["data"], self.dtype, path, place=self._place)
+        narrow = np.dtype(np.uint32) if group["indices"].dtype == np.uint32 else np.dtype(np.int32)
+        self._indices = RowReader(group["indices"], narrow, path, place=self._place)
         self._check_ends()
+
+    def _place(self, entry: int) -> str:
+        """The row that has this entry of data and indices, for messages."""
+        ends = range(1, self.rows)  # of all rows but the last
+        return f"row {bisect.bisect_right(ends, entry, key=lambda end: int(self._stored_pointers(end, end)[0]))}"
 
     def _stored_pointers(self, start: int, stop: int) -> np.ndarray:
         """indptr[start : stop + 1] as stored, unchecked, int64."""

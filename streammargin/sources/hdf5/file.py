@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import h5py
 
-from streammargin.errors import DataError, ReadWriteError
-from streammargin.files import short_reason
+from streammargin.errors import DataError
+from streammargin.packages import register_filters
 from streammargin.sources.base import Source
 from streammargin.sources.hdf5.base import HDF5Source
 from streammargin.sources.hdf5.csr import CSRHDF5Source
@@ -26,17 +25,8 @@ def sniff(path: str, start: bytes) -> bool:
 
 def open_file(path: str, x: str | None, y: Any, sample_weight: Any) -> Source:
     """The rows called x (default X, or matrix, 10x's name) with their labels and weights."""
-    with contextlib.suppress(ImportError):
-        import hdf5plugin  # noqa: F401  # registers zstd, blosc, lz4, ...
-    try:
-        file = opened(path)
-    except OSError as error:
-        if "unable to lock" in str(error):
-            raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
-        what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
-        raise DataError(f"{path} {what} ({short_reason(error)}); copy or convert it again") from error
-    except (RuntimeError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be opened as HDF5 ({error}); copy or convert it again") from error
+    register_filters()
+    file = opened(path)
     try:
         with decoding(path):
             source = _open_rows(file, path, x, y, sample_weight)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,14 +10,14 @@ from typing import Any
 import h5py
 import numpy as np
 
-from streammargin.errors import DataError, InputMissingError, StreamMarginError
+from streammargin.errors import DataError, StreamMarginError
 from streammargin.files import check_input, short_reason
 from streammargin.sources.base import OfValues
 from streammargin.sources.hdf5.nodes import attribute, children, decoding, look_up
 from streammargin.sources.hdf5.reader import RowReader, check_stored, stored_dtype
 from streammargin.sources.hdf5.storage import opened
 from streammargin.sources.hdf5.table import Field, Read
-from streammargin.sources.hdf5.texts import TextReader
+from streammargin.sources.hdf5.texts import TextReader, utf8
 from streammargin.sources.labels import as_values
 from streammargin.sources.npy import NpyArray
 
@@ -102,9 +100,8 @@ class Column:
     @property
     def kind(self) -> str:
         """The kind of its values if they are numbers or categories, else "": text takes long to read again."""
-        if self.categories is not None:
-            return str(as_values(self.categories).dtype.kind)
-        return str(self.data.dtype.kind) if self.data.dtype.kind in "biuf" else ""
+        kind = str((self.data if self.categories is None else as_values(self.categories)).dtype.kind)
+        return kind if kind in ("biuf" if self.categories is None else "biufU") else ""
 
     def chunks(self, size: int) -> Iterator[np.ndarray]:
         """The values in order, at most `size` at a time; text as str."""
@@ -179,7 +176,7 @@ def _reading(node: Any, name: str, stack: contextlib.ExitStack) -> Read:
         values = np.empty(stop - start, reader.dtype)
         reader.read(start, stop, values)
         # h5py declares NumPy's bytes as ASCII, whatever they contain
-        return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+        return utf8(values, name, start) if values.dtype.kind == "S" else values
 
     return read
 
@@ -253,14 +250,7 @@ def open_column(name: str, home: h5py.File, path: str, what: tuple[str, str] = L
     file_name, colon, inner = name.rpartition(":")
     if colon:
         check_input(file_name, f"file ({noun} are named NAME or FILE:NAME)")
-        try:
-            other = opened(file_name)
-        except PermissionError as error:
-            raise InputMissingError(f"{file_name} cannot be read ({os.strerror(errno.EACCES)})") from error
-        except (OSError, RuntimeError, KeyError) as error:
-            raise DataError(
-                f"{file_name} cannot be opened as HDF5 ({short_reason(error)}); {noun} are named NAME or FILE:NAME"
-            ) from error
+        other = opened(file_name, f"{noun} are named NAME or FILE:NAME")
         try:
             column = _within(other, inner, file_name, [file_name]) if inner else None
             if column is None:

@@ -8,6 +8,7 @@ files. It never decompresses a chunk of a file.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import h5py
 import numpy as np
@@ -16,6 +17,7 @@ from streammargin.errors import DataError, ReadWriteError
 from streammargin.files import short_reason
 from streammargin.sources.hdf5.chunks import Chunks
 from streammargin.sources.hdf5.virtual import Parts
+from streammargin.stored import check_written
 
 _DECLARED = 1 << 30  # bytes that a file may declare without storing any
 
@@ -44,12 +46,14 @@ def check_stored(dataset: h5py.Dataset, name: str) -> None:
 class RowReader:
     """Entries start..stop along axis 0 of a 1- or 2-dimensional dataset, converted to `dtype`.
 
-    raw: entries as stored bytes, for strings; `dtype` is then a void type. keep: as for Chunks.
+    raw: entries as stored bytes, for strings; `dtype` is then a void type. keep: as for Chunks. place: names an entry
+    in messages. Raises DataError where values were never written.
     """
 
     def __init__(
-        self, dataset: h5py.Dataset, dtype: np.dtype, path: str, raw: bool = False, keep: bool = False
-    ) -> None:
+        self, dataset: h5py.Dataset, dtype: np.dtype, path: str, raw: bool = False, keep: bool = False,
+        place: Callable[[int], str] = "row {}".format,
+    ) -> None:  # fmt: skip
         self.dataset, self.dtype, self.path = dataset, np.dtype(dtype), path
         self.name = dataset.name.lstrip("/")
         self.stored = self.dtype if raw else dataset.dtype
@@ -61,6 +65,7 @@ class RowReader:
         self._chunks: Chunks | None = None
         self._parts: Parts | None = None
         check_stored(dataset, f"{path}: {self.name}")
+        check_written(dataset, f"{path}: {self.name}", place)
         self._locate(raw, keep)
 
     @property

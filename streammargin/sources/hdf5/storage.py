@@ -1,4 +1,4 @@
-"""Check the other files that an HDF5 object refers to before HDF5 opens them.
+"""Open HDF5 files, and check that the values of a dataset are there, in this file or in others.
 
 HDF5 waits for ever on a pipe, overflows the stack on a virtual dataset that is its own source, and silently uses fill
 values for a missing source.
@@ -15,17 +15,18 @@ import numpy as np
 from streammargin.errors import DataError, InputMissingError
 from streammargin.files import check_input
 from streammargin.sources.hdf5.heap import check_virtual
+from streammargin.stored import beside, check_written, missing, open_hdf5, source_of
 
 _METADATA = 1 << 20  # bytes of HDF5's metadata cache; in memory it takes seven times as much
 _DEPTH = 16  # longest chain of links
 
 
-def opened(path: str) -> h5py.File:
+def opened(path: str, mend: str = "copy or convert it again") -> h5py.File:
     """Open an HDF5 file for reading, without HDF5's chunk cache and with a small metadata cache.
 
-    Raises OSError, RuntimeError, KeyError or ValueError for anything else.
+    Raises DataError, ReadWriteError or InputMissingError for anything else.
     """
-    file = h5py.File(path, "r", rdcc_nbytes=0)
+    file = open_hdf5(path, mend, rdcc_nbytes=0)
     config = file.id.get_mdc_config()
     config.min_size = config.max_size = config.initial_size = _METADATA
     config.set_initial_size = True
@@ -64,7 +65,7 @@ def followed(home: h5py.Group, name: str, path: str, depth: int = 0) -> list[str
         where = beside(os.fsdecode(value[0]), node.file.filename)
         if where is not None:
             _check_regular(where, f"{path}: {name} is a link to another file")
-            with h5py.File(where, "r") as other:
+            with opened(where) as other:
                 found = [where, *followed(other, target, where, depth + 1)]
         break
     return found
@@ -97,16 +98,19 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
     """The source files of a virtual dataset; DataError where they do not fill it."""
     filled = 0
     for part in dataset.virtual_sources():
-        own = dataset.file.filename
-        where = own if part.file_name == "." else beside(part.file_name, own)
+        try:
+            size = int(part.vspace.get_select_npoints())
+        except RuntimeError:  # of an unlimited selection
+            raise DataError(f"{name} is virtual, and grows with its sources; copy the rows into one dataset") from None
+        where, inside = source_of(part, dataset)
         if where is None:
-            raise DataError(f"{name} is virtual, and its source {part.file_name} is missing; put it where it was")
+            raise missing(part, name)
         _check_regular(where, f"{name} is virtual")
-        with h5py.File(where, "r") as file:
-            followed(file, part.dset_name, where)
-            source = file.get(part.dset_name)
+        with opened(where) as file:
+            followed(file, inside, where)
+            source = file.get(inside)
             if not isinstance(source, h5py.Dataset):
-                raise DataError(f"{name} is virtual, and its source {where} has no dataset {part.dset_name}")
+                raise DataError(f"{name} is virtual, and its source {where} has no dataset {inside}")
             if source.is_virtual or source.id.get_create_plist().get_external_count():
                 raise DataError(f"{name} is virtual, and so is its source in {where}; copy the rows into one dataset")
             chosen = part.src_space
@@ -114,20 +118,13 @@ def _sources(dataset: h5py.Dataset, name: str) -> Iterator[str]:
             fits = source.dtype == dataset.dtype and (every or source.ndim == chosen.get_simple_extent_ndims())
             if fits and not every:
                 fits = bool(np.all(np.array(chosen.get_select_bounds()[1]) < source.shape))
-            size = int(part.vspace.get_select_npoints())
             if not fits or size != (source.size if every else int(chosen.get_select_npoints())):
                 raise DataError(f"{name} is virtual, and its source in {where} has another type or shape; correct it")
+            check_written(source, f"{where}: {inside}")
             filled += size
         yield where
     if filled != dataset.size:
         raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; correct it")
-
-
-def beside(name: str, home: str) -> str | None:
-    """The path where HDF5 finds a file named in another: as named, or in the other's directory; None: nowhere."""
-    folder = os.path.dirname(home)
-    places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))
-    return next((place for place in places if os.path.lexists(place)), None)
 
 
 def _check_regular(where: str, whose: str) -> None:

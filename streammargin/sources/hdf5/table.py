@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.errors import DataError
 from streammargin.sources.hdf5.reader import RowReader
+from streammargin.stored import check_written
 
 Read = Callable[[int, int], np.ndarray]  # start, stop -> these entries
 
@@ -25,6 +26,7 @@ class Field:
         """A function (start, stop) -> entries; the stack closes what it opens."""
         table, name = self.table, self.name
         if not table.dtype.hasobject and table.chunks is None and not table.is_virtual:
+            check_written(table, path)
             return lambda start, stop: table.fields(name)[start:stop]
         # HDF5 would decompress chunks unchecked, and look up the strings of all columns. So the stored bytes are
         # read: a string is a reference of 16 bytes in the file, a pointer of 8 in NumPy's dtype

@@ -13,6 +13,27 @@ _REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("number", "<u4")]
 _PIECE = 1 << 16
 
 
+def not_utf8(name: str, row: int, error: UnicodeDecodeError) -> DataError:
+    """The error for a text in another encoding."""
+    return DataError(
+        f"{name}: the text of row {row} is not valid UTF-8 ({error.reason}); write the column again as UTF-8: if it is "
+        "Latin-1, convert its text file after: iconv -f LATIN1 -t UTF-8 IN > OUT"
+    )
+
+
+def utf8(values: np.ndarray, name: str, start: int) -> np.ndarray:
+    """Bytes (m,) as str; start: the row of the first. Raises DataError where one is not UTF-8."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError:
+        for k, value in enumerate(values.tolist()):
+            try:
+                value.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise not_utf8(name, start + k, error) from None
+        raise
+
+
 class TextReader:
     """Entries start..stop of a 1-dimensional dataset of strings. Raises DataError where one is damaged."""
 
@@ -49,9 +70,10 @@ class TextReader:
             try:
                 found[k] = self._heap.text(reference)
             except ValueError as error:  # UnicodeDecodeError is a ValueError
-                what = "is not valid UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be read"
+                if isinstance(error, UnicodeDecodeError):
+                    raise not_utf8(self.name, start + k, error) from None
                 raise DataError(
-                    f"{self.name}: the text of row {start + k} {what} ({error}); the file may be damaged"
+                    f"{self.name}: the text of row {start + k} cannot be read ({error}); the file may be damaged"
                 ) from error
         return found
 

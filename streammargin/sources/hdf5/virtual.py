@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from streammargin.errors import DataError
-from streammargin.sources.hdf5.storage import beside, opened
+from streammargin.sources.hdf5.storage import opened, source_of
 
 _OPEN = 16  # most sources open at a time
 _PIECE_BYTES = 1 << 18  # least bytes of a source read at a time
@@ -87,16 +87,15 @@ class Parts:
                 low = high
 
     def _part(self, one: Any, dataset: h5py.Dataset, name: str) -> _Part:
-        home = dataset.file.filename
-        where = home if one.file_name == "." else beside(one.file_name, home)
+        where, inside = source_of(one, dataset)
         own = _block(one.vspace, dataset.shape)
-        source = None if where is None else _block(one.src_space, self._source(where, one.dset_name).shape)
+        source = None if where is None else _block(one.src_space, self._source(where, inside).shape)
         if where is None or own is None or source is None or _sizes(own) != _sizes(source):
             raise DataError(
                 f"{name} is virtual, and its part from {one.file_name} is not a block of adjacent rows and columns; "
                 "copy the rows into one dataset"
             )
-        return _Part(own[0], own[1], where, one.dset_name, (source[0][0], source[1][0]))
+        return _Part(own[0], own[1], where, inside, (source[0][0], source[1][0]))
 
     def _source(self, path: str, name: str) -> _Source:
         key = path, name

@@ -179,7 +179,7 @@ def damping(X=None, C=1.0, bias=1.0, **problem):
     """What is chosen for these rows."""
     X = text()[0] if X is None else X
     problem = SimpleNamespace(**{"linear": True, "hard": False, "rows": 10**6, "present": 10**6, **problem})
-    problem.caps = np.array([[C, C]])
+    problem.outputs = SimpleNamespace(caps=np.array([[C, C]]))
     labels = RowLabels(-(np.arange(len(text()[0])) % 2), np.empty(0), np.empty(0))
     constant = SlowConstant(centre=np.zeros(1))
     damp(problem, labels, constant, [(0, ArraySource(X).whole()._replace(bias=bias))])

@@ -20,6 +20,7 @@ from streammargin.compiled import adaptive as kernel
 from streammargin.errors import UsageError
 from streammargin.rows.blocks import CSRBlock, DenseBlock
 from streammargin.rows.labels import Labels, numbered_from
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.papers import adaptive
 from streammargin.solvers.papers.adaptive import FULL, Adaptive, _columns
 
@@ -230,9 +231,8 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     codes = ((y + 1) // 2 if classes == 1 else labels).astype(np.int16)
     codes[:5] = -1  # absent
     positive = np.array([1]) if classes == 1 else np.arange(3)
-    problem = replace(problem_of(X, C=np.inf, K=classes), positive=positive, trials=1)
-    if classes == 3:
-        problem = replace(problem, caps=np.full((3, 3), np.inf), joint=True)
+    outputs = Outputs(positive, np.full((classes, max(2, classes)), np.inf))
+    problem = replace(problem_of(X, C=np.inf, K=classes), outputs=outputs, trials=1, lines=classes)
     method = Adaptive()
     state = method.start(problem, of_codes(codes))
     blocks = [(first, DenseBlock(X[first : first + 20], 0.0)) for first in range(0, 100, 20)]
@@ -243,7 +243,7 @@ def test_the_rows_with_the_smallest_margins_stay_in_memory(classes, monkeypatch)
     for number in method.order(problem, state, 1, 5):
         first, block = blocks[number]
         before = state.kept.pieces["rows"].ids if state.kept.pieces else np.empty(0, np.int64)
-        method.run_block(problem, state, np.arange(classes), block, first)
+        method.run_block(problem, state, np.arange(problem.groups), block, first)
         there = np.union1d(np.arange(first, first + 20), before)
         scores = X[there] @ state.w[:, :-1].T
         if classes == 1:

@@ -88,10 +88,10 @@ def test_iterates_of_a_joint_margin(method, loss):
         passes(make_solver(method), problem, codes, [(0, DenseBlock(X, 0.0))], 40), twins, strict=True
     ):
         assert w[:, :-1].ravel() == pytest.approx(direction(twin), abs=1e-9), t
-        for figures in report.certificate:
-            assert figures.margin_lower == pytest.approx(np.sqrt(2) * (A @ direction(twin)).min(), abs=1e-9)
-            assert figures.margin_upper >= np.sqrt(2) * largest * (1 - 1e-9)
-            assert 3 * figures.primal == pytest.approx(0.5 / figures.margin_lower**2) or figures.margin_lower <= 0
+        [figures] = report.certificate
+        assert figures.margin_lower == pytest.approx(np.sqrt(2) * (A @ direction(twin)).min(), abs=1e-9)
+        assert figures.margin_upper >= np.sqrt(2) * largest * (1 - 1e-9)
+        assert figures.primal == pytest.approx(0.5 / figures.margin_lower**2) or figures.margin_lower <= 0
         assert report.wrong[0] == np.sum(np.argmax(X @ w[:, :-1].T, axis=1) != codes)
 
 
@@ -260,6 +260,18 @@ def test_the_joint_margin_is_that_of_the_pseudo_rows(bias):
     assert np.min(own - scores.max(axis=1)) / np.linalg.norm(U) == pytest.approx(certificate["margin_lower"], rel=1e-9)
     # a relative margin gap of e leaves an angle of at most sqrt(2 e)
     assert direction(U.ravel()) == pytest.approx(w, abs=2e-2)
+
+
+def test_a_joint_margin_has_one_figure_and_a_pass_counts_each_wrong_row_once():
+    X, codes = several()
+    codes[:4] = (codes[:4] + 1) % CLASSES
+    result = sm.train((X, codes), solver="normalized-gd", multiclass="joint", passes=6)
+    passes = [event["mistakes"] for event in result.history if event["event"] == "pass_end"]
+    certificates = [event for event in result.history if event["event"] == "certificate"]
+    assert passes == [event["mistakes"] for event in certificates] and passes[-1] >= 4
+    for event in certificates:
+        [only] = event["per_class"]
+        assert only == {name: event[name] for name in only}
 
 
 @pytest.mark.parametrize("method", ["dual-momentum", "normalized-gd", "batch-perceptron"])

@@ -21,6 +21,7 @@ from streammargin.errors import UsageError
 from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import make_norm
 from streammargin.rows.blocks import DenseBlock
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
@@ -31,7 +32,7 @@ NORMS = (2, 1.5, 1.2)
 def problem_of(rows, features, p=2.0, K=1):
     return Problem(
         rows=rows, features=features, dtype=np.dtype(np.float64), loss=terms("hinge"), norm=make_norm(p), p=p,
-        positive=np.ones(K, np.int64), caps=np.full((K, 2), np.inf), trials=K, tol=1e-3, seed=0, present=rows,
+        outputs=Outputs(np.ones(K, np.int64), np.full((K, 2), np.inf)), trials=K, tol=1e-3, seed=0, present=rows,
     )  # fmt: skip
 
 

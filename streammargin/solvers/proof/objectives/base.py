@@ -63,6 +63,13 @@ class Running(NamedTuple):
     slack: float
 
 
+class Size(NamedTuple):
+    """How large weights are: R(w), or for a hard margin ||w||; rounding: bound on the relative error of R(w)."""
+
+    value: float
+    rounding: float
+
+
 class Candidate(NamedTuple):
     """Figures of certified weights: objective, margin (lower), and misclassified rows.
 
@@ -77,14 +84,11 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """R(w) + sum_i cap_i phi(u_i) over the rows of one binary problem.
+    """R(w) + sum_i cap_i phi(u_i) over the rows, of one group of lines.
 
     penalty: R; shares_mistakes: several classes share one count of mistakes, so all report the latest weights; free:
     the constant, the last entry of w, is not penalised, so the last entry of A^T alpha must be 0; signed: a regression
     loss, whose duals have both signs.
-
-    Several rows of w (K, d+1) may be one problem, as in a joint margin: `groups` says which rows are one vector, and
-    `lengths`, `margins` and `mistakes` combine their numbers.
     """
 
     penalty: Penalty
@@ -92,7 +96,6 @@ class Objective(ABC):
     free: bool = field(default=False, kw_only=True)
     signed: bool = field(default=False, kw_only=True)
     infeasible: ClassVar[bool] = False  # there may be no solution; a small upper bound on the margin shows that
-    unit: ClassVar[float] = 1.0  # factor from margins of A's rows to reported margins
 
     def penalised(self, w: np.ndarray) -> np.ndarray:
         """The penalised entries of w or A^T alpha (d+1,)."""
@@ -151,43 +154,14 @@ class Objective(ABC):
         )  # fmt: skip
         return theta, total
 
-    def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
-        """The groups of rows of w (K, d+1) that are one vector: (index, rows), for the active problems."""
-        return [(k, slice(k, k + 1)) for k in active.tolist()]
+    def size(self, w: np.ndarray) -> Size:
+        """How large the weights w (d+1,) are, as `candidate` takes it."""
+        return Size(self.regulariser(w), norm_rounding(w.size))
 
-    def terms(self, rows: float) -> float:
-        """The number of rows of A, from that of the data."""
-        return rows
-
-    @property
-    def spread(self) -> float:
-        """Upper bound on ||A||^2, relative to that of the data matrix."""
-        return 1.0
-
-    def lengths(self, sizes: np.ndarray) -> np.ndarray:
-        """The divisors (K,) of the margins, from the norms (K,) of the weights."""
-        return sizes
-
-    def margins(self, smallest: np.ndarray) -> np.ndarray:
-        """The smallest margins (K,), from those of each problem."""
-        return smallest
-
-    def mistakes(self, seen: np.ndarray) -> np.ndarray:
-        """The misclassified rows (K,), from those of each problem."""
-        return seen
-
-    def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """Margins (groups, m), for each row of the data the smallest over its rows of A; scores (m, K).
-
-        own (m, K) bool: whether y = +1 for the row in problem k.
-        """
-        return np.where(own, scores, -scores).T
-
-    def weighed(self, w: np.ndarray, losses: float, rounding: float, mistakes: float) -> Candidate:
+    def weighed(self, size: Size, losses: float, rounding: float, mistakes: float) -> Candidate:
         """The candidate of weights with objective R(w) + losses, where losses has this rounding error."""
-        penalty = self.regulariser(w)
-        rounding += TERM * losses + norm_rounding(w.size) * penalty
-        return Candidate(losses + penalty, -math.inf, int(mistakes), rounding)
+        rounding += TERM * losses + size.rounding * size.value
+        return Candidate(losses + size.value, -math.inf, int(mistakes), rounding)
 
     def dual_of(self, theta: np.ndarray, sums: Sums) -> float:
         """The dual objective of theta = A^T alpha, rounded down; scaled where alpha is not feasible.
@@ -200,8 +174,8 @@ class Objective(ABC):
         return self.penalty.bound(gain, self.penalised(theta), sums.blur, norm_rounding(theta.size))
 
     @abstractmethod
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        """The candidate of the weights w (d+1,)."""
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
+        """The candidate of weights of this size."""
 
     @abstractmethod
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:

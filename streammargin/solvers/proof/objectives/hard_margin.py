@@ -12,7 +12,7 @@ from streammargin.errors import DataError
 from streammargin.penalties.lp import LpSquare
 from streammargin.penalties.mirror_maps import lp_norm
 from streammargin.solvers.proof.figures import Figures, relative_margin_gap
-from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 from streammargin.solvers.proof.rounding import norm_rounding
 
 
@@ -27,16 +27,33 @@ class HardMargin(Objective):
     penalty: LpSquare
     infeasible: ClassVar[bool] = True
 
-    @property
-    def shares(self) -> int:
-        """The number of problems that share the objective."""
-        return 1
+    def terms(self, rows: float) -> float:
+        """The number of rows of A, from that of the data."""
+        return rows
 
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        size = lp_norm(w, self.penalty.p)
+    @property
+    def spread(self) -> float:
+        """Upper bound on ||A||^2, relative to that of the data matrix."""
+        return 1.0
+
+    def reported(self, margins: np.ndarray) -> np.ndarray:
+        """Margins, or lengths of rows, as they are reported, from those of A's rows."""
+        return margins
+
+    def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+        """Margins (groups, m), for each row of the data the smallest over its rows of A; scores (m, K).
+
+        own (m, K) bool: whether y = +1 for the row in line k.
+        """
+        return np.where(own, scores, -scores).T
+
+    def size(self, w: np.ndarray) -> Size:
+        return Size(lp_norm(w, self.penalty.p), norm_rounding(w.size))
+
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
         slack = min(sums.slack, sums.surely)
-        slack -= norm_rounding(w.size) * abs(slack)
-        return Candidate(math.inf, slack / size if size > 0.0 else -math.inf, int(sums.mistakes))
+        slack -= size.rounding * abs(slack)
+        return Candidate(math.inf, slack / size.value if size.value > 0.0 else -math.inf, int(sums.mistakes))
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         length = self.penalty.gauge(theta) * (1.0 + norm_rounding(theta.size)) + sums.blur
@@ -44,7 +61,7 @@ class HardMargin(Objective):
 
     def dual(self, upper: float) -> float:
         # two divisions, as upper**2 may under- or overflow
-        return 0.5 / upper / upper / self.shares if upper > 0.0 else math.inf
+        return 0.5 / upper / upper if upper > 0.0 else math.inf
 
     def better(self, new: Candidate, old: Candidate, dual: float) -> bool:
         return self.shares_mistakes or new.lower > old.lower or not math.isfinite(old.lower)
@@ -52,7 +69,7 @@ class HardMargin(Objective):
     def figures(self, best: Candidate, dual: float, upper: float) -> Figures:
         lower = best.lower
         return Figures(
-            0.5 / lower / lower / self.shares if lower > 0.0 else math.inf, dual, None, lower, upper,
+            0.5 / lower / lower if lower > 0.0 else math.inf, dual, None, lower, upper,
             relative_margin_gap(lower, upper), best.mistakes,
         )  # fmt: skip
 
@@ -72,20 +89,12 @@ class HardMargin(Objective):
 
 @dataclass(frozen=True)
 class JointMargin(HardMargin):
-    """The joint margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: the K rows of W are one vector.
+    """The joint margin of all classes, min over i and k of x_i.(w_own - w_k) / ||W||: the lines of W are one vector.
 
-    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own; primal and dual are sums of equal shares of the classes.
+    A has the pseudo-rows x_i (e_own - e_k) / sqrt 2, k != own.
     """
 
     classes: int
-    unit: ClassVar[float] = math.sqrt(2.0)
-
-    @property
-    def shares(self) -> int:
-        return self.classes
-
-    def groups(self, active: np.ndarray) -> list[tuple[int, slice]]:
-        return [(0, slice(None))] if active.size else []
 
     def terms(self, rows: float) -> float:
         return rows * (self.classes - 1)
@@ -94,14 +103,8 @@ class JointMargin(HardMargin):
     def spread(self) -> float:
         return self.classes / 2.0  # the largest eigenvalue of sum_k (e_own - e_k) (e_own - e_k)^T / 2
 
-    def lengths(self, sizes: np.ndarray) -> np.ndarray:
-        return np.full(sizes.shape, lp_norm(sizes, 2.0))
-
-    def margins(self, smallest: np.ndarray) -> np.ndarray:
-        return np.full(smallest.shape, smallest.min())
-
-    def mistakes(self, seen: np.ndarray) -> np.ndarray:
-        return np.full(seen.shape, seen.sum())  # each class counts its own rows
+    def reported(self, margins: np.ndarray) -> np.ndarray:
+        return margins * math.sqrt(2.0)
 
     def margins_of_rows(self, scores: np.ndarray, own: np.ndarray) -> np.ndarray:
         rest = np.where(own, -math.inf, scores).max(axis=1)

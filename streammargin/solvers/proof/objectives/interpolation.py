@@ -9,7 +9,7 @@ import numpy as np
 
 from streammargin.errors import out_of_range
 from streammargin.solvers.proof.figures import Figures, relative_gap
-from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Interpolation(Objective):
 
     largest: float
 
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        found = self.weighed(w, 0.0, 0.0, sums.mistakes)
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
+        found = self.weighed(size, 0.0, 0.0, sums.mistakes)
         if not math.isfinite(found.primal):
             raise out_of_range()
         return found._replace(lower=sums.slack)

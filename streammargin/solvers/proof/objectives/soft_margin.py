@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 from streammargin.solvers.proof.figures import Figures, relative_gap
-from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Sums
+from streammargin.solvers.proof.objectives.base import Candidate, Objective, Running, Size, Sums
 
 
 class SoftMargin(Objective):
     """1/2 ||w||_p^2 + sum_i cap_i phi(u_i), proven by the duality gap."""
 
-    def candidate(self, w: np.ndarray, sums: Sums) -> Candidate:
-        return self.weighed(w, sums.losses, sums.rounding, sums.mistakes)
+    def candidate(self, size: Size, sums: Sums) -> Candidate:
+        return self.weighed(size, sums.losses, sums.rounding, sums.mistakes)
 
     def bounds(self, theta: np.ndarray, sums: Sums) -> tuple[float, float]:
         return self.dual_of(theta, sums), math.inf

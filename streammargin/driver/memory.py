@@ -13,6 +13,7 @@ from streammargin.losses import terms
 from streammargin.penalties.mirror_maps import L2
 from streammargin.sizes import format_size
 from streammargin.solvers.base import Method
+from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
@@ -55,5 +56,5 @@ def usual_bytes(method: Method) -> int:
     cost = math.inf if math.isinf(method.default_C) else 1.0
     return method.row_bytes(Problem(
         rows=1, features=1, dtype=np.dtype(np.float32), loss=terms(method.default_loss), norm=L2(2.0), p=2.0,
-        positive=np.array([1]), caps=np.full((1, 2), cost), trials=1, tol=1e-3, seed=0, present=1, resident=False,
+        outputs=Outputs(np.array([1]), np.full((1, 2), cost)), trials=1, tol=1e-3, seed=0, present=1, resident=False,
     ))  # fmt: skip

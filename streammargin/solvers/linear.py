@@ -1,0 +1,81 @@
+"""Solvers that find a linear point, weights w (K, d+1): the certified weights are kept beside the current ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from streammargin.points.base import Point
+from streammargin.points.linear import LinearPoint
+from streammargin.solvers.base import Solver
+from streammargin.solvers.problem import Problem
+from streammargin.solvers.proof.best import keep_better
+from streammargin.solvers.proof.kept import Kept
+from streammargin.solvers.proof.objectives.base import Candidate
+from streammargin.solvers.roles import Float, Shared, state
+from streammargin.solvers.state import State
+
+
+@state
+class LinearState(State):
+    """best_w: the weights that the figures of `best` belong to."""
+
+    best_w: Shared[Float]
+
+
+def keep_weights(problem: Problem, state: LinearState, w: np.ndarray, found: Sequence[Candidate | None]) -> None:
+    """Keep the better of the old and new weights (K, d+1); found: candidates of the groups, None: not evaluated.
+
+    The array w must not be modified later. `best_w` is replaced, never written to, as points refer to its rows; this
+    saves copies of long vectors.
+    """
+    better = keep_better(problem, state.best, found)
+    if better.any():
+        worse = ~problem.by_line(better)
+        w[worse] = state.best_w[worse]
+        state.best_w = w
+
+
+S = TypeVar("S", bound=LinearState)
+
+
+class LinearSolver(Solver[S]):
+    """A solver whose point is linear."""
+
+    @property
+    def keeps_point(self) -> bool:
+        return type(self).begin_at is not LinearSolver.begin_at
+
+    def begin_from(self, problem: Problem, state: S, point: Point) -> None:
+        assert isinstance(point, LinearPoint)
+        inside = [problem.objective.inside(w) for w in point.w]
+        self.begin_at(problem, state, np.stack(inside * problem.trials))
+
+    def begin_at(self, problem: Problem, state: S, w: np.ndarray) -> None:
+        """Begin at these weights (K, d+1) float64, of which R is finite; a solver without this method begins at 0."""
+        raise AssertionError(f"{self.name} keeps no weights")
+
+    def certified(self, problem: Problem, state: S) -> np.ndarray:
+        """The weights (K, d+1) float64 that the last exact figures belong to."""
+        return state.best_w.astype(np.float64, copy=False)
+
+    def keep_pass(self, problem: Problem, state: S, kept: Kept, trials: list[int]) -> None:
+        w = self.weights(problem, state).reshape(problem.trials, problem.per_trial, -1)
+        kept.w.reshape(w.shape)[trials] = w[trials]
+
+    def point(self, problem: Problem, state: S, column: float, proven: bool, kept: Kept | None = None) -> LinearPoint:
+        if kept is not None:
+            return LinearPoint(kept.w, column, self.zeros(problem, state))
+        w = self.certified(problem, state) if proven else self.weights(problem, state)
+        return LinearPoint(w, column, self.zeros(problem, state))
+
+    def zeros(self, problem: Problem, state: S) -> np.ndarray | None:
+        """Which weights (K, d) are proven to be 0 in every solution; default: none."""
+        return None
+
+    @abstractmethod
+    def weights(self, problem: Problem, state: S) -> np.ndarray:
+        """The current weights (K, d+1) float64; the last column belongs to the constant column."""

@@ -1,0 +1,128 @@
+"""Open HDF5 files, and refuse datasets with values that are stored nowhere.
+
+HDF5 silently uses fill values for a missing source of a virtual dataset. It leaves memory as it was for values that
+were never written, where no fill value stands for them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import h5py
+import numpy as np
+
+from streammargin.errors import DataError, InputMissingError, ReadWriteError
+from streammargin.files import check_input, short_reason
+
+
+def open_hdf5(path: str, mend: str = "copy or convert it again", **how: Any) -> h5py.File:
+    """Open an HDF5 file for reading; how: options of h5py.
+
+    Raises DataError, InputMissingError where it may not be read, and ReadWriteError where it is open for writing.
+    """
+    try:
+        return h5py.File(path, "r", **how)
+    except PermissionError as error:
+        raise InputMissingError(f"{path} cannot be read ({os.strerror(errno.EACCES)})") from error
+    except (OSError, RuntimeError, KeyError, ValueError) as error:
+        if "unable to lock" in str(error):
+            raise ReadWriteError(f"{path} is being written by another program; wait until it is closed") from error
+        if "already open for write" in str(error):  # flags that a writer of the latest format sets, and clears
+            raise ReadWriteError(
+                f"{path} is open in a program that writes it, or that crashed; close it there, or if it crashed mend "
+                f"the file with: h5clear -s {path}"
+            ) from error
+        what = "is truncated" if "truncated" in str(error) else "cannot be opened as HDF5"
+        raise DataError(f"{path} {what} ({short_reason(error)}); {mend}") from error
+
+
+def check_stored_values(dataset: Any, indptr: h5py.Dataset | None = None) -> None:
+    """DataError where values of a dataset are stored nowhere, or not where its virtual parts say.
+
+    indptr: that of the sparse rows whose values or columns these are, to name the row.
+    """
+
+    def place(entry: int) -> str:
+        return f"row {entry if indptr is None else np.searchsorted(indptr[1:], entry, side='right')}"
+
+    if not isinstance(dataset, h5py.Dataset):
+        return
+    name, filled = f"{dataset.file.filename}: {dataset.name.lstrip('/')}", 0
+    check_written(dataset, name, place)
+    for part in dataset.virtual_sources() if dataset.is_virtual else ():
+        where, inside = source_of(part, dataset)
+        if where is None:
+            raise missing(part, name)
+        check_input(where)
+        with open_hdf5(where) as file:
+            source = file.get(inside)
+            if not isinstance(source, h5py.Dataset) or source.is_virtual:
+                raise DataError(f"{name} is virtual, and its source {where} does not store {inside}; correct it")
+            check_written(source, f"{where}: {inside}")
+        filled += int(part.vspace.get_select_npoints())
+    if dataset.is_virtual and filled != dataset.size:
+        raise DataError(f"{name} is virtual, and its sources fill {filled} of its {dataset.size} values; correct it")
+
+
+def check_written(dataset: h5py.Dataset, name: str, place: Callable[[int], str] = "row {}".format) -> None:
+    """DataError where values of a 1- or 2-dimensional dataset were never written, and no fill value stands for them.
+
+    place: names an entry of axis 0 in the message.
+    """
+    entry = _first_unwritten(dataset)
+    if entry is not None:
+        raise DataError(
+            f"{name} has no values at {place(entry)}: they were never written, and its fill_time is never; write the "
+            "file again to its end"
+        )
+
+
+def _first_unwritten(dataset: h5py.Dataset) -> int | None:
+    """The first entry of axis 0 with values that are neither written nor filled."""
+    never = dataset.id.get_create_plist().get_fill_time() == h5py.h5d.FILL_TIME_NEVER
+    if not never or not dataset.size or dataset.is_virtual:
+        return None
+    if dataset.chunks is None:
+        return 0 if dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED else None
+    (high, wide), (rows, columns) = (*dataset.shape, 1)[:2], (*dataset.chunks, 1)[:2]
+    lines, across = -(-high // rows), -(-wide // columns)
+    if dataset.id.get_num_chunks() == lines * across:
+        return None
+    written = array("q")
+
+    def note(info: Any) -> None:
+        row, column = (*info.chunk_offset, 0)[:2]
+        written.append(row // rows * across + column // columns)
+
+    dataset.id.chunk_iter(note)
+    numbers = np.sort(np.frombuffer(written, np.int64)) if written else np.empty(0, np.int64)
+    # the first number that is not its own rank is behind a gap
+    missing = int(np.argmax(np.append(numbers != np.arange(len(numbers)), True)))
+    return missing // across * rows
+
+
+def source_of(part: Any, dataset: h5py.Dataset) -> tuple[str | None, str]:
+    """(path or None: nowhere, name in it) of the source of a part of a virtual dataset."""
+    own = dataset.file.filename
+    return own if part.file_name == "." else beside(_literal(part.file_name), own), _literal(part.dset_name)
+
+
+def missing(part: Any, name: str) -> DataError:
+    """The error of a virtual dataset for a source that is nowhere."""
+    return DataError(f"{name} is virtual, and its source {_literal(part.file_name)} is missing; put it where it was")
+
+
+def _literal(name: str) -> str:
+    """The name of a source as its own file has it: HDF5 stores % as %%."""
+    return name.replace("%%", "%")
+
+
+def beside(name: str, home: str) -> str | None:
+    """The path where HDF5 finds a file named in another: as named, or in the other's directory; None: nowhere."""
+    folder = os.path.dirname(home)
+    places = (name, os.path.join(folder, name), os.path.join(folder, os.path.basename(name)))
+    return next((place for place in places if os.path.lexists(place)), None)

@@ -1,0 +1,63 @@
+"""Messages for a terminal: what files hold in their names does not steer it."""
+
+import os
+
+import h5py
+import numpy as np
+import pytest
+from conftest import write_h5
+
+import streammargin as sm
+from streammargin.sinks.console import Console
+from streammargin.wording import printable
+
+EVIL = "\x1b]0;owned\x07\u202egnp\u2066\x9b1A"
+SAFE = printable(EVIL)
+
+
+def test_what_steers_a_terminal_is_escaped_and_scripts_are_left():
+    assert SAFE == "\\x1b]0;owned\\x07\\u202egnp\\u2066\\x9b1A" and printable(SAFE) == SAFE
+    text = "می\u200cخواهم नि ß 日本 👩\u200d🔬"
+    assert printable(text) == text
+
+
+def label(tmp_path, X, y):
+    write_h5(tmp_path / "a.h5", X, np.array([f"{EVIL}{c}".encode() for c in y]))
+    sm.train((X, np.where(y > 0, "a", "b"))).model.save(tmp_path / "m.npz")
+    return ["evaluate", "m.npz", "a.h5"]
+
+
+def group(tmp_path, X, y):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_group(EVIL)
+    return ["train", "a.h5"]
+
+
+def link(tmp_path, X, y):
+    os.symlink(EVIL, tmp_path / "a.h5")
+    return ["train", "a.h5"]
+
+
+def file_name(tmp_path, X, y):
+    (tmp_path / f"{EVIL}.h5").write_text("no rows")
+    return ["train", f"{EVIL}.h5"]
+
+
+def classes(tmp_path, X, y):
+    write_h5(tmp_path / "a.h5", X, np.array([f"{EVIL}{c}".encode() for c in y]))
+    return ["info", "a.h5"]
+
+
+@pytest.mark.parametrize("way", [label, group, link, file_name, classes])
+@pytest.mark.parametrize("more", [[], ["--debug"]])
+def test_names_in_files_do_not_reach_the_terminal(way, more, tmp_path, blobs, here):
+    done = here(*way(tmp_path, *blobs), *more, cwd=tmp_path)
+    told = done.stdout + done.stderr
+    assert SAFE[:12] in told and not set(told) & set(EVIL) - set(SAFE), told
+
+
+def test_nor_do_they_by_the_console(tmp_path):
+    with open(tmp_path / "told", "w+", encoding="utf-8") as stream:
+        Console(stream=stream)({"event": "warning", "code": "library", "message": f"no {EVIL}"})
+        stream.seek(0)
+        assert stream.read() == f"warning: no {SAFE}\n"

@@ -16,11 +16,11 @@ import data_tools.main
 import streammargin.cli.main
 import streammargin.errors
 from streammargin.cli.main import main
+from streammargin.driver.memory import usual_bytes
 from streammargin.losses import LOSSES, losses_with, terms
 from streammargin.penalties import PENALTIES
 from streammargin.solvers.base import PATH, TOP
 from streammargin.solvers.registry import SHORT, make_solver, names
-from streammargin.training.memory import usual_bytes
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

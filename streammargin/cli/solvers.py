@@ -19,8 +19,8 @@ def run(options: argparse.Namespace) -> int:
     """Print one line for each solver, under three headings, or all about one."""
     if options.name is not None:
         return words.show(FAMILY, options.name, served)
+    from streammargin.driver.memory import usual_bytes
     from streammargin.solvers.registry import make_solver
-    from streammargin.training.memory import usual_bytes
 
     print("first column: bytes that are kept of each row out of core (two classes, float32, one value of C)")
     lines = dict(zip(CLASSES, words.listing(CLASSES), strict=True))

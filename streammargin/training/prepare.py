@@ -12,6 +12,7 @@ import numpy as np
 
 from streammargin.driver.choose import choose
 from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
+from streammargin.driver.memory import numbers_of_rows
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
@@ -35,7 +36,6 @@ from streammargin.sources.scaled import ScaledSource
 from streammargin.sources.thinned import thinned
 from streammargin.sources.watched import WatchedSource
 from streammargin.training.job import Job
-from streammargin.training.memory import numbers_of_rows
 from streammargin.training.problem import make_objective, make_problem
 from streammargin.training.start import start_of
 from streammargin.training.task import Task, check_tolerance, make_task

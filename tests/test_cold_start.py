@@ -44,7 +44,7 @@ print(misses, hits, int("numba.typed.typeddict" in sys.modules))
 
 
 def run(code, path=None, *arguments, **environment):
-    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    env = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"STREAMMARGIN_SHIPPED": "0"}
     env.update({k: str(v) for k, v in environment.items()})
     if path is not None:
         env["PYTHONPATH"] = str(path)

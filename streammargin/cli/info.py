@@ -1,4 +1,4 @@
-"""streammargin info DATA|MODEL [--json]"""
+"""streammargin info DATA|MODEL [--json], streammargin info --kernels [--json]"""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ NAMES, TOP = "feature_names", "top_features"  # facts
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of info."""
-    parser.add_argument("path", nargs="+", metavar="DATA|MODEL", help="several data files are shards of one data set")
+    parser.add_argument("path", nargs="*", metavar="DATA|MODEL", help="several data files are shards of one data set")
+    parser.add_argument(
+        "--kernels", action="store_true", help="show instead which compiled kernels come with the package, are cached "
+        "or are missing",
+    )  # fmt: skip
     add_data_names(parser)
     parser.add_argument(
         "--memory", default="1G", metavar="SIZE", help="memory for reading the data or the model (default 1G)"
@@ -53,6 +57,10 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.sizes import parse_size
     from streammargin.sources.open import check_rows
 
+    if options.kernels == bool(options.path):
+        raise UsageError("info wants either a data file or model, or --kernels")
+    if options.kernels:
+        return _kernels(options.json)
     budget = parse_size(options.memory)
     for path in options.path:
         check_rows(path)
@@ -76,6 +84,27 @@ def run(options: argparse.Namespace) -> int:
             print(f"{key.replace('_', ' '):<12} {_plainly(key, 'none' if value is None else value)}")
     for part in top:
         print("\n".join(_weights(part, facts)))
+    return 0
+
+
+def _kernels(as_json: bool) -> int:
+    """Say what is compiled already."""
+    from streammargin.compiled.inventory import inventory
+
+    found = inventory()
+    if as_json:
+        print(json.dumps(found))
+        return 0
+    for one in found["shipped"]:
+        versions = f" by Numba {one['numba']} for {one['processor']}" if "numba" in one else ""
+        used = f"not taken: {one['unused']}" if one["unused"] else "taken"
+        print(f"{'shipped':<12} {one['for']}: {one['kernels']}{versions}, {used}")
+    if not found["shipped"]:
+        print(f"{'shipped':<12} none: this installation was not made from a wheel with kernels")
+    for one in found["cached"]:
+        print(f"{'cached':<12} {one['folder']}: {one['kernels']}")
+    print(f"{'written':<12} {found['written'] or 'nowhere: set NUMBA_CACHE_DIR to a writable folder'}")
+    print(f"{'missing':<12} {_shortened(found['missing']) or 'none'}")
     return 0
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
 import time
 
-from streammargin.cli.options import add_common
+from streammargin.cli.options import add_common, name
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of warmup."""
+    parser.add_argument(
+        "--to", type=name, metavar="DIR",
+        help="cache them in this folder, for an image; where they are used NUMBA_CACHE_DIR names it",
+    )  # fmt: skip
     parser.add_argument("-q", "--quiet", action="store_true", help="say nothing")
     add_common(parser)
 
@@ -18,9 +24,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compile everything."""
     from streammargin.compiled.warmup import warmup
+    from streammargin.errors import OutputError
+    from streammargin.files import short_reason
 
     started = time.perf_counter()
-    warmup(lambda what: None if options.quiet else print(f"compiled {what}", file=sys.stderr))
+    try:
+        warmup(lambda what: None if options.quiet else print(f"compiled {what}", file=sys.stderr), options.to)
+    except OSError as error:
+        if options.to is None:
+            raise
+        raise OutputError(f"no kernels can be written to {options.to} ({short_reason(error)}); name a folder of your "
+                          "own with --to") from error  # fmt: skip
     if not options.quiet:
-        print(f"kernels ready after {time.perf_counter() - started:.1f} s", file=sys.stderr)
+        named = "" if options.to is None else f"; set NUMBA_CACHE_DIR={shlex.quote(os.path.abspath(options.to))}"
+        print(f"kernels ready after {time.perf_counter() - started:.1f} s{named}", file=sys.stderr)
     return 0

@@ -97,7 +97,7 @@ def test_what_plain_python_calls_is_plain_python_too(patience):
 @compiling
 def test_what_is_on_disk_is_loaded(patience, monkeypatch):
     kernel = fresh(doubled)
-    kernel._cache = jit._Cache(doubled)
+    kernel._cache = jit.Cache(doubled)
     monkeypatch.setattr(kernel._cache, "holds", lambda signature, context: True)
     with jit.small_calls(0.1):
         kernel(1.5)

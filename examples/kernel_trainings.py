@@ -1,0 +1,239 @@
+"""Small trainings that meet every kernel behind `auto`: examples/kernel_trainings.py [FORM:DTYPE ...] [--export DIR].
+
+For rows of each form (dense, sparse) and type (float32, float64) they go through all losses, penalties, tolerances and
+shapes of rows, in memory and out of core, with the solver that `auto` takes for them. Then come several classes,
+scalings, weights, held-out rows, early stopping, starts, paths over C, streams and predictions. Losses and penalties
+are those of the registries. What is refused is left out. Printed is how many functions were compiled, and how many
+kernels were loaded; examples/ship_kernels.py puts what they used into a wheel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+os.environ.setdefault("STREAMMARGIN_PATIENCE", "0")  # else small trainings leave kernels uncompiled
+
+import numba
+import numpy as np
+import scipy.sparse as sp
+from llvmlite import binding
+from numba.core import config, event
+from numba.core.serialize import dumps
+
+import streammargin as sm
+from streammargin.compiled.cache import SOURCES
+from streammargin.compiled.inventory import kernels
+from streammargin.compiled.jit import Kernel
+from streammargin.compiled.shipped import name_of, place
+from streammargin.driver import plan
+from streammargin.losses import LOSSES, is_numeric
+from streammargin.penalties import PENALTIES
+from streammargin.penalties.base import PenaltyWord
+
+KINDS = [f"{form}:{dtype}" for form in ("dense", "sparse") for dtype in ("float32", "float64")]
+NARROW, WIDE = (300, 6), (20, 400)  # rows and columns: second-order steps, and one row after the other
+TOLERANCES = (1e-2, 1e-8)  # the second one needs float64 weights
+FINITE, HARD = 1.0, np.inf
+PASSES = 40  # more than a plain ascent makes before momentum
+
+
+class Compiled(event.Listener):
+    """Counts what is compiled."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def on_start(self, event: Any) -> None:
+        self.names.append(event.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def penalties(columns: int) -> Iterator[PenaltyWord]:
+    """Each penalty, with groups of columns where it wants some."""
+    for cls in PENALTIES.values():
+        wanted = {line.name for line in cls.entries()}
+        given = {"groups": np.arange(columns) // 2} if "groups" in wanted else {}
+        yield cls(**given)
+
+
+def rows_of(form: str, dtype: str, shape: tuple[int, int], seed: int = 0) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Rows, scores and noise; half of the values are 0."""
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal(shape) * (rng.random(shape) < 0.5)).astype(dtype)
+    scores = X @ rng.standard_normal(shape[1])
+    noise = rng.standard_normal(shape[0]) * scores.std()
+    return (sp.csr_matrix(X) if form == "sparse" else X), scores, noise
+
+
+def problems(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(data, options): each loss with each penalty."""
+    for shape in (NARROW, WIDE):
+        X, scores, noise = rows_of(form, dtype, shape)
+        for loss, penalty in itertools.product(LOSSES.values(), penalties(shape[1])):
+            numeric = is_numeric(loss().terms())
+            noisy = scores + 0.3 * noise
+            for C, tol in itertools.product((FINITE, HARD), TOLERANCES):
+                y = noisy if numeric else np.where((scores if C == HARD else noisy) > 0, 1, -1)
+                yield (X, y), {"loss": loss(), "penalty": penalty, "C": C, "tol": tol}
+            for bias in ("free", 0.0):
+                yield (X, y), {"loss": loss(), "penalty": penalty, "bias": bias}
+
+
+def others(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(data, options): what goes beside the loss and the penalty."""
+    for shape, loss in itertools.product((NARROW, WIDE), (None, "logistic", "squared_error")):
+        X, scores, noise = rows_of(form, dtype, shape)
+        held, expected, _ = rows_of(form, dtype, shape, 1)
+        y = scores + 0.3 * noise
+        if loss != "squared_error":
+            y, expected = np.where(y > 0, 1, -1), np.where(expected > 0, 1, -1)
+        given = {"loss": loss}
+        for scale in ("std", "maxabs"):
+            yield (X, y), {**given, "scale": scale}
+        yield (X, y), {**given, "sample_weight": np.arange(len(y)) % 3 * 0.5}
+        for C in (1.0, [0.1, 1.0], "path:3"):
+            for penalty in ("l2", "l1"):
+                yield (X, y), {**given, "penalty": penalty, "C": C, "valid": (held, expected)}
+        yield (X, y), {**given, "early_stop": 2, "valid": (held, expected)}
+        start = sm.train((X, y), solver="pdprox", passes=2, **given).model
+        for penalty in ("l2", "l1"):
+            yield (X, y), {**given, "penalty": penalty, "init": start}
+        if loss != "squared_error":
+            classes = np.arange(len(y)) % 3
+            yield (X, classes), {**given, "scale": "maxabs"}
+            yield (X, classes), {**given, "class_weight": "balanced", "C": 100.0, "tol": 1e-8}
+            for bias in (0.0, "midway"):
+                yield (X, np.where(scores > 0, 1, -1)), {"C": HARD, "bias": bias}
+            yield (X, classes), {"loss": loss, "multiclass": "joint", "C": HARD}
+        else:
+            yield (X, y), {"loss": "interpolate", "penalty": "lp:1.5"}
+            yield (X, y), {"loss": "quantile:0.9,top=5"}
+
+
+def out_of_core(form: str, dtype: str, folder: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(path, options): rows that are read in blocks."""
+    for name, shape in (("narrow", (6000, 12)), ("wide", (60, 4000))):
+        X, scores, noise = rows_of(form, dtype, shape)
+        for kind, y in (("signs", np.where(scores + 0.3 * noise > 0, 1, -1)), ("numbers", scores + 0.3 * noise)):
+            path = os.path.join(folder, f"{name}-{kind}.h5")
+            sm.write_hdf5([(X, y)], path)
+            for loss in LOSSES.values():
+                if is_numeric(loss().terms()) == (kind == "numbers"):
+                    for penalty, tol in itertools.product(("l2", "l1"), (1e-2, 1e-5)):
+                        yield path, {"loss": loss(), "penalty": penalty, "tol": tol, "memory": "1M"}
+
+
+def attempt(data: Any, options: dict[str, Any]) -> bool:
+    """Train, predict, evaluate; False where this is refused."""
+    try:
+        model = sm.train(data, **{"passes": PASSES, **options}).model
+        if isinstance(data, tuple):
+            model.predict(data[0])
+        model.evaluate(data)
+    except (sm.UsageError, sm.DataError):
+        return False
+    return True
+
+
+def quick(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """(data, options): ten classes with two losses, and little else."""
+    X, scores, noise = rows_of(form, dtype, NARROW)
+    classes = np.digitize(scores + 0.3 * noise, np.linspace(-2, 2, 9))
+    for loss, scale, tol in itertools.product(("hinge", "logistic"), ("none", "std"), TOLERANCES):
+        yield (X, classes), {"loss": loss, "scale": scale, "tol": tol}
+
+
+def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int]:
+    """Trains on rows of these kinds; how many trainings were done, and how many refused."""
+    plan.SLACK_BYTES, plan.LEAST_BLOCK_BYTES = 0, 1 << 12  # small files are read in blocks as large ones are
+    done = refused = 0
+    for kind in kinds:
+        form, dtype = kind.split(":")
+        with tempfile.TemporaryDirectory() as folder:
+            jobs = itertools.chain(problems(form, dtype), others(form, dtype), out_of_core(form, dtype, folder))
+            for data, options in quick(form, dtype) if only_quick else jobs:
+                went = attempt(data, options)
+                done, refused = done + went, refused + (not went)
+        X, scores, _ = rows_of(form, dtype, NARROW)
+        for solver in ("perceptron", "mirror", "pegasos") if not only_quick else ():
+            sm.train(iter([(X, np.where(scores > 0, 1, -1))]), solver=solver)
+    return done, refused
+
+
+def called(all_kernels: list[Kernel]) -> set[Kernel]:
+    """The kernels that other kernels call."""
+
+    def names(code: CodeType) -> Iterator[str]:
+        yield from code.co_names
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType):
+                yield from names(inner)
+
+    functions = [kernel.py_func for kernel in all_kernels]
+    found = [function.__globals__.get(name) for function in functions for name in names(function.__code__)]
+    return {one for one in found if isinstance(one, Kernel)}
+
+
+def export(folder: Path) -> list[str]:
+    """Write the kernels that this process has used into a folder; returns the names of those that others may link."""
+    all_kernels = kernels()
+    linked, linkable = called(all_kernels), []
+    for kernel in all_kernels:
+        for signature in kernel.overloads:
+            key = kernel._cache._index_key(signature, kernel.targetctx.codegen())
+            found = [data for files in kernel._cache._files(signature) if (data := files.load(key)) is not None]
+            name = name_of(kernel.py_func, key[0], key[2])
+            if kernel in linked:
+                linkable.append(name)
+            (folder / name).write_bytes(dumps(lean(found[0], kernel in linked)))
+    return linkable
+
+
+def lean(payload: tuple[Any, ...], linked: bool) -> tuple[Any, ...]:
+    """What Numba caches of a kernel, without the text of its types, and without bitcode where nothing links it."""
+    (library, kind, (code, bitcode)), text = payload[0], payload[6]
+    assert kind == "object" and isinstance(text, str), "Numba keeps its kernels in another form now"
+    return ((library, kind, (code, bitcode if linked else hollow(bitcode))), *payload[1:6], "", *payload[7:])
+
+
+def hollow(bitcode: bytes) -> bytes:
+    """A module with the names of another one. Numba looks them up; whoever calls such a function is stopped."""
+    module = binding.parse_bitcode(bitcode)
+    functions = [one.name for one in module.functions if not one.is_declaration]
+    values = [one.name for one in module.global_variables if not one.is_declaration]
+    lines = [f'define void @"{name}"() {{ call void @llvm.trap() unreachable }}' for name in functions]
+    lines += [f'@"{name}" = constant i8 0' for name in values]
+    return binding.parse_assembly("\n".join(["declare void @llvm.trap()", *lines])).as_bitcode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", default=KINDS, metavar="FORM:DTYPE")
+    parser.add_argument("--quick", action="store_true", help="a hinge and a logistic loss with l2 only")
+    parser.add_argument("--export", type=Path, metavar="DIR", help="write the kernels there, for a wheel")
+    options = parser.parse_args()
+    logging.getLogger("streammargin").addHandler(logging.NullHandler())
+    counter = Compiled()
+    event.register("numba:compile", counter)
+    done, refused = go_through(options.kinds, options.quick)
+    loaded = sum(sum(kernel.stats.cache_hits.values()) for kernel in kernels())
+    print(f"{done} trainings, {refused} refused, {len(counter.names)} functions compiled, {loaded} kernels loaded")
+    if options.export:
+        assert not config.USING_SVML, "kernels for others must not need Intel's library of short vectors"
+        told = {"linkable": export(options.export), "sources": SOURCES, "numba": numba.__version__, "place": place()}
+        print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()

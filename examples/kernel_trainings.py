@@ -1,19 +1,22 @@
-"""Small trainings that meet every kernel behind `auto`: examples/kernel_trainings.py [FORM:DTYPE ...] [--export DIR].
+"""Compile every kernel behind `auto`: python examples/kernel_trainings.py [FORM:DTYPE ...] [--export DIR].
 
-For rows of each form (dense, sparse) and type (float32, float64) they go through all losses, penalties, tolerances and
-shapes of rows, in memory and out of core, with the solver that `auto` takes for them. Then come several classes,
-scalings, weights, held-out rows, early stopping, starts, paths over C, streams and predictions. Losses and penalties
-are those of the registries. What is refused is left out. Printed is how many functions were compiled, and how many
+For rows of each form (dense, sparse) and type (float32, float64) the kernels of every method that `auto` may take are
+warmed up. Small trainings then go through all losses, penalties, tolerances and shapes of rows, in memory and out of
+core, with the solver that `auto` takes for them. Then come several classes, scalings, weights, held-out rows, early
+stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of the registries. What is refused is left out. Printed is how many functions were compiled, and how many
 kernels were loaded; examples/ship_kernels.py puts what they used into a wheel.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import itertools
 import json
 import logging
 import os
+import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -30,14 +33,18 @@ from numba.core import config, event
 from numba.core.serialize import dumps
 
 import streammargin as sm
+import streammargin.compiled
 from streammargin.compiled.cache import SOURCES
 from streammargin.compiled.inventory import kernels
 from streammargin.compiled.jit import Kernel
+from streammargin.compiled.samples import samples
 from streammargin.compiled.shipped import name_of, place
 from streammargin.driver import plan
 from streammargin.losses import LOSSES, is_numeric
 from streammargin.penalties import PENALTIES
 from streammargin.penalties.base import PenaltyWord
+from streammargin.solvers import registry
+from streammargin.solvers.auto import candidates
 
 KINDS = [f"{form}:{dtype}" for form in ("dense", "sparse") for dtype in ("float32", "float64")]
 NARROW, WIDE = (300, 6), (20, 400)  # rows and columns: second-order steps, and one row after the other
@@ -146,12 +153,23 @@ def attempt(data: Any, options: dict[str, Any]) -> bool:
     return True
 
 
+def warm(form: str, dtype: str) -> None:
+    """Compile the kernels of every method that `auto` may take, of the reader and of models, for rows of one kind."""
+    words = set(re.findall(r'"([a-z-]+)"', inspect.getsource(candidates))) & {*registry.names(), *registry.SHORT}
+    for word in words:
+        registry.make_solver(word)  # which imports its kernels
+    sample = next(sample for sample in samples() if sample.kind == f"{form} {dtype}")
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith(f"{streammargin.compiled.__name__}.") and hasattr(module, "warm"):
+            module.warm(sample)
+
+
 def quick(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """(data, options): ten classes with two losses, and little else."""
     X, scores, noise = rows_of(form, dtype, NARROW)
     classes = np.digitize(scores + 0.3 * noise, np.linspace(-2, 2, 9))
-    for loss, scale, tol in itertools.product(("hinge", "logistic"), ("none", "std"), TOLERANCES):
-        yield (X, classes), {"loss": loss, "scale": scale, "tol": tol}
+    for loss, solver, tol in itertools.product(("hinge", "logistic"), ("auto", "asdca"), TOLERANCES):
+        yield (X, classes), {"loss": loss, "solver": solver, "tol": tol}
 
 
 def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int]:
@@ -160,6 +178,8 @@ def go_through(kinds: Iterable[str], only_quick: bool = False) -> tuple[int, int
     done = refused = 0
     for kind in kinds:
         form, dtype = kind.split(":")
+        if not only_quick:
+            warm(form, dtype)
         with tempfile.TemporaryDirectory() as folder:
             jobs = itertools.chain(problems(form, dtype), others(form, dtype), out_of_core(form, dtype, folder))
             for data, options in quick(form, dtype) if only_quick else jobs:

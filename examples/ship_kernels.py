@@ -2,9 +2,8 @@
 
 Child processes run the trainings of examples/kernel_trainings.py with the sources of the wheel, an empty cache, and a
 processor that the environment names: x86-64-v3, or generic arm64. What they compiled goes into a copy of the wheel,
-with a manifest and checksums (streammargin/compiled/shipped.py says when it is taken). The copy has the tag of this
-system. Do this last: a change in one source makes all kernels useless. Run it with each version of Python in turn, on
-the wheel that the one before wrote, and the wheel serves all of them.
+with a manifest and checksums (streammargin/compiled/shipped.py says when it is taken). The copy is tagged for this
+version of Python and this system. Do this last: a change in one source makes all kernels useless.
 """
 
 from __future__ import annotations
@@ -73,17 +72,16 @@ def objects_of(wheel: Path, kinds: list[str], quick: bool) -> dict[str, bytes]:
     return {f"{FOLDER}/{told['place']}/{name}": data for name, data in files.items()}
 
 
-def written(wheel: Path, files: dict[str, bytes], out: Path, platform: str) -> Path:
-    """A copy of the wheel with these files, in place of those that it had in their folder, for this platform."""
+def written(wheel: Path, files: dict[str, bytes], out: Path, tag: str) -> Path:
+    """A copy of the wheel with these files, and this tag."""
     with zipfile.ZipFile(wheel) as file:
         entries = {one.filename: file.read(one) for one in file.infolist()}
-    folder = next(iter(files)).rpartition("/")[0]
-    entries = {name: data for name, data in entries.items() if not name.startswith(f"{folder}/")} | files
+    entries = {name: data for name, data in entries.items() if not name.startswith(f"{FOLDER}/")} | files
     record = next(name for name in entries if name.endswith(".dist-info/RECORD"))
     about = record.replace("RECORD", "WHEEL")
     lines = [line for line in entries[about].decode().splitlines() if line and not line.startswith("Tag: ")]
     lines = ["Root-Is-Purelib: false" if line.startswith("Root-Is-Purelib") else line for line in lines]
-    entries[about] = "\n".join([*lines, f"Tag: py3-none-{platform}", ""]).encode()
+    entries[about] = "\n".join([*lines, f"Tag: {tag}", ""]).encode()
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     for name, data in entries.items():
@@ -92,7 +90,7 @@ def written(wheel: Path, files: dict[str, bytes], out: Path, platform: str) -> P
             rows.writerow([name, f"sha256={digest}", len(data)])
     rows.writerow([record, "", ""])
     entries[record] = table.getvalue().encode()
-    path = out / f"{'-'.join(wheel.name.split('-')[:2])}-py3-none-{platform}.whl"
+    path = out / f"{'-'.join(wheel.name.split('-')[:2])}-{tag}.whl"
     part = path.with_suffix(".part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as file:
         for name, data in sorted(entries.items(), key=lambda entry: ".dist-info/" in entry[0]):
@@ -103,10 +101,11 @@ def written(wheel: Path, files: dict[str, bytes], out: Path, platform: str) -> P
     return path
 
 
-def platform_tag() -> str:
-    """What pip calls this system: manylinux for the C library of 2014, as Numba's own wheels."""
+def tag_here() -> str:
+    """What pip calls this Python and system: manylinux for the C library of 2014, as of Numba's own wheels."""
     system = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-    return system.replace("linux_", "manylinux_2_17_") if system.startswith("linux_") else system
+    system = system.replace("linux_", "manylinux_2_17_") if system.startswith("linux_") else system
+    return f"cp{sys.version_info.major}{sys.version_info.minor}-none-{system}"
 
 
 def main() -> None:
@@ -114,13 +113,13 @@ def main() -> None:
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--kinds", nargs="+", default=KINDS, metavar="FORM:DTYPE")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: beside the wheel)")
-    parser.add_argument("--platform", default=platform_tag(), metavar="TAG", help=f"default {platform_tag()}")
+    parser.add_argument("--tag", default=tag_here(), help=f"of the copy (default {tag_here()})")
     parser.add_argument("--quick", action="store_true", help="hinge and logistic losses with l2 alone, to try it")
     options = parser.parse_args()
     if os.uname().machine not in LEVELS:
         raise SystemExit(f"no kind of processor is named for {os.uname().machine}")
     files = objects_of(options.wheel, options.kinds, options.quick)
-    path = written(options.wheel, files, options.out or options.wheel.parent, options.platform)
+    path = written(options.wheel, files, options.out or options.wheel.parent, options.tag)
     print(f"{path}: {len(files) - 1} kernels, {path.stat().st_size / 2**20:.1f} MiB")
 
 

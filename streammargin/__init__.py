@@ -5,10 +5,14 @@ Public names are loaded on first use (PEP 562), so that importing the package is
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streammargin.version import __version__
+
+if sys.platform == "win32":
+    raise ImportError("streammargin needs Linux or macOS (file locks, signals); on Windows install it in WSL")
 
 _HOME = {
     "train": "streammargin.api",

@@ -24,7 +24,7 @@ from numba.core import caching, types
 from numba.core.runtime import rtsys
 
 from streammargin.compiled import shipped
-from streammargin.compiled.folders import Locator, check, folders
+from streammargin.compiled.folders import Locator, check, folders, prepare
 
 LOG = logging.getLogger("streammargin")
 _warned = False
@@ -171,7 +171,9 @@ class Cache(caching.FunctionCache):
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         if self._index(sig) is not None and self._impl.check_cachable(data):
-            self._impl.locator.ensure_cache_path()
+            if self._folders.written is None:
+                raise OSError(self._folders.why)
+            prepare(self._folders.written)
             self._files(sig)[-1].save(self._index_key(sig, data.codegen), self._impl.reduce(data))
 
     def holds(self, sig: Any, target_context: Any) -> bool:

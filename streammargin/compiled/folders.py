@@ -63,7 +63,7 @@ def folders(sources: str) -> Folders:
             why = f"{place}: {error.strerror or error}"
         with contextlib.suppress(OSError):
             check(place)
-            read.append(place)
+            read += [place] if os.path.isdir(place) else []
     return Folders(tuple(read), None, why)
 
 
@@ -118,9 +118,3 @@ class Locator(caching._CacheLocator):
     def get_disambiguator(self) -> str:
         """What tells functions of one name in one file apart."""
         return str(self._line)
-
-    def ensure_cache_path(self) -> None:
-        """Raises OSError where kernels cannot be written."""
-        if self.folders.written is None:
-            raise OSError(self.folders.why)
-        prepare(self.folders.written)

@@ -3,8 +3,9 @@
 For rows of each form (dense, sparse) and type (float32, float64) the kernels of every method that `auto` may take are
 warmed up. Small trainings then go through all losses, penalties, tolerances and shapes of rows, in memory and out of
 core, with the solver that `auto` takes for them. Then come several classes, scalings, weights, held-out rows, early
-stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of the registries. What is refused is left out. Printed is how many functions were compiled, and how many
-kernels were loaded; examples/ship_kernels.py puts what they used into a wheel.
+stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of the registries. A
+training that is refused is left out. Printed is how many functions were compiled, and how many kernels were loaded;
+examples/ship_kernels.py puts what they used into a wheel.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def quick(form: str, dtype: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """(data, options): ten classes with two losses, and little else."""
     X, scores, noise = rows_of(form, dtype, NARROW)
     classes = np.digitize(scores + 0.3 * noise, np.linspace(-2, 2, 9))
-    for loss, solver, tol in itertools.product(("hinge", "logistic"), ("auto", "asdca"), TOLERANCES):
+    for loss, solver, tol in itertools.product(("hinge", "logistic"), ("auto", "sdca", "asdca"), TOLERANCES):
         yield (X, classes), {"loss": loss, "solver": solver, "tol": tol}
 
 

@@ -1,0 +1,118 @@
+"""A wheel with kernels: built, installed where nothing else is, and trained with from an empty cache."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numba
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")]
+
+# trains digits; the last line has where the package is, the functions compiled, how they predict, and what was logged
+DIGITS = """
+import json, logging, sys
+from numba.core import event
+compiled, logged = [], []
+class Count(event.Listener):
+    def on_start(self, event): compiled.append(event.data["dispatcher"].py_func.__qualname__)
+    def on_end(self, event): pass
+event.register("numba:compile", Count())
+class Keep(logging.Handler):
+    def emit(self, record): logged.append(record.getMessage())
+logging.getLogger("streammargin").addHandler(Keep())
+logging.getLogger("streammargin").setLevel(logging.INFO)
+from sklearn.datasets import load_digits
+import streammargin as sm
+X, y = load_digits(return_X_y=True)
+scores = [sm.MarginClassifier(loss=loss).fit(X, y).score(X, y) for loss in sys.argv[1:]]
+said = [line for line in logged if "those of the package" in line]
+print(json.dumps([sm.__file__, compiled, scores, said]))
+"""
+
+
+def run(*command, **environment):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "STREAMMARGIN_"))}
+    kept.pop("PYTHONPATH", None)
+    done = subprocess.run(command, cwd=ROOT, env={**kept, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """(python, site-packages) of an environment with the wheel and its dependencies only."""
+    home = tmp_path_factory.mktemp("wheel")
+    dist, env = home / "dist", home / "env"
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist))
+    assert not (ROOT / "build").exists()
+    (plain,) = dist.iterdir()
+    script = str(ROOT / "examples" / "ship_kernels.py")
+    out = run(sys.executable, script, str(plain), "--out", str(home), "--quick", "--kinds", "dense:float64")
+    (wheel,) = home.glob("*.whl")
+    assert str(wheel) in out[-1] and f"-cp3{sys.version_info.minor}-none-" in wheel.name
+    run(sys.executable, "-m", "venv", "--without-pip", str(env))
+    (site,) = env.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text("\n".join({str(Path(numba.__file__).parents[1]), *sys.path[-1:]}))
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(site)
+    return str(env / "bin" / "python"), site
+
+
+def digits(installed, cache, *losses, **environment):
+    python, site = installed
+    found = run(python, "-c", DIGITS, *(losses or ["logistic"]), NUMBA_CACHE_DIR=str(cache), **environment)
+    where, compiled, scores, said = json.loads(found[-1])
+    assert Path(where).parent == site / "streammargin" and min(scores) > 0.95
+    return compiled, said
+
+
+def test_digits_are_trained_from_an_empty_cache_and_nothing_is_compiled(installed, tmp_path):
+    assert digits(installed, tmp_path, "hinge", "logistic") == ([], [])
+    assert not list(tmp_path.rglob("*.nb?"))
+
+
+def test_the_record_of_the_wheel_is_true(installed):
+    _, site = installed
+    for line in (next(site.glob("*.dist-info")) / "RECORD").read_text().splitlines():
+        name, _, size = line.rsplit(",", 2)
+        assert not size or (site / name).stat().st_size == int(size)
+
+
+@pytest.mark.parametrize("change, why", [
+    ({"numba": "0.1"}, "they are for Numba 0.1"),
+    ({"sources": "others"}, "the sources of the package were changed"),
+    ({"features": ["no-such-feature"]}, "this processor lacks no-such-feature"),
+])  # fmt: skip
+def test_what_does_not_fit_is_compiled_and_one_line_says_why(installed, tmp_path, change, why):
+    (path,) = (installed[1] / "streammargin/compiled/objects").glob("*/kernels.json")
+    text = path.read_text()
+    path.write_text(json.dumps({**json.loads(text), **change}))
+    try:
+        compiled, said = digits(installed, tmp_path, STREAMMARGIN_PATIENCE="0")
+    finally:
+        path.write_text(text)
+    assert compiled and len(said) == 1 and why in said[0]
+
+
+def test_a_read_only_install_without_a_home_finds_them(installed, tmp_path):
+    _, site = installed
+    (site / "streammargin/compiled/__pycache__").rename(site / "streammargin/compiled/kept")
+    (site / "streammargin/compiled/__pycache__").touch()  # nobody can make a folder where a file stands
+    try:
+        nowhere = "/dev/null/home"
+        environment = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "PYTHONDONTWRITEBYTECODE": "1"}
+        assert digits(installed, "/dev/null/cache", "hinge", **environment) == ([], [])
+    finally:
+        (site / "streammargin/compiled/__pycache__").unlink()
+        (site / "streammargin/compiled/kept").rename(site / "streammargin/compiled/__pycache__")
+
+
+def test_info_names_them(installed):
+    found = json.loads(run(installed[0], "-m", "streammargin", "info", "--kernels", "--json")[-1])
+    (one,) = found["shipped"]
+    assert one["unused"] is None and one["kernels"] > 10 and one["numba"] == numba.__version__

@@ -6,12 +6,11 @@ import dataclasses
 import hashlib
 import numbers
 
-import llvmlite.binding as llvm
-import numba
 import numpy as np
 
 from streammargin.driver.checkpoint import PLAN
 from streammargin.driver.labels import LabelReader
+from streammargin.driver.machine import machine
 from streammargin.driver.plan import Plan
 from streammargin.driver.validate import Validator
 from streammargin.json_values import to_plain
@@ -21,7 +20,6 @@ from streammargin.penalties.domains import Domain
 from streammargin.points.linear import LinearPoint
 from streammargin.solvers.problem import Problem
 from streammargin.sources.names import packed
-from streammargin.version import __version__
 
 
 def identity(
@@ -38,7 +36,6 @@ def identity(
     The rows are compared when they are read (sources/watched.py).
     """
     known = _of_labels(labels)
-    features = ",".join(sorted(name for name, there in llvm.get_host_cpu_features().items() if there))
     return {
         **{name: value for name, value in to_plain(params).items() if name not in MAY_CHANGE},
         "rows": problem.rows,
@@ -50,10 +47,7 @@ def identity(
         "first weights": None if start is None else _digest(start.w),
         "names of columns": None if names is None else _digest(packed(names)),
         PLAN: hashlib.blake2b(plan.bounds.data, digest_size=8).hexdigest(),
-        "streammargin": __version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "processor": f"{llvm.get_host_cpu_name()} {hashlib.blake2b(features.encode(), digest_size=4).hexdigest()}",
+        **machine(),
     }
 
 

@@ -188,13 +188,15 @@ def test_streams_have_no_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize("place, name", [
-    ("streammargin.training.identity.__version__", "streammargin"), ("numba.__version__", "numba"),
+    ("streammargin.driver.machine.__version__", "streammargin"), ("numba.__version__", "numba"),
     ("numpy.__version__", "numpy"),
     ("llvmlite.binding.get_host_cpu_name", "processor"),
+    ("streammargin.driver.machine.shipped", "kernels"),
 ])  # fmt: skip
 def test_another_version_or_processor_is_named(place, name, tmp_path, monkeypatch):
     train("sdca", str(tmp_path), should_stop=stop_after(9))
-    monkeypatch.setattr(place, (lambda: "z80") if name == "processor" else "99.9")
+    new = {"processor": lambda: "z80", "kernels": lambda sources: SimpleNamespace(processor="z80-v3")}
+    monkeypatch.setattr(place, new.get(name, "99.9"))
     with pytest.raises(sm.UsageError, match=f"holds an unfinished training with {name} "):
         train("sdca", str(tmp_path))
 

@@ -35,10 +35,10 @@ print(json.dumps([sm.__file__, compiled, scores, said]))
 """
 
 
-def run(*command, **environment):
+def run(*command, cwd="/", **environment):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "STREAMMARGIN_"))}
     kept.pop("PYTHONPATH", None)
-    done = subprocess.run(command, cwd=ROOT, env={**kept, **environment}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=cwd, env={**kept, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 
@@ -48,7 +48,7 @@ def installed(tmp_path_factory):
     """(python, site-packages) of an environment with the wheel and its dependencies only."""
     home = tmp_path_factory.mktemp("wheel")
     dist, env = home / "dist", home / "env"
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist))
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(dist), cwd=ROOT)
     assert not (ROOT / "build").exists()
     (plain,) = dist.iterdir()
     script = str(ROOT / "examples" / "ship_kernels.py")

@@ -2,9 +2,9 @@
 
 For rows of each form (dense, sparse) and type (float32, float64) the kernels of every method that `auto` may take are
 warmed up. Small trainings go through all losses, penalties, tolerances and shapes of rows, in memory and out of core.
-`auto` chooses their solver. Then come several classes, scalings, weights, held-out rows, early
-stopping, starts, paths over C, streams and predictions. Methods, losses and penalties are those of the registries. A
-training that is refused is left out. Printed is how many functions were compiled, and how many kernels were loaded;
+`auto` chooses their solver. Then come several classes, scalings, weights, held-out rows, early stopping, starts,
+paths over C, streams and predictions. Methods, losses and penalties are those of the registries. A training that is
+refused is left out. Printed is how many functions were compiled, and how many kernels were loaded;
 examples/ship_kernels.py puts what they used into a wheel.
 """
 

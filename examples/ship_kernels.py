@@ -1,9 +1,9 @@
 """Put compiled kernels into a wheel: python examples/ship_kernels.py WHEEL [--out DIR] [--quick] [--kinds ...].
 
 Child processes run examples/kernel_trainings.py with the sources of the wheel and an empty cache. Their environment
-names a processor: x86-64-v3, or generic arm64. What they compiled goes into a copy of the wheel,
-with a manifest and checksums (streammargin/compiled/shipped.py says when it is taken). The copy is tagged for this
-version of Python and this system. Do this last: a change in one source makes all kernels useless.
+names a processor: x86-64-v3, or generic arm64. What they compiled goes into a copy of the wheel, with a manifest and
+checksums (streammargin/compiled/shipped.py says when it is taken). The copy is tagged for this version of Python and
+this system. Do this last: a change in one source makes all kernels useless.
 """
 
 from __future__ import annotations

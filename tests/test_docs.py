@@ -248,6 +248,19 @@ def test_the_changelog_is_what_a_first_user_needs():
     assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 25  # nothing is released: no history of the history
 
 
+def test_one_version_is_named_everywhere():
+    version = streammargin.__version__
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+):", (ROOT / "CHANGELOG.md").read_text(), re.M)[1] == version
+
+
+def test_the_workflow_runs_the_scripts_that_are_there():
+    called = re.findall(r"bash (\.ci/\w+)", (ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert set(called) == {".ci/run", ".ci/lowest", ".ci/wheels"}
+    assert all((ROOT / script).is_file() for script in called)
+
+
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys, blobs):
     from conftest import write_h5
 

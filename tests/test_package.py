@@ -119,3 +119,10 @@ def test_a_loss_needs_what_the_base_class_of_a_solver_calls_and_no_more():
             sm.train(data, solver=Means(), loss=loss, passes=1)
     least = sm.train(data, solver=Means(), loss=bare.own(bare.stub(hinge, called)), passes=1)
     assert least.certificate == sm.train(data, solver=Means(), passes=1).certificate
+
+
+def test_another_system_is_refused_in_a_sentence():
+    code = "import sys; sys.platform = 'win32'; import streammargin"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and last.startswith("ImportError: streammargin needs Linux or macOS") and "WSL" in last

@@ -93,7 +93,8 @@ def convert(
     check_output(output, force)
     check_apart({"the output": output}, [like, *files_read([input], **read_by({"x": x, "y": y}))])
     if not os.path.exists(input):
-        raise InputMissingError(f"{input}: no such file")
+        mend = "; name standard input /dev/stdin" if input == "-" else ""
+        raise InputMissingError(f"{input}: no such file{mend}")
     if os.path.isdir(input):
         raise InputMissingError(f"{input} is a directory; name a file")
     trained = None if like is None else columns_of_model(like)

@@ -34,7 +34,10 @@ from streammargin.driver.checkpoint import SLOTS
 from streammargin.driver.slots import PART, read_plain, write_slot
 from streammargin.solvers.registry import names
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+CLOCKS = {
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes",
+}  # fmt: skip
 ROWS, FEATURES = 24_000, 40
 PHASES = [None, None, None, "scaling", "prologue", "certificate", "bias"]  # to be killed in; None: at any moment
 

@@ -21,14 +21,14 @@ def mnist(folder, part="train", digits=(0, 1)):
     return X[kept].astype(np.float32) / 255.0, np.where(y[kept] == digits[1], 1, -1)
 
 
-def gaussian(seed, sparse=False, rows=1000, features=2000):
+def gaussian(seed, sparse=False, rows=1000, features=2000, power=None):
     """The data of the lp-norm perceptron paper, section 4: (X, y, X_test, y_test), X (1000, 2000) float64.
 
     Variances i^-3/2, or i^-1 and a direction of 50 nonzeros; labels sign(x.theta + 0.005), rows closer
-    than 0.1 to the hyperplane left out.
+    than 0.1 to the hyperplane left out. power: deviations are i^-power instead.
     """
     random = np.random.default_rng(seed)
-    deviation = np.arange(1, features + 1) ** (-0.5 if sparse else -0.75)
+    deviation = np.arange(1, features + 1) ** -(power or (0.5 if sparse else 0.75))
     theta = random.standard_normal(features)
     if sparse:
         theta[random.permutation(features)[50:]] = 0.0

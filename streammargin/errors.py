@@ -33,6 +33,14 @@ class UsageError(StreamMarginError, ValueError):
     exit_code = 2
 
 
+class BudgetError(UsageError):
+    """A memory budget that is too small; least: the smallest that will do, in bytes."""
+
+    def __init__(self, text: str, least: int) -> None:
+        super().__init__(text)
+        self.least = least
+
+
 class DataError(StreamMarginError, ValueError):
     """Input that was read but is invalid; the message names file, dataset and row."""
 

@@ -39,6 +39,11 @@ _HIDDEN = r"-(\d+)-[0-9a-f]{16}(\.part)?"  # the end of a hidden name: process a
 def check_input(path: str, kind: str = "file") -> None:
     """Raise InputMissingError unless `path` is a regular file: a pipe may block, and cannot be read twice."""
     as_path(path)
+    if path == "-" and kind == "file" and not os.path.exists(path):
+        raise InputMissingError(
+            "standard input, -, can be read once only; write it to a file first, with: streammargin-data convert "
+            "/dev/stdin OUT.h5 (in Python, sm.write_hdf5 writes batches)"
+        )
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError as error:

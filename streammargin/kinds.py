@@ -7,7 +7,7 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import SupportsFloat, SupportsIndex
 
 from streammargin.errors import UsageError
@@ -95,14 +95,16 @@ class Label(Name):
 
 @dataclass(frozen=True)
 class Word(Kind):
-    """One of a few words."""
+    """One of a few words; others: words that are not here, with what to give instead."""
 
     choices: Sequence[str]
+    others: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, what: str, value: object) -> object:
         if not isinstance(value, str) or value not in self.choices:
             listed = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
-            raise UsageError(f"{what} must be {listed}, not {shown(value)}")
+            mend = self.others.get(value) if isinstance(value, str) else None
+            raise UsageError(f"{what} must be {listed}, not {shown(value)}{'' if mend is None else f'; {mend}'}")
         return value
 
 

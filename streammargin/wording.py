@@ -91,10 +91,17 @@ def printable(text: str) -> str:
     )
 
 
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python, whose repr is 0.0 instead of np.float64(0.0)."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
 def shown(value: Any) -> str:
     """The repr of a value for a message, on one line and shortened."""
     try:
-        text = one_line(repr(value))
+        text = one_line(repr(_plain(value)))
     except Exception:  # a user's object, or an integer of thousands of digits
         text = f"a value of the type {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

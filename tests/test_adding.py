@@ -130,7 +130,8 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
         "class Below(Downward): pass\n"
         "class Theirs(Perceptron): name = 'theirs'\n"
         "class Costly(Loss):\n    cost: float = needed(POSITIVE, 'no default')\n    def terms(self): pass\n"
-        "def sniff(path, start): return start.startswith(b'THEIRS')\n"
+        "import os\n"
+        "def sniff(path, start): return start.startswith(b'THEIRS') or os.path.exists(os.path.join(path, '.theirs'))\n"
         "def open_file(path, x, y, weights): return ArraySource([[1.0, 2.0], [-1.0, 0.5]], [1, -1], weights, path)\n"
     )
     info = tmp_path / "theirs-1.0.dist-info"
@@ -153,6 +154,10 @@ def test_words_of_a_package_are_found_by_its_entry_points(extended, tmp_path):
     assert streammargin.load_model(tmp_path / "m.npz").header["loss"] == "broader:2"
     done = run("train", "data.bin", "--solver", "theirs:average", "--loss", "hinge", "-o", "n.npz")
     assert done.returncode == 0, done.stderr
+    (tmp_path / "rows.d").mkdir()
+    (tmp_path / "rows.d" / ".theirs").touch()
+    assert run("train", "rows.d/", "--loss", "hinge").returncode == 0 and run("info", "rows.d").returncode == 0
+    assert streammargin.load_model(tmp_path / "rows.model.npz").coef_.shape == (1, 2)
     header = streammargin.load_model(tmp_path / "n.npz").header
     assert header["solver"] == "theirs:average" and header["loss"] == "hinge"
     wrong = run("train", "data.bin", "--penalty", "none")

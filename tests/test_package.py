@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from reference import bare
 from reference.datasets import noisy
 from reference.training import binary
 
@@ -107,3 +108,14 @@ def test_an_interrupt_that_hdf5plugin_swallows_is_raised(monkeypatch, caplog):
     with pytest.raises(KeyboardInterrupt):
         packages.register_filters()
     assert not caplog.records and not log.filters
+
+
+def test_a_loss_needs_what_the_base_class_of_a_solver_calls_and_no_more():
+    data, hinge = noisy(), sm.losses.terms("hinge")
+    called = sm.solvers.CertifiedBySweep.requires
+    for lacking in called:
+        loss = bare.own(bare.stub(hinge, [name for name in called if name != lacking]))
+        with pytest.raises(sm.UsageError, match=f"means needs the method {lacking} of a loss, which Stub lacks"):
+            sm.train(data, solver=Means(), loss=loss, passes=1)
+    least = sm.train(data, solver=Means(), loss=bare.own(bare.stub(hinge, called)), passes=1)
+    assert least.certificate == sm.train(data, solver=Means(), passes=1).certificate

@@ -11,7 +11,7 @@ import pytest
 import streammargin as sm
 from streammargin.cli.main import main
 from streammargin.options.table import TABLE
-from streammargin.wording import in_python, in_shell
+from streammargin.wording import in_python, in_shell, shown
 
 ROOT = Path(sm.__file__).parent
 # of `save`, of predictions, of `write_hdf5` and `convert`, and of calls
@@ -30,6 +30,21 @@ KNOWN = {line.name for line in TABLE} | {"force", "missing_columns", "dtype", "v
 ])  # fmt: skip
 def test_both_doors(text, shell, python):
     assert in_shell(text) == shell and in_python(text) == python
+
+
+@pytest.mark.parametrize("value, text", [
+    (np.float64(0.0), "0.0"), ([np.float32(0.5), "a", None], "[0.5, 'a', None]"), ((np.int8(3),), "(3,)"),
+    (np.array(2.5), "2.5"), (np.str_("up"), "'up'"), (np.array([1.0, 2.0]), "array([1., 2.])"),
+])  # fmt: skip
+def test_numbers_of_numpy_are_shown_as_numbers(value, text):
+    assert shown(value) == text
+
+
+def test_so_they_are_in_messages():
+    with pytest.raises(ValueError, match=r"one class only, 0\.0$"):
+        sm.MarginClassifier().fit(np.eye(3), np.zeros(3))
+    with pytest.raises(sm.UsageError, match=r"multiclass must be .* not 0\.0$"):
+        sm.train(np.eye(3), [0, 1, 1], multiclass=np.float64(0.0))
 
 
 def texts(path):

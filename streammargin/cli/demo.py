@@ -55,14 +55,18 @@ def run(options: argparse.Namespace) -> int:
         if code:
             return code
         print(f"  {time.monotonic() - started:.0f} s", flush=True)
+        # the compiler takes memory and time of its own: it is done before either is measured
+        _call("data_tools", "generate", small, "--rows", "100", *shape, silent=True)
+        on_small = ["train", small, *train, "-o", model + ".small", "--force", "-q"]
+        print("  (compiling for this machine, unless it was done before: about 10 s of processor time)", flush=True)
+        _call("streammargin", *on_small, silent=True, STREAMMARGIN_PATIENCE="0")
         code, peak = _call("streammargin", "train", data, "-o", model, *train, "--log-json", log)
         if code:
             return code
         with open(log, encoding="utf-8") as file:
             events = [json.loads(line) for line in file]
         # what the interpreter and the compiled kernels take: the same command on 100 rows of the same width
-        _call("data_tools", "generate", small, "--rows", "100", *shape, silent=True)
-        _, idle = _call("streammargin", "train", small, *train, "-o", model + ".small", "-q", silent=True)
+        _, idle = _call("streammargin", *on_small, silent=True)
         for line in _proven(events, peak, idle, budget):
             print(line)
         if options.keep:
@@ -73,13 +77,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _call(module: str, *arguments: str, silent: bool = False) -> tuple[int, int]:
-    """Run one of our commands in a new process; returns (exit code, peak resident bytes)."""
+def _call(module: str, *arguments: str, silent: bool = False, **environment: str) -> tuple[int, int]:
+    """Run one of our commands in a new process; returns (exit code, peak resident bytes).
+
+    environment: variables to set for it.
+    """
     if not silent:
         name = "streammargin-data" if module == "data_tools" else module
         print(f"$ {shlex.join([name, *arguments])}", flush=True)
     output: Any = subprocess.DEVNULL if silent else None
-    child = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=output, stderr=output)
+    command = [sys.executable, "-m", module, *arguments]
+    child = subprocess.Popen(command, stdout=output, stderr=output, env={**os.environ, **environment})
     try:
         _, status, usage = os.wait4(child.pid, 0)
     except KeyboardInterrupt:  # the child has got the signal too, if it came from the terminal

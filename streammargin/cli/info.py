@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from streammargin.cli.options import add_common, add_data_names, argument, name
-from streammargin.files import check_apart, check_input
+from streammargin.files import check_apart
 from streammargin.json_values import to_plain
 from streammargin.kinds import Whole
 from streammargin.wording import printable
@@ -51,10 +51,11 @@ def run(options: argparse.Namespace) -> int:
     """Describe a file without compiling anything."""
     from streammargin.errors import UsageError
     from streammargin.sizes import parse_size
+    from streammargin.sources.open import check_rows
 
     budget = parse_size(options.memory)
     for path in options.path:
-        check_input(path)
+        check_rows(path)
     if zipfile.is_zipfile(options.path[0]):
         if len(options.path) > 1:
             raise UsageError("info shows one model at a time; only data files can be shards of one set")

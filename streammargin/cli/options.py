@@ -141,9 +141,8 @@ def flags(line: Line) -> list[str]:
 
 def _add_line(parser: argparse._ActionsContainer, line: Line) -> None:
     kind = line.kind
-    how: dict[str, Any] = {"type": argument(kind.read), "metavar": kind.metavar}
-    if kind.choices:
-        how = {"choices": kind.choices, "metavar": kind.metavar}
+    metavar = kind.metavar or (f"{{{','.join(kind.choices)}}}" if kind.choices else None)
+    how: dict[str, Any] = {"type": argument(kind.read), "metavar": metavar}
     default = line.default
     shown = (
         "" if default is None else f" (default {default:g})" if isinstance(default, float) else f" (default {default})"

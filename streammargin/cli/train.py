@@ -20,7 +20,7 @@ from streammargin.cli.options import Parser, add_common, add_table, flags, name
 from streammargin.cli.outputs import Outputs
 from streammargin.cli.remarks import say, shell_text
 from streammargin.errors import OutputError, StreamMarginError, UsageError
-from streammargin.files import check_apart, check_input
+from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest
 from streammargin.options.table import Options, Where, options_for, read_by
 
@@ -54,7 +54,7 @@ def add_options(parser: Parser) -> None:
 
 def default_output(data: str) -> str:
     """DATA's stem + .model.npz in the current directory."""
-    return os.path.splitext(os.path.basename(data))[0] + ".model.npz"
+    return os.path.splitext(os.path.basename(os.path.normpath(data)))[0] + ".model.npz"
 
 
 class _Signals:
@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
     from streammargin.driver.slots import written_by
     from streammargin.sinks.console import Console
     from streammargin.sinks.jsonl import JsonLines
-    from streammargin.sources.open import files_read
+    from streammargin.sources.open import check_rows, files_read
 
     asked = {line.name: getattr(options, line.name) for line in options_for(Where.SHELL)}
     problem = Options.of(asked)  # what cannot be is refused before anything is touched
@@ -164,7 +164,7 @@ def run(options: argparse.Namespace) -> int:
     outputs = Outputs(output, log, asked_for, options.force)
     named = read_by(asked)
     for path in [*options.data, *named["rows"]]:
-        check_input(path)
+        check_rows(path)
     made = {"the model": output, "the log": log}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
@@ -183,7 +183,7 @@ def run(options: argparse.Namespace) -> int:
         code, text = (error.exit_code, error.in_shell) if isinstance(error, StreamMarginError) else (1, str(error))
         sinks.publish(
             {"event": "run_end", "status": "error", "converged": False, "reason": "error", "passes": None,
-             "seconds": None, "exit_code": code, "model": None, "message": text}
+             "seconds": None, "compile_seconds": None, "exit_code": code, "model": None, "message": text}
         )  # fmt: skip
         raise
     finally:
@@ -210,6 +210,9 @@ def _train(options: argparse.Namespace, problem: Options, save: Callable[[TrainR
         sinks.publish({**result.run_end, "exit_code": code, "model": output})
     if not options.quiet:
         say(f"model written to {output}")
+        if options.checkpoint is not None and result.reason not in ("signal", "seconds"):
+            done = f"{options.checkpoint} holds the finished training, for more passes or a smaller --tol"
+            say(f"{done}; it may be deleted")
     return code
 
 

@@ -16,7 +16,7 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
-from streammargin.losses.base import attained, derivative, has, largest_bend, lifted, margin_shift, share_of
+from streammargin.losses.base import attained, called, derivative, has, largest_bend, lifted, margin_shift, share_of
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -105,10 +105,12 @@ def look(
 
     problems   indices k of the active problems; k belongs to the value of C with index k // (K // trials). A loss that
                couples rows of weights needs all classes of a value of C, in consecutive rows;
-    H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A
+    H          (K, d+1, d+1), upper triangles, added to: A^T diag(slope_i) A; of losses of one margin a row only
     """
     V, K, width = point.w.shape
     single, coupled = (None, loss) if has(loss, "coupled_step") else (loss, None)
+    if coupled is not None and H is not None:
+        raise ValueError(f"{called(loss)} couples the margins of a row, so it has no slope for H; call look without H")
     lines = 1 if coupled is None else K // found.confused.shape[1]
     columns = np.zeros((COLUMNS, lines, CHUNK))
     scratch = Scratch(

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from streammargin.compiled.overloads import expose
-from streammargin.errors import UsageError
+from streammargin.errors import BudgetError, UsageError
 from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 
 Fitted = TypeVar("Fitted")
 
 
+@dataclass(frozen=True)
+class Chosen(Generic[Fitted]):
+    """A solver, and the return value of `fit`.
+
+    before: the first solver tried that needs more memory, and the bytes of its least budget.
+    """
+
+    method: Method
+    fitted: Fitted
+    before: tuple[Method, int] | None
+
+
 def choose(
     methods: Sequence[Method],
     problem_for: Callable[[Method], Problem],
     fit: Callable[[Method, Problem], Fitted],
-) -> tuple[Method, Fitted]:
-    """The first solver that supports its problem and fits, and the return value of `fit`.
+) -> Chosen[Fitted]:
+    """The first solver that supports its problem and fits.
 
     Where none does, raises the last UsageError, of those that need more memory if there are any.
     problem_for: the problem, with the solver's own loss and C where these were left out. fit: plans the memory;
@@ -28,6 +40,7 @@ def choose(
     """
     refusal: UsageError | None = None
     too_large: UsageError | None = None
+    before: tuple[Method, int] | None = None
     for method in methods:
         problem = problem_for(method)
         expose(type(problem.loss))
@@ -39,7 +52,9 @@ def choose(
             continue
         for share in (1.0, 0.75, 0.5, 0.0):  # caches may leave too little for blocks that cannot be small
             try:
-                return method, fit(method, replace(problem, budget=int(share * problem.budget)))
+                return Chosen(method, fit(method, replace(problem, budget=int(share * problem.budget))), before)
             except UsageError as error:
                 too_large = error
+        if before is None and isinstance(too_large, BudgetError):
+            before = method, too_large.least
     raise too_large or refusal or UsageError("there is no solver to try")

@@ -265,6 +265,15 @@ class Course:
         best = self.early.kept
         return kept.figures(self.problem, best, self.state.best), best.wrong.copy()
 
+    def _reason_kept(self, figures: list[Figures]) -> str:
+        """The reason of the end: `early_stop` where later weights reached what the best passes' figures do not."""
+        assert self.progress.reason is not None
+        if self.progress.reason not in ("tolerance", "separated"):
+            return self.progress.reason
+        problem, solver = self.problem, self.solver
+        enough = (solver.reached(problem, k, one) or self._satisfied(k, one) for k, one in enumerate(figures))
+        return self.progress.reason if all(enough) else "early_stop"
+
     def outcome(self) -> Outcome:
         """How the run ended."""
         p = self.progress
@@ -274,16 +283,18 @@ class Course:
         figures, wrong = (p.figures, p.wrong) if p.proven else (None, None)
         converged = p.done & ~p.impossible & ~self._unproven() if p.proven else np.zeros_like(p.done)
         errors, passes = p.valid_errors if p.proven or p.midway is not None else None, None
+        reason = p.reason
         if self.early is not None and self.early.keeps:
             figures, wrong = self._figures_kept() if p.proven else (None, None)
             if figures is not None:
                 converged = ~p.impossible & [self.solver.reached(self.problem, k, one) for k, one in enumerate(figures)]
+                reason = self._reason_kept(figures)
             errors, passes = self.early.kept.errors.copy(), self.early.kept.passes.copy()
         asked = None
         if self.problem.objective.infeasible:
             asked = self.problem.tol * self.solver.mean_norm(self.problem, self.state)
         found = self.found()
         return Outcome(
-            p.reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
+            reason, converged, p.number, found, figures, wrong, errors, p.midway, asked, found.zeros,
             predicted=p.predicted, ranges=p.ranges, kept=passes,
         )  # fmt: skip

@@ -1,14 +1,20 @@
-"""Warn once a minute while neither gap nor objective falls; the training continues."""
+"""Warn once a minute, compiling not counted, while neither gap nor objective falls; the training continues."""
 
 from __future__ import annotations
 
 import math
 import time
 
+from streammargin.compiled.jit import compile_seconds
 from streammargin.solvers.proof.figures import Figures
 
 EVERY = 60.0  # seconds
 PART = 0.99  # a fall to this share of the smallest value so far counts as progress
+
+
+def _now() -> float:
+    """Seconds without those of compiling, in which no progress is possible."""
+    return time.monotonic() - compile_seconds()
 
 
 class Gain:
@@ -16,11 +22,11 @@ class Gain:
 
     def __init__(self) -> None:
         self.gap = self.primal = math.inf
-        self._fell = self._told = time.monotonic()
+        self._fell = self._told = _now()
 
     def remark(self, estimate: float | None, figures: list[Figures]) -> str | None:
         """The warning due after a pass, options in backquotes (see wording.py); None if none is due."""
-        now, gaps = time.monotonic(), [f.margin_gap if f.gap is None else f.gap for f in figures]
+        now, gaps = _now(), [f.margin_gap if f.gap is None else f.gap for f in figures]
         gap = max([math.inf if one is None else one for one in gaps], default=math.inf)
         gap = min(gap, math.inf if estimate is None else estimate)
         primal = sum(f.primal for f in figures) if figures else math.inf

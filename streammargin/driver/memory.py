@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -35,20 +35,6 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) 
             if not other.row_bytes(problem):
                 return f"{said}; `solver={other}` keeps none"
     return said
-
-
-def why_another(
-    first: Method | None, taken: Method, problem_for: Callable[[Method], Problem],
-    fit: Callable[[Method, Problem], object],
-) -> str | None:  # fmt: skip
-    """Why `auto` did not take its first choice; None where it did."""
-    if first is None or str(first) == str(taken):
-        return None
-    try:
-        fit(first, problem_for(first))
-    except UsageError as error:
-        return f"`auto` took {taken}, which takes more reads, as {error}"
-    return None
 
 
 def usual_bytes(method: Method) -> int:

@@ -102,8 +102,8 @@ class Path:
         self.number += 1
 
     def _row(self, outcome: Outcome) -> dict[str, Any]:
-        assert outcome.figures is not None and outcome.valid_errors is not None
-        error = float(outcome.valid_errors[0])
+        assert outcome.figures is not None
+        error = None if outcome.valid_errors is None else float(outcome.valid_errors[0])
         event = certificate_event(self.at(), 0, outcome.figures, outcome.wrong, error)
         names = ("primal", "gap", "mean_gap", "margin_gap", "train_error", "valid_error")
         figures = {name: event[name] for name in names}
@@ -115,10 +115,14 @@ class Path:
         return self.best < 0 or float(outcome.valid_errors[0]) < self.table[self.best]["valid_error"]
 
     def chosen(self, outcome: Outcome) -> Outcome:
-        """The outcome at the best value so far, `outcome` included; `outcome` itself where no value was judged."""
+        """The outcome at the best value so far, `outcome` included; `outcome` itself where no value was judged.
+
+        The table has a row for each value that was judged, and for the best one, if figures of it are known.
+        """
         judged = outcome.figures is not None and outcome.valid_errors is not None
-        table = [*self.table, self._row(outcome)] if judged else self.table
         best = outcome if self.kept is None or (judged and self._is_best(outcome)) else self.kept
+        known = judged or (best is outcome and outcome.figures is not None)
+        table = [*self.table, self._row(outcome)] if known else self.table
         return replace(
             outcome, point=best.point, figures=best.figures, wrong=best.wrong, valid_errors=best.valid_errors,
             C=self.C if best is outcome else self.table[self.best]["C"], path=table or None,

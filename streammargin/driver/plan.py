@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.sizes import format_size
 from streammargin.sources.base import Source
 from streammargin.sources.names import as_names
@@ -112,7 +112,7 @@ def make_plan(
     scratch: (rows, bytes of a block) -> bytes of temporary arrays. blocks_per_step: blocks that the solver visits at
     once, if the budget allows; as many are read ahead. classes: problems that each block is visited for. row_bytes: of
     a row's labels that are read with the block.
-    Raises UsageError naming the minimum where the smallest plan exceeds the budget.
+    Raises BudgetError naming the minimum where the smallest plan exceeds the budget.
     """
     held = source.held_bytes()
     if state_bytes + held > budget:  # before the source is asked for chunks
@@ -141,9 +141,11 @@ def make_plan(
     raise _too_small(source, budget, state_bytes, scratch, row_bytes)
 
 
-def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0) -> UsageError:
-    minimum = least_budget(source, state_bytes, scratch, row_bytes) >> 20
-    return UsageError(
+def _too_small(source: Source, budget: int, state_bytes: int, scratch: Scratch, row_bytes: int = 0) -> BudgetError:
+    least = least_budget(source, state_bytes, scratch, row_bytes)
+    minimum = least >> 20
+    text = (
         f"a memory budget of {format_size(budget)} is too small for {source.name}: "
         f"the smallest plan needs {minimum}M; use `memory={minimum}M` or more"
     )
+    return BudgetError(text, least)

@@ -10,6 +10,7 @@ import numpy as np
 
 from streammargin.driver.learner import Learner, streaming_solvers
 from streammargin.errors import UsageError
+from streammargin.estimators.available import AvailableIf
 from streammargin.estimators.base import HELD_OUT, Estimator, from_files
 from streammargin.losses import losses_with, terms
 from streammargin.losses.base import has
@@ -20,28 +21,28 @@ from streammargin.solvers.base import StreamSolver
 from streammargin.solvers.registry import FAMILY as SOLVERS
 from streammargin.solvers.registry import make_solver
 from streammargin.training.stream import stream_certificate, stream_header
+from streammargin.wording import shown
 
 # after streammargin.estimators.base, whose ImportError names the extra
 from sklearn.base import ClassifierMixin  # isort: skip
-from sklearn.utils.metaestimators import available_if  # isort: skip
 from sklearn.utils.multiclass import check_classification_targets  # isort: skip
 from sklearn.utils.validation import check_is_fitted  # isort: skip
 
 
-def _learns_from_streams(estimator: MarginClassifier) -> bool:
+def _learns_from_streams(estimator: MarginClassifier) -> None:
     with suppress(UsageError):  # which `fit` raises
         if isinstance(SOLVERS.of(estimator.solver), StreamSolver):
-            return True
+            return
     raise AttributeError(
         f"solver {estimator.solver!s} has no partial_fit; the solvers {', '.join(streaming_solvers())} have, and every "
         "solver fits a file that streammargin-data convert wrote"
     )
 
 
-def _has_probabilities(estimator: MarginClassifier) -> bool:
+def _has_probabilities(estimator: MarginClassifier) -> None:
     with suppress(UsageError):  # `fit` raises it
         if estimator.loss is not None and has(terms(estimator.loss), METHOD):
-            return True
+            return
     raise AttributeError(
         f"the loss {estimator.loss or 'hinge'} has no probabilities; set loss to {' or '.join(losses_with([METHOD]))}, "
         "or calibrate the scores with CalibratedClassifierCV of scikit-learn"
@@ -98,7 +99,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
             check_classification_targets(y)
             sample_weight = self._weights(sample_weight, X)
             if len(np.unique(y)) < 2:
-                raise ValueError(f"MarginClassifier needs two classes; y has one class only, {y[0]!r}")
+                raise ValueError(f"MarginClassifier needs two classes; y has one class only, {shown(y[0])}")
             result = self._train((X, y), None, sample_weight)
         self._learner: Learner | None = None
         if hasattr(self, "t_"):  # from an earlier partial_fit
@@ -108,7 +109,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         self._warn(result)
         return self
 
-    @available_if(_learns_from_streams)
+    @AvailableIf(_learns_from_streams)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> MarginClassifier:
         """Learn from each row of the batch X (m, d) once, in order; y (m,) labels, sample_weight (m,) >= 0.
 
@@ -160,7 +161,7 @@ class MarginClassifier(ClassifierMixin, Estimator):
         model = self._scorer(X)
         return model.predict(self._rows(X, reset=False))
 
-    @available_if(_has_probabilities)
+    @AvailableIf(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, k) of the classes in the order of `classes_`, for the logistic loss and a finite C.
 

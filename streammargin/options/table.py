@@ -43,6 +43,12 @@ from streammargin.words import Worded
 
 T = TypeVar("T")
 FREE, MIDWAY = "free", "midway"  # a constant column without penalty; a bias found after the weights
+NO_SOFTMAX = "the classes are trained one against the rest; `loss=logistic` has probabilities of them"
+NOT_HERE = {
+    "softmax": NO_SOFTMAX,
+    "multinomial": NO_SOFTMAX,
+    "crammer_singer": "for one margin of all classes give `multiclass=joint` and `C=inf`",
+}
 SEVERAL = "several values of `C` need held-out data to choose among them; give `valid=DATA`"
 
 
@@ -124,7 +130,7 @@ class Options:
         "train this class against the rest")
     classes: Sequence[object] | None = option(None, Labels(), "problem", CLASSES & ~Where.CLASSIFIER,
         "keep only these classes; for a stream, all that may occur")
-    multiclass: str = option("ovr", Word(("ovr", "joint")), "problem", CLASSES,
+    multiclass: str = option("ovr", Word(("ovr", "joint"), NOT_HERE), "problem", CLASSES,
         "ovr: each class against the rest; joint: one margin between all of them (C = inf)")
     tol: float | Absolute | str = option(1e-3, Tolerance(), "stop", ROWS,
         "stop once the relative gap is proven to be EPS at most (C = inf: the relative margin gap; interpolate: no "

@@ -17,6 +17,7 @@ _TRIALS = 7  # most values of C in its table
 _OTHERS = 10  # lines reserved for start, warnings and end
 _DAYS = 2 * 86400.0  # seconds over which the progress lines are spread, at growing intervals
 _SLOPE = 3  # passes over which the slope of the estimates is measured
+_SHOWN = 0.05  # seconds of compiling; fewer are not shown
 _FORESEEABLE = 100 * 3600.0  # seconds; a longer estimate of the time left is not shown
 
 
@@ -139,7 +140,7 @@ class Console:
         self._line(f"resumed from {event['path']}, {where}")
 
     def _on_compiling(self, event: dict[str, Any]) -> None:
-        self._line("compiling for this machine, once: about 10 s")
+        self._line("compiling for this machine, once for each kind of problem: about 10 s of processor time")
 
     def _due(self) -> bool:
         """Whether the next progress line is due."""
@@ -268,10 +269,12 @@ class Console:
         passes = counted(event["passes"], "pass")
         if not self._gap and "gap" in event:  # certified before a resume; a stream has no gap
             self._figures(event)
-        parts = [f" ({event['reason']}) after {passes} in {duration(event['seconds'])}"]
+        compiling = event.get("compile_seconds") or 0.0
+        of_these = f", {duration(compiling)} of them compiling" if compiling >= _SHOWN else ""
+        parts = [f" ({event['reason']}) after {passes} in {duration(event['seconds'])}{of_these}"]
         if event.get("pass") is not None:
             parts.append(f"pass {event['pass']} kept")
-        if event.get("C") is not None:  # of several values: show the figures of the best
+        if trials:  # show the figures of the best
             self._figures(event)
             parts.append(f"best C {event['C']:g}")
         elif event.get("valid_error") is not None:  # with a midway bias, found after the last certificate

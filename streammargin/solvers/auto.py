@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from streammargin.penalties.lp import LpSquare
+from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
@@ -17,9 +20,11 @@ def candidates(problem: Problem) -> list[str]:
     The next one is used where an option or the loss is not supported, or the memory budget is too small. Where C or the
     loss were left out, the problem has the usual defaults; the chosen solver may have others.
     """
-    if problem.joint:
+    if problem.joint and not (problem.path or problem.top < math.inf):
         return ["dual-momentum"]
     steps = ["newton"] if _few_columns(problem) else []
+    if problem.path or problem.top < math.inf:  # the others take neither
+        return [*steps, "pdprox"]
     if _tall_numbers(problem):
         return [*steps, "pdprox", "sdca"]
     if problem.penalty is not None and (problem.free or not isinstance(problem.penalty, LpSquare)):
@@ -33,11 +38,22 @@ def candidates(problem: Problem) -> list[str]:
     return ["sdca"] if problem.hard else ["ascent", "sdca"]
 
 
-def reason(problem: Problem, name: str) -> str:
-    """One line: why `auto` took this solver, a word with all fields."""
+def reason(problem: Problem, name: str, before: tuple[Method, int] | None) -> str:
+    """One line: why `auto` took this solver, a word with all fields.
+
+    before: a solver that it would rather take, and the bytes of the least budget of that.
+    """
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
+    if before is not None:
+        return (
+            f"{name} for {size}: {before[0].called}, which is tried first, needs a memory budget of {before[1] >> 20}M"
+        )
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: regression with more rows than columns: steps on all duals at once take fewer reads"
+    if name == "pdprox" and problem.top < math.inf:
+        return f"{name} for {size}: which losses are the largest depends on all rows: steps on all duals at once"
+    if name == "pdprox" and problem.path:
+        return f"{name} for {size}: steps on all duals at once go on from one value of C to the next"
     why = {
         "active-set": "a hard margin at p = 2: few rows carry it",
         "ascent:momentum=yes,order=permutation": "a hard margin: momentum takes fewer passes",

@@ -89,7 +89,8 @@ class Method(SolverWord):
 
     prologue: ClassVar[int] = 0  # passes over the rows before the first (power iterations, ...)
     default_loss: ClassVar[str] = "hinge"
-    requires: ClassVar[tuple[str, ...]] = ()  # methods of a loss that it calls; none: the default loss only
+    # methods of a loss that it calls, beside those that its base classes name; empty: the default loss only
+    requires: ClassVar[tuple[str, ...]] = ()
     default_C: ClassVar[float] = 1.0  # inf: the method supports the hard margin only
     joint: ClassVar[bool] = False  # supports multiclass = joint
     takes: ClassVar[tuple[str, ...]] = ()  # which of PATH and TOP it supports
@@ -139,8 +140,11 @@ class Method(SolverWord):
         return self.name
 
     def required(self) -> tuple[str, ...]:
-        """The methods of a loss that it calls, given its fields; default: `requires`."""
-        return self.requires
+        """The methods of a loss that it calls, given its fields; default: `requires` of its class and the bases."""
+        if not self.requires:
+            return ()
+        called = (name for cls in reversed(type(self).__mro__) for name in vars(cls).get("requires", ()))
+        return tuple(dict.fromkeys(called))
 
     def serves(self, penalty: Penalty, free: bool) -> bool:
         """Whether it supports this penalty; free: without the constant column. Default: lp, with the column."""

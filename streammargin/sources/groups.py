@@ -11,6 +11,7 @@ import numpy as np
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
 from streammargin.sources.arrays import as_array
 from streammargin.sources.base import Source
+from streammargin.wording import shown
 
 NOUN = ("groups of columns", "penalty=group:")
 
@@ -24,7 +25,7 @@ def column_groups(groups: Any, source: Source) -> np.ndarray:
     values = _read(groups, source) if isinstance(groups, (str, os.PathLike)) else as_array(groups, "groups")
     _check_shape(values.shape, source)
     if values.dtype.kind not in "biuf":
-        raise UsageError(f"the groups of a penalty must be integers >= 0, not {values.flat[0]!r}")
+        raise UsageError(f"the groups of a penalty must be integers >= 0, not {shown(values.flat[0])}")
     wrong = ~(np.isfinite(values) & (values >= 0) & (values == np.trunc(values)) & (values < 1 << 62))
     if wrong.any():
         column = int(np.argmax(wrong))

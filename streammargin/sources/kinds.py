@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # (first bytes, the format, the remedy) of formats that are sometimes given as data
 _CONVERT = "streammargin-data convert reads it"
-_WRITE = "write its rows as CSV or svmlight text, as HDF5, or with scipy.sparse.save_npz"
+_WRITE = "read it in batches and write these with sm.write_hdf5, or write it as CSV or svmlight text"
 _KINDS: tuple[tuple[bytes, str, str], ...] = (
     (b"PK\x03\x04", "a zip archive", f"if it is SciPy's NPZ, {_CONVERT}"),
     (b"\x1f\x8b", "compressed by gzip", f"if it is text, {_CONVERT}"),

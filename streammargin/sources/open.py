@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Protocol, TypeAlias, TypeGuard
 
 from streammargin.errors import DataError, InputMissingError, StreamMarginError, UsageError
-from streammargin.files import check_input
+from streammargin.files import as_path, check_input
 from streammargin.packages import loaded
 from streammargin.sources.base import Source
 from streammargin.sources.kinds import LONGEST, kind_of
@@ -21,10 +21,10 @@ FORMATS = ["streammargin.sources.hdf5.file"]
 
 
 class Format(Protocol):
-    """The interface of the module of a file format."""
+    """The interface of the module of a format of files or directories."""
 
     def sniff(self, path: str, start: bytes) -> bool:
-        """Whether a file with the first bytes `start` has this format."""
+        """Whether a file with the first bytes `start`, or a directory (of none), has this format."""
 
     def open_file(self, path: str, x: str | None, y: object, sample_weight: object) -> Source:
         """The rows of a file; x, y, sample_weight as for open_source. Raises DataError, InputMissingError."""
@@ -162,7 +162,19 @@ def _open_shards(paths: list[str], x: str | None, y: object, sample_weight: obje
         raise
 
 
+def check_rows(path: str) -> None:
+    """Raise InputMissingError unless `path` is a regular file, or a directory that a format reads."""
+    if not _is_directory(path) or _format_of(path, b"") is None:
+        check_input(path)
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(as_path(path))
+
+
 def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> Source:
+    if _is_directory(path) and (folder := _format_of(path, b"")) is not None:
+        return folder.open_file(path, x, y, sample_weight)
     check_input(path)
     try:
         with open(path, "rb") as file:
@@ -171,10 +183,24 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
         raise InputMissingError(f"{path} cannot be read ({error.strerror})") from error
     if not start:
         raise DataError(f"{path} is empty; make a data file with: streammargin-data convert IN OUT.h5")
+    known = _format_of(path, start)
+    if known is not None:
+        return known.open_file(path, x, y, sample_weight)
+    kind = kind_of(start)
+    if kind is not None:
+        raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
+    raise DataError(
+        f"{path} is not an HDF5 file; if it is svmlight text or CSV, "
+        f"convert it with: streammargin-data convert {path} OUT.h5"
+    )
+
+
+def _format_of(path: str, start: bytes) -> Format | None:
+    """The module of the format of a file with these first bytes, or of a directory; None where none knows it."""
     for name in FORMATS:
         module: Format = importlib.import_module(name)
         if module.sniff(path, start):
-            return module.open_file(path, x, y, sample_weight)
+            return module
     for point in metadata.entry_points(group="streammargin.sources"):  # of installed packages, tried last
         module = loaded(point)
         if not (hasattr(module, "sniff") and hasattr(module, "open_file")):
@@ -183,11 +209,5 @@ def _open_file(path: str, x: str | None, y: object, sample_weight: object) -> So
                 "open_file; mend its package, or uninstall it"
             )
         if module.sniff(path, start):
-            return module.open_file(path, x, y, sample_weight)
-    kind = kind_of(start)
-    if kind is not None:
-        raise DataError(f"{path} is {kind[0]}, not an HDF5 file; {kind[1]}")
-    raise DataError(
-        f"{path} is not an HDF5 file; if it is svmlight text or CSV, "
-        f"convert it with: streammargin-data convert {path} OUT.h5"
-    )
+            return module
+    return None

@@ -143,8 +143,8 @@ class Job:
         present = self.known.mass[1] > 0
         return [str(label) for label in self.target.classes[present & ~outcome.predicted].tolist()]
 
-    def result(self, outcome: Outcome, seconds: float, history: History) -> TrainResult:
-        """The model at the best value of C, for unscaled rows, and its certificate."""
+    def result(self, outcome: Outcome, took: dict[str, float], history: History) -> TrainResult:
+        """The model at the best value of C, for unscaled rows, and its certificate; took: see `Stopwatch.read`."""
         problem, target, costs = self.problem, self.target, self.costs
         if outcome.C is not None:
             problem = problem.at(outcome.C / costs[0])
@@ -161,7 +161,7 @@ class Job:
         answer = outcome.best_point(problem).unscaled(center, factor, target.shift)
         header = {
             **self.params(), "C": C, "rows": problem.rows, "features": problem.features,
-            "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": seconds,
+            "reason": outcome.reason, "converged": converged, "passes_done": outcome.passes, "seconds": took["seconds"],
             "positive": target.rest, "certificate": certificate.to_dict(),
             ATTRIBUTE: self.label_column, "problem": self._problem(outcome.midway is not None),
         }  # fmt: skip
@@ -169,8 +169,7 @@ class Job:
         model.problem = self._arrays(problem.outputs.caps[chosen][0])
         end = {
             "event": "run_end", "status": "ok", "converged": converged, "reason": outcome.reason,
-            "passes": outcome.passes, "seconds": seconds, "exit_code": 0, "model": None,
-            "C": C if len(costs) > 1 or outcome.path else None,
+            "passes": outcome.passes, **took, "exit_code": 0, "model": None, "C": C,
             "trials": outcome.path or self._trials(outcome, certificates),
             **{key: certificate[key] for key in ("gap", "mean_gap", "margin_gap", "residual", "valid_error")},
             "zeros": None if outcome.zeros is None else np.flatnonzero(outcome.zeros[chosen].all(axis=0)).tolist(),
@@ -179,7 +178,7 @@ class Job:
         }  # fmt: skip
         history.publish(end)
         return TrainResult(
-            model, certificate, history.events, outcome.reason, converged, outcome.passes, seconds, end,
+            model, certificate, history.events, outcome.reason, converged, outcome.passes, took["seconds"], end,
             better=self.better, ranges=outcome.ranges,
         )  # fmt: skip
 

@@ -12,19 +12,19 @@ import numpy as np
 
 from streammargin.driver.choose import choose
 from streammargin.driver.labels import NONE, LabelReader, SlicedLabels
-from streammargin.driver.memory import numbers_of_rows, why_another
+from streammargin.driver.memory import numbers_of_rows
 from streammargin.driver.plan import Plan, column_names, make_plan
 from streammargin.driver.scaling import Scaling
 from streammargin.driver.setup import Target, encode, make_numbers
 from streammargin.driver.validate import ClassValidator, NumberValidator, Validator, plan_to_score
-from streammargin.errors import DataError, UsageError
+from streammargin.errors import BudgetError, DataError, UsageError
 from streammargin.losses import terms
 from streammargin.options.table import Options
 from streammargin.penalties.lp import LpSquare
 from streammargin.points.linear import LinearPoint
 from streammargin.sizes import parse_size
 from streammargin.solvers.auto import candidates, reason
-from streammargin.solvers.base import Method, extras
+from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import CLASSES, make_solver
 from streammargin.solvers.word import Auto
@@ -79,22 +79,23 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        try:
-            return plan_of(working, method, problem, labels, budget, own)
-        except UsageError as error:
-            raise UsageError(f"{error}{numbers_of_rows(method, problem, able)}") from error
+        return plan_of(working, method, problem, labels, budget, own)
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
     if options.auto:
-        check_served(able, asked, problem_for)
+        check_served(able, problem_for)
     named = able if options.auto else [make_solver(options.solver)]
     if start is not None:
         named = who_begin(named, asked, options.auto)
-    method, (problem, plan) = choose(named, problem_for, fit)
-    another = why_another(_first(named, problem_for), method, problem_for, fit) if options.auto else None
-    if another is not None:
-        LOG.warning(Message(another), extra={"code": "memory"})
+    try:
+        chosen = choose(named, problem_for, fit)
+    except BudgetError as error:
+        if options.auto:
+            raise
+        kept = numbers_of_rows(named[0], problem_for(named[0]), able)
+        raise UsageError(f"{_with_what_fits(error, able, problem_for, fit).raw}{kept}") from None
+    method, (problem, plan) = chosen.method, chosen.fitted
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     check_tolerance(options, costs)  # the C of `auto`
@@ -123,8 +124,9 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         LOG.warning(Message(text), extra={"code": "bias"})
-    why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
-    if why is not None:
+    why = None
+    if options.auto:
+        why = reason(problem, str(method), chosen.before) + method.remark(problem)
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,
@@ -222,12 +224,8 @@ def _first(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) 
     return None
 
 
-def check_served(methods: Sequence[Method], problem: Problem, problem_for: Callable[[Method], Problem]) -> None:
+def check_served(methods: Sequence[Method], problem_for: Callable[[Method], Problem]) -> None:
     """UsageError where none of these solvers serves the problem, with those that do."""
-    for extra in extras(problem):
-        if not any(extra in method.takes for method in methods):
-            able = [name for name, cls in CLASSES.items() if extra in getattr(cls, "takes", ())]
-            raise UsageError(f"{extra} is for {_listed(able)}; name the one to take with `solver`, or leave it out")
     refusal = ""
     for method in methods:
         try:
@@ -237,6 +235,17 @@ def check_served(methods: Sequence[Method], problem: Problem, problem_for: Calla
     others = [name for name in CLASSES if name != Auto.name]
     able = [name for name in others if _first([make_solver(name)], problem_for) is not None]
     raise UsageError(f"{refusal}; of all solvers only {_listed(able)} can: name one with `solver`" if able else refusal)
+
+
+def _with_what_fits(
+    error: BudgetError, methods: Sequence[Method], problem_for: Callable[[Method], Problem],
+    fit: Callable[[Method, Problem], tuple[Problem, Plan]],
+) -> UsageError:  # fmt: skip
+    """The error for a named solver that needs more memory, with what `auto` would take within the budget, if any."""
+    with suppress(UsageError):
+        taken = choose(methods, problem_for, fit).method.called
+        return UsageError(f"{error.raw}, or `solver=auto`: it takes {taken}, which needs less")
+    return error
 
 
 def _listed(words: Sequence[str]) -> str:

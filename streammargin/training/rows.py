@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
@@ -11,6 +10,7 @@ from streammargin.driver.checkpoint import PLAN, Checkpoint, OtherTraining
 from streammargin.driver.events import History
 from streammargin.driver.runs import run
 from streammargin.driver.slots import written_by
+from streammargin.driver.stopwatch import Stopwatch
 from streammargin.errors import OtherRowsError
 from streammargin.files import check_apart
 from streammargin.options.asked import asked_digest, digest_of
@@ -51,14 +51,14 @@ def _train(
         name = f"{asked_digest(options, paths_of(data))}-{digest_of({**known, PLAN: None})}"  # tol may change the plan
     if checkpoint is None or not checkpoint.resume(training, known, start, name):
         history.publish(start)
-    started = time.perf_counter()
+    watch = Stopwatch()
     try:
         outcome = run(training, None if checkpoint is None else checkpoint.keep)
     except ArithmeticError as error:
         raise error if checkpoint is None else checkpoint.contradicted(error) from None
     if checkpoint is not None:
         checkpoint.finish(training)
-    result = job.result(outcome, time.perf_counter() - started, history)
+    result = job.result(outcome, watch.read(), history)
     result.model.header["job"] = name
     if checkpoint is not None:
         result.resumable = checkpoint.written and outcome.reason in ("signal", "seconds")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from streammargin.driver.events import SCHEMA, History
 from streammargin.driver.learner import Learner, learn_stream
+from streammargin.driver.stopwatch import Stopwatch
 from streammargin.losses import make_loss
 from streammargin.model.linear import model_of
 from streammargin.options.table import Options
@@ -33,6 +34,7 @@ def train_stream(
             },
         }  # fmt: skip
 
+    watch = Stopwatch()
     reason, seconds = learn_stream(
         iter(batches), learner, options.max_rows, options.max_seconds, history, announce, should_stop
     )
@@ -40,7 +42,7 @@ def train_stream(
     header = stream_header(learner, reason, seconds)
     end = {
         "event": "run_end", "status": "ok", "converged": False, "reason": reason, "passes": 1, "seconds": seconds,
-        "exit_code": 0, "model": None,
+        "compile_seconds": watch.read()["compile_seconds"], "exit_code": 0, "model": None, "C": learner.C,
     }  # fmt: skip
     history.publish(end)
     model = model_of(learner.point(), learner.target.classes, header, learner.names)

@@ -14,8 +14,10 @@ import scipy.sparse as sp
 from conftest import call, write_h5
 
 import streammargin as sm
+from data_tools.convert import convert
 from streammargin.cli.main import main
 from streammargin.driver.plan import SLACK_BYTES
+from streammargin.errors import InputMissingError
 
 
 def fails(capsys, code, *words, arguments):
@@ -52,6 +54,19 @@ def test_missing_file(trains_not):
 def test_directory(trains_not, tmp_path):
     (tmp_path / "folder").mkdir()
     trains_not("folder", 66, "folder is a directory")
+
+
+def test_standard_input_and_pipes_name_the_verb_that_reads_them(trains_not, tmp_path, capsys):
+    trains_not("-", 66, "standard input", "streammargin-data convert /dev/stdin OUT.h5", "sm.write_hdf5")
+    os.mkfifo(tmp_path / "pipe")
+    trains_not("pipe", 66, "pipe is a device, a pipe or a socket")
+    with pytest.raises(InputMissingError, match="-: no such file; name standard input /dev/stdin"):
+        convert("-", "out.h5")
+
+
+def test_a_table_that_is_not_read_names_what_writes_it(trains_not, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"PAR1\x15" + bytes(64))
+    trains_not("a.parquet", 65, "a.parquet is a Parquet file", "read it in batches and write these with sm.write_hdf5")
 
 
 def test_not_hdf5(trains_not, tmp_path):
@@ -174,6 +189,8 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["-c", "x"], ["'x' is not a number"]),
         (["--solver", "adam"], ["unknown solver 'adam'", "sdca"]),
         (["--loss", "square"], ["unknown loss 'square'", "did you mean --loss squared_hinge?"]),
+        (["--multiclass", "softmax"], ["must be ovr or joint, not 'softmax'; ", "--loss logistic has probabilities"]),
+        (["--multiclass", "crammer_singer"], ["for one margin of all classes give --multiclass joint and --C inf"]),
         (["--frobnicate"], ["unrecognized arguments: --frobnicate"]),
         (["--tol", "-1"], ["tol must be"]),
         (["--penalty", "lp:1"], ["the field p of lp"]),

@@ -23,7 +23,10 @@ from streammargin.driver.slots import read_plain
 from streammargin.errors import UsageError
 from streammargin.sinks.jsonl import JsonLines
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "model"}
+CLOCKS = {
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes", "model",
+}  # fmt: skip
 AT_ONCE = ["--max-seconds", "1e-6"]  # over after the first pass, however fast the machine
 
 # Trains, with a slot after every block, and sends itself signals once it has written so many.
@@ -170,6 +173,17 @@ def test_force_does_not_begin_anew_over_a_checkpoint(work):
         assert refused.returncode == 2 and "delete it, or name another directory" in refused.stderr, refused.stderr
         assert "holds an unfinished training with C" in refused.stderr
     assert call(*command(arguments, folder), "--force").returncode == 0 and written(folder) == expected
+
+
+def test_the_last_line_says_that_a_finished_directory_may_be_deleted(work):
+    arguments, folder, expected = work
+    stopped = call(*command(arguments, folder), *AT_ONCE)
+    assert stopped.returncode == 75 and "deleted" not in stopped.stderr
+    done = call(*command(arguments, folder))
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 0 and last.endswith("holds the finished training, for more passes or a smaller --tol; "
+                                                  "it may be deleted"), last  # fmt: skip
+    assert "deleted" not in call(*command(arguments, folder), "-q").stderr and written(folder)[0] == expected[0]
 
 
 def unchanged(folder):

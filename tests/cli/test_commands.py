@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -257,6 +258,26 @@ def test_liblinear_export(trained, blobs, tmp_path):
 def test_warmup(tmp_path):
     done = call("warmup", "-q", timeout=HANGS)  # it may find nothing compiled
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.slow
+def test_demo_compiles_what_a_first_user_goes_on_with_and_counts_none_of_it(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(*words):
+        data_tools = words[0] in ("generate", "split")
+        command = [sys.executable, "-m", "data_tools" if data_tools else "streammargin", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, timeout=HANGS)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, sorted(path.name for path in (tmp_path / "cache").rglob("*.nbc"))
+
+    said, kernels = run("demo", "--size", "100M", "--memory", "40M", "--dir", ".")
+    assert kernels and int(re.search(r"memory: (\d+) MiB more", said)[1]) <= 40, said
+    run("generate", "clicks.h5", "--size", "100M", "--sparse", "--features", "32768", "--nonzeros", "64")
+    run("split", "clicks.h5", "train.h5", "test.h5", "--test-size", "0.1")
+    run("train", "train.h5", "-o", "clicks.npz", "-c", "0.1", "--memory", "40M", "--valid", "test.h5")
+    run("predict", "clicks.npz", "test.h5")
+    assert run("verify", "clicks.npz", "train.h5")[1] == kernels
 
 
 def test_demo_small(tmp_path):

@@ -166,6 +166,8 @@ def test_chunks_hold_few_values():
 def test_a_loss_may_couple_lines_of_weights(form):
     overloads.expose(twin.Softmax)
     s = Setting(twin.Softmax(), form)
+    with pytest.raises(ValueError, match="Softmax couples the margins of a row, so it has no slope"):
+        s.look(RULES["the best duals"], H=np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1)))
     s.multiplier[:] = 0.0
     s.look(RULES["the best duals"])
     there = s.caps > 0.0

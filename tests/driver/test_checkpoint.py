@@ -22,7 +22,10 @@ from streammargin.driver import plan, snapshot
 from streammargin.driver.checkpoint import SLOTS, Checkpoint
 from streammargin.driver.slots import read_plain, read_slot, write_slot
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+CLOCKS = {
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes",
+}  # fmt: skip
 BLOCKS = range(0, 61, 12)
 IDENTIFIED = 5  # the blocks of rows without files are read once before all else
 WAYS = {

@@ -180,9 +180,28 @@ def test_a_hard_margin_is_that_of_the_weights_kept():
 def test_it_has_converged_where_the_weights_kept_are_within_the_tolerance():
     data, held_out = parts(TWO)
     result = sm.train(data, valid=held_out, early_stop=100, solver="newton", C=0.01, tol=0.5)
-    assert result.reason == "tolerance" and result.converged == (result.certificate.gap <= 0.5)
+    assert result.converged == (result.certificate.gap <= 0.5) == (result.reason == "tolerance")
     loose = sm.train(data, valid=held_out, early_stop=100, solver="newton", C=0.01, tol=0.9)
-    assert loose.converged
+    assert loose.converged and loose.reason == "tolerance"
+
+
+@pytest.mark.parametrize("C", [1.0, [0.1, 1.0], "path:3,low=0.1,high=1"])
+def test_a_pass_that_is_kept_has_no_reason_that_later_weights_earned(C):
+    data, held_out = parts(TWO)
+    options = {"valid": held_out, "early_stop": 1000, "tol": 1e-4, "solver": "newton"}
+    plain = sm.train(data, C=C, **{**options, "early_stop": None})
+    result = sm.train(data, C=C, **options)
+    assert plain.reason == "tolerance" and result.passes == plain.passes > result.run_end["pass"]
+    assert result.certificate.gap > 1e-4 and not result.converged
+    assert (result.reason, result.run_end["reason"], result.model.header["reason"]) == ("early_stop",) * 3
+
+
+def test_nor_are_rows_separated_that_the_pass_kept_does_not_separate():
+    data, held_out = parts(TWO)
+    data = (data[0][:30], data[1][:30])
+    result = sm.train(data, valid=held_out, early_stop=1000, solver="perceptron")
+    separated = result.certificate.margin_lower > 0.0
+    assert result.run_end["pass"] < result.passes and not separated and result.reason == "early_stop"
 
 
 @pytest.mark.parametrize("limit", ["passes", "signal"])

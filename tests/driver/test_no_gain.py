@@ -63,6 +63,19 @@ def test_a_gap_or_an_objective_that_falls_is_gain(monkeypatch):
     assert after(59.0, 0.8, primal=1.0) is None and after(59.0, 0.8, primal=1.0) is None
 
 
+def test_compiling_is_no_time_without_gain(monkeypatch):
+    now, compiled = [0.0], [0.0]
+    monkeypatch.setattr(gain, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(gain, "compile_seconds", lambda: compiled[0])
+    known = Gain()
+    same = [Figures(2.0, 0.0, 0.9, None, None, None, 0)]
+    assert known.remark(None, same) is None
+    now[0], compiled[0] = 100.0, 90.0
+    assert known.remark(None, same) is None
+    now[0] = 151.0
+    assert known.remark(None, same).startswith("no progress for 1 min")
+
+
 def test_the_last_words_name_the_columns_and_no_smaller_C(caplog):
     with caplog.at_level(logging.WARNING, "streammargin"):
         result = sm.train(*with_an_id(), passes=20)

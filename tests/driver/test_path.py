@@ -8,9 +8,13 @@ from reference.datasets import noisy
 from reference.sources import CountingSource
 
 import streammargin as sm
+from streammargin.driver.clock import Clock
 from streammargin.driver.slots import SLOTS, read_slot, write_slot
 
-CLOCKS = {"seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes"}
+CLOCKS = {
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes",
+}  # fmt: skip
 X, Y = noisy(120)
 NUMBERS = X @ np.arange(X.shape[1]) + Y + 3.0
 Y = np.where(X[:, 0] > 0.8, 1, Y)  # one class is rarer
@@ -115,6 +119,23 @@ def test_a_path_cut_short_keeps_the_best_so_far():
     assert result.reason == "passes" and not result.converged and len(result.run_end["trials"]) == 4
     assert result.run_end["trials"][:3] == whole.run_end["trials"][:3]
     assert result.model.header["C"] in [one["C"] for one in whole.run_end["trials"][:4]]
+
+
+def test_a_path_that_the_clock_ends_says_which_C_its_model_has(monkeypatch):
+    """Where no time is left for held-out rows."""
+    looks = []
+    monkeypatch.setattr(Clock, "up", lambda self, afterwards: len(looks) > 3)
+    result = train(5, tol=0.0, solver="pdprox", listeners=[lambda event: looks.append(event)])
+    end, header = result.run_end, result.model.header
+    assert end["C"] == header["C"] > 0.0 and result.certificate.primal is not None
+    assert [one["C"] for one in end["trials"]] == [header["C"]]
+    assert end["trials"][0]["primal"] == result.certificate.primal
+
+
+def test_one_C_is_a_number():
+    assert sm.train(*ROWS, C=0.5).run_end["C"] == 0.5 and sm.train(*ROWS).run_end["C"] == 1.0
+    assert sm.train(ROWS, C=np.inf, passes=1).run_end["C"] == np.inf
+    assert sm.train(iter([ROWS]), solver="pegasos").run_end["C"] == 1.0
 
 
 @pytest.mark.parametrize("change", [

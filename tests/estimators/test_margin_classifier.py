@@ -380,7 +380,7 @@ def test_probabilities_are_there_for_the_logistic_loss_alone(blobs):
     assert not hasattr(sm.MarginClassifier(), "predict_proba")
     with pytest.raises(AttributeError) as error:
         sm.MarginClassifier().predict_proba(X)
-    assert "CalibratedClassifierCV" in str(error.value.__cause__)
+    assert "CalibratedClassifierCV" in str(error.value)
     assert not hasattr(sm.MarginClassifier(loss="squared_hinge"), "predict_proba")
     assert not hasattr(sm.MarginRegressor(), "predict_proba")
     for labels in (y, np.where(X[:, 0] > 1, 2, y)):

@@ -96,16 +96,17 @@ def test_mistakes_that_contradict_the_paper_are_not_confirmed(example, capsys):
     judge = example("figure_lp_perceptron").judge
     falling = 1000.0 * 0.8 ** np.arange(20) + np.zeros((3, 2, 1))
     speeds = {"accelerated ascent": 1.0, "ascent": 2.0, "perceptron": 3.0, "mirror": 4.0}
-    judge(1, {name: falling * speed for name, speed in speeds.items()}, list(speeds))
+    dual = ("accelerated ascent", "ascent")
+    ahead, behind = ({name: falling * f(speed) for name, speed in speeds.items()} for f in (float, lambda x: 1.0 / x))
+    even, linear = 0.9 * 0.8 ** np.arange(20), 0.9 - 0.045 * np.arange(20)
+    judge(1, ahead, {name: np.stack([even] * 3) for name in dual}, list(speeds))
     assert said(capsys) == [True] * 4
-    judge(1, {name: falling / speed for name, speed in speeds.items()}, list(speeds))
+    judge(1, behind, {name: np.stack([even] * 3) for name in dual}, list(speeds))
     assert said(capsys) == [False] * 3 + [True]
-    rising = falling[..., ::-1] ** 3
-    judge(1, {name: rising * speed + 1e9 * (np.arange(20) % 2) for name, speed in speeds.items()}, list(speeds))
+    judge(1, ahead, {name: np.stack([linear] * 3) for name in dual}, list(speeds))
     assert said(capsys)[-1] is False
-    even = np.where(np.arange(20) % 2, 1.9, 0.1)  # the mean of two data sets falls evenly, and neither of them does
-    uneven = falling[:2] * np.stack([even, 2.0 - even])[:, None]
-    judge(1, {name: uneven * speed for name, speed in speeds.items()}, list(speeds))
+    swing = np.where(np.arange(20) % 2, 1.9, 0.1)  # the mean of two data sets falls evenly, and neither of them does
+    judge(1, ahead, {name: even * np.stack([swing, 2.0 - swing]) for name in dual}, list(speeds))
     assert said(capsys)[-1] is False
 
 

@@ -1,4 +1,4 @@
-"""The page of verdicts on the papers' figures: its inventory, its table, and what it tells of failures."""
+"""The page of verdicts on the papers' figures: its inventory, its sections, and what it tells of failures."""
 
 import importlib
 import os
@@ -20,10 +20,18 @@ PAGE = ROOT / "docs" / "papers.md"
 PRINTED = [name for figures in papers.PAPERS.values() for name in figures if re.fullmatch(r"(Figure|Table) \d", name)]
 
 
-def lines(text):
-    """The cells of each row of a page's table."""
-    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+def statements(text):
+    """{(section, statement): (verdict, measured, margin, why)} of a page."""
+    found, section, key = {}, "", None
+    for line in re.sub(r"\n +(?!- )(?=\S)", " ", text).splitlines():
+        if line.startswith("### "):
+            section = line[4:]
+        elif told := re.match(r"- \*\*((?:NOT )?confirmed)\*\*: (.*)", line):
+            key = section, told[2]
+            found[key] = {"verdict": told[1]}
+        elif more := re.match(r"  - (measured|margin|why): (.+)", line):
+            found[key][more[1]] = more[2]
+    return found
 
 
 def test_the_inventory_names_every_figure_and_scripts_that_exist():
@@ -39,22 +47,27 @@ def test_the_inventory_names_every_figure_and_scripts_that_exist():
     assert len(PRINTED) - len(absent) == 22  # with data
 
 
-def test_a_table_is_made_of_what_scripts_recorded():
+def test_a_section_is_made_of_each_figure_that_scripts_recorded(monkeypatch):
+    monkeypatch.setattr(papers, "WHY", {"Figure 2, c": "it is so."})
     outcomes = [
         papers.Outcome("figure_lp_perceptron", [Verdict(True, "Figure 1, a < b*", "||w|| 3", "factor 2, limit 1.1"),
-                                                Verdict(False, "Figure 2, c", "4", "factor 1, limit 1.1")]),
+                                                Verdict(False, "Figure 2, c", "4", "factor 1, limit 1.1")],
+                       commit="commit abc"),
         papers.Outcome("table_pdprox", problem="no data: a9a"),
     ]  # fmt: skip
-    text = papers.page(outcomes, "Taken now.")
-    rows = lines(text)
-    assert all(len(row) == 6 for row in rows)
-    command = "`python -m examples.figure_lp_perceptron`"
-    first = ["lp-perceptron", r"Figure 1, a \< b\*", r"\|\|w\|\| 3", "confirmed", "factor 2, limit 1.1", command]
-    assert first in rows
-    assert ["lp-perceptron", "Figure 2, c", "4", "NOT confirmed", "factor 1, limit 1.1", command] in rows
-    assert ["Pdprox", "Table 1", "", "no data: a9a", "", "`python -m examples.table_pdprox DATA_DIR`"] in rows
-    assert ["diagonal descent", "Figure 4", "", "no script: waits for kernels", "", ""] in rows
-    assert "1 of 2 statements are confirmed" in text and "Taken now." in text
+    text = papers.page(outcomes)
+    assert statements(text) == {
+        ("Figure 1", r"a \< b\*"):
+            {"verdict": "confirmed", "measured": r"\|\|w\|\| 3", "margin": "factor 2, limit 1.1"},
+        ("Figure 2", "c"):
+            {"verdict": "NOT confirmed", "measured": "4", "margin": "factor 1, limit 1.1", "why": "it is so."},
+    }  # fmt: skip
+    first, second = text.split("### Figure 1\n")[1].split("### Figure 2\n")
+    assert "`python -m examples.figure_lp_perceptron`, commit abc\n\n![figure_lp_perceptron](pictures/" in first
+    assert "![" not in second.split("## Pdprox")[0] and "commit abc; the picture is under Figure 1" in second
+    assert "### Table 1\n\n`python -m examples.table_pdprox DATA_DIR`\n\n- no data: a9a\n" in text
+    assert "## diagonal descent\n\n### Without a script\n\n- Figure 4: waits for kernels\n" in text
+    assert "1 of 2 statements are confirmed" in text
     assert re.findall(r"pictures/(\w+)\.png", text) == ["figure_lp_perceptron"]
 
 
@@ -77,7 +90,7 @@ def typed(monkeypatch, *words):
     return papers.main()
 
 
-def test_what_fails_or_has_no_data_is_in_the_table(tmp_path, scripts, monkeypatch, capsys):
+def test_what_fails_or_has_no_data_is_on_the_page(tmp_path, scripts, monkeypatch, capsys):
     seen = []
 
     def breaks():
@@ -93,12 +106,14 @@ def test_what_fails_or_has_no_data_is_in_the_table(tmp_path, scripts, monkeypatc
     (tmp_path / "data" / "here").mkdir(parents=True)
     before = list(sys.argv)
     assert typed(monkeypatch, tmp_path / "out", "--data", tmp_path / "data") == 1
-    rows = {row[1]: row for row in lines((tmp_path / "out" / "papers.md").read_text())}
-    assert rows["before it broke"][3] == "confirmed"
-    assert rows["Table 1"][3] == "failed: ValueError: of no use"
-    assert rows["Table 2"][3] == "failed: SystemExit: 2"
-    assert rows["Table 3"][3] == "no data: gone"
-    assert rows["of its data"][2:5] == ["2", "NOT confirmed", "by 2"]
+    text = (tmp_path / "out" / "papers.md").read_text()
+    problems = dict(re.findall(r"### (Table \d)\n\n`.*?`.*\n(?:\n- \*.*\n  - .*\n  - .*\n)?\n- ([^*].*)", text))
+    assert problems == {"Table 1": "failed: ValueError: of no use", "Table 2": "failed: SystemExit: 2",
+                        "Table 3": "no data: gone"}  # fmt: skip
+    assert statements(text) == {
+        ("Table 1", "before it broke"): {"verdict": "confirmed", "measured": "1", "margin": "by 1"},
+        ("Table 4", "of its data"): {"verdict": "NOT confirmed", "measured": "2", "margin": "by 2"},
+    }
     assert seen == [[str(tmp_path / "data")]] and sys.argv != before
     assert "good: 0 of 1 confirmed" in capsys.readouterr().out
 
@@ -106,9 +121,8 @@ def test_what_fails_or_has_no_data_is_in_the_table(tmp_path, scripts, monkeypatc
 def test_missing_data_alone_are_no_failure(tmp_path, scripts, monkeypatch):
     scripts(absent=(lambda: 1 / 0, ("gone",)))
     assert typed(monkeypatch, tmp_path) == 0
-    assert lines((tmp_path / "papers.md").read_text()) == [
-        ["one", "Table 1", "", "no data: gone", "", "`python -m examples.absent DATA_DIR`"]
-    ]
+    text = (tmp_path / "papers.md").read_text()
+    assert re.search(r"## one\n\n### Table 1\n\n`python -m examples.absent DATA_DIR`.*\n\n- no data: gone\n", text)
 
 
 def test_an_unknown_script_is_refused_before_anything_runs(tmp_path, monkeypatch, capsys):
@@ -119,13 +133,13 @@ def test_an_unknown_script_is_refused_before_anything_runs(tmp_path, monkeypatch
 
 def test_the_page_of_the_site_is_of_all_scripts_and_small():
     text = PAGE.read_text()
-    rows = lines(text)
     for script in papers.SCRIPTS:
-        assert any(papers.command(script) in row[5] for row in rows), script
+        assert re.search(rf"`{re.escape(papers.command(script))}`, commit [0-9a-f]{{7,}}", text), script
         assert importlib.import_module(f"examples.{script}").__doc__.split("\n\n")[1].strip().startswith("python -m")
-    assert {row[3] for row in rows if row[5]} == {"confirmed", "NOT confirmed"}
-    assert all(row[4] for row in rows if row[5])
-    assert re.search(r"on commit [0-9a-f]{7,}\.", text)
+    found = statements(text)
+    assert len(found) > 50 and {one["verdict"] for one in found.values()} == {"confirmed", "NOT confirmed"}
+    assert all("measured" in one and "margin" in one for one in found.values())
+    assert all(("why" in one) == (one["verdict"] == "NOT confirmed") for one in found.values())
     pictures = [PAGE.parent / name for name in re.findall(r"\]\((pictures/\w+\.png)\)", text)]
     assert [path.stem for path in pictures] == [name for name in papers.SCRIPTS if papers.draws(name)]
     sizes = [path.stat().st_size for path in pictures]
@@ -139,8 +153,8 @@ def test_a_script_is_run_to_its_page(tmp_path):
         command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "error"}
     )
     assert done.returncode == 0, done.stderr
-    rows = lines((tmp_path / "papers.md").read_text())
-    measured = [row for row in rows if "figure_diagonal_descent" in row[5]]
-    assert len(measured) == 5 and all(re.search(r"\d.*limit \d", row[4]) for row in measured)
-    assert [row[3] for row in rows if "table_pdprox" in row[5]] == ["no data: a9a, rcv1sub, covtype20k"]
+    text = (tmp_path / "papers.md").read_text()
+    measured = statements(text)
+    assert len(measured) == 5 and all(re.search(r"\d.*limit \d", one["margin"]) for one in measured.values())
+    assert "\n- no data: a9a, rcv1sub, covtype20k\n" in text
     assert (tmp_path / "pictures" / "figure_diagonal_descent.png").read_bytes().startswith(b"\x89PNG")

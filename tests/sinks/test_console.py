@@ -162,6 +162,15 @@ def test_several_C_end_with_a_table(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize("compiling, text", [(9.04, ", 9.0s of them compiling"), (0.01, ""), (0.0, "")])
+def test_the_last_line_says_how_long_compiling_took(compiling, text):
+    stream = io.StringIO()
+    end = {"event": "run_end", "status": "ok", "converged": True, "reason": "tolerance", "passes": 2, "seconds": 12.0}
+    figures = {"C": 1.0, "trials": None, "gap": 5e-4, "margin_gap": None, "residual": None, "valid_error": None}
+    Console(stream=stream)({**end, **figures, "compile_seconds": compiling})
+    assert stream.getvalue() == f"converged (tolerance) after 2 passes in 12.0s{text}, certified gap 5.0e-04\n"
+
+
 def test_a_stream_has_no_rows_to_count():
     stream = io.StringIO()
     event = start()

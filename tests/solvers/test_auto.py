@@ -1,11 +1,13 @@
 """Which solver `auto` takes."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from reference.datasets import noisy, separable
 from reference.drive import hard_problem
+from scipy import sparse
 
 import streammargin as sm
 from streammargin.driver.choose import choose
@@ -106,15 +108,37 @@ def test_the_next_one_is_tried_where_the_memory_is_too_small_for_the_first():
         sm.train((X, np.repeat([1, -1], 20)), solver="active-set", **tight)
     result = sm.train((X, np.repeat([1, -1], 20)), solver="auto", **tight)
     assert result.model.header["solver"] == "ascent:momentum=yes,order=permutation"
+    why = result.history[0]["solver"]
+    least = re.search(r"columns, .*: active-set, which is tried first, needs a memory budget of (\d+M)$", why)[1]
+    enough = sm.train((X, np.repeat([1, -1], 20)), solver="auto", **{**tight, "memory": least})
+    assert enough.model.header["solver"] == "active-set" and "budget" not in enough.history[0]["solver"]
+    with pytest.raises(sm.UsageError, match=f'use memory="{least}" or more, or solver="auto": it takes asdca, which'):
+        sm.train((X, np.repeat([1, -1], 20)), solver="active-set", **tight)
+
+
+def test_newton_of_many_columns_is_told_what_serves():
+    X = sparse.csr_array(([1.0, -1.0], ([0, 1], [5, 1_999_999])), shape=(2, 2_000_000))
+    with pytest.raises(sm.UsageError, match=r'the smallest plan needs \d{8}M; .*or solver="auto": it takes ascent'):
+        sm.train(X, np.array([0, 1]), solver="newton")
+
+
+WIDE = np.hstack([noisy()[0], np.zeros((60, 4000))]), noisy()[1]
+
+
+@pytest.mark.parametrize("options", [
+    {"loss": "hinge:top=30"}, {"loss": "absolute_error:top=30", "penalty": "l1"},
+    {"C": "path:2,low=0.01,high=0.1", "valid": WIDE},
+])  # fmt: skip
+def test_it_takes_the_solver_that_serves_the_option(options):
+    X, y = WIDE
+    named, auto = (sm.train((X, y), tol=1e-2, solver=one, **options) for one in ("pdprox", "auto"))
+    assert auto.model.header["solver"] == named.model.header["solver"] and auto.converged
+    assert auto.history[0]["solver"].startswith("pdprox") and "on all duals at once" in auto.history[0]["solver"]
+    np.testing.assert_array_equal(auto.model.coef_, named.model.coef_)
 
 
 def test_two_classes_with_one_margin_are_a_problem_of_two_classes():
     assert sm.train(separable(), solver="auto", multiclass="joint").model.header["solver"] == "newton"
-
-
-def test_an_option_of_single_solvers_names_them():
-    with pytest.raises(sm.UsageError, match=r"C=\"path:K\" is for newton and pdprox; name the one to take with solver"):
-        sm.train(separable(), penalty="lp:1.5", C="path:3", valid=separable())
 
 
 def test_the_last_refusal_is_told():

@@ -176,7 +176,8 @@ def through_bytes(plain, arrays):
 
 
 CLOCKS = {
-    "seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads", "rss_bytes", "data",
+    "seconds", "compile_seconds", "read_seconds", "compute_seconds", "wait_seconds", "bytes_read", "reads",
+    "rss_bytes", "data",
 }  # fmt: skip
 
 

@@ -33,14 +33,16 @@ class Pdprox(Method):
     Of numbers it widens the stretch of residuals that cost nothing instead, as their duals have both signs.
     The objective that is certified is at the best multiplier for the margins of all rows, which stay in memory.
     With `primal` and `dual` the duals are projected by such a multiplier instead, and an iteration takes two reads.
+    These are as printed for losses of one dual a row. In the paper generalized_hinge, epsilon_insensitive and quantile
+    have two, and another step length. Here they have one, and other means.
 
     Source: Pdprox paper, Algorithms 1 and 2, Theorem 6, eq. (19), Lemma 13; restarts: Applegate et al. 2021 (PDLP).
     """
 
     name = "pdprox"
     algorithm: str | None = entry(
-        None, Word(("primal", "dual")), "the paper's own steps: primal is its Algorithm 2, dual Algorithm 1; "
-        "none: steps and restarts that the run finds",
+        None, Word(("primal", "dual")), "the paper's own steps, for losses of one dual: primal is its Algorithm 2, "
+        "dual Algorithm 1; none: steps and restarts that the run finds",
     )  # fmt: skip
     average: bool | None = entry(
         None, YesNo(), "report the mean of the iterates; no: the last one; none: the better one; with an algorithm of "

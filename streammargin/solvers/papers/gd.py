@@ -38,7 +38,7 @@ class Gd(PowerIteration[Descent], SoftmaxPass[Descent]):
 
     name = "gd"
     state_class = Descent
-    requires = (*SoftmaxPass.requires, "curvature_bound", "curvature_at_start")
+    requires = ("curvature_bound", "curvature_at_start")
 
     def iterates(self, problem: Problem) -> bool:
         return _bounded(problem)

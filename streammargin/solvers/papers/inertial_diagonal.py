@@ -33,7 +33,8 @@ class InertialDiagonal(Diagonal):
         z_i <- beta_i + t/(t + alpha) (beta_i - old beta_i);
         beta_i <- clip(z_i + gamma (1 - y_i x_i.v), 0, 1 / lambda_t),   v = sum_i z_i y_i x_i;
         w <- sum_i beta_i y_i x_i.
-    The count t starts again where the inertia leads uphill; all else is as for diagonal.
+    What is certified and saved is the next v, the point with inertia of eq. (4.4), and not w of eq. (4.7): a read has
+    the margins of v alone. The count t starts again where the inertia leads uphill; all else is as for diagonal.
     The paper's method is gamma=fixed, restarts=no.
 
     Source: diagonal descent paper, Algorithm 2, eq. (4.4)-(4.7).

@@ -39,7 +39,7 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
     if primal == math.inf or dual == -math.inf:
         return math.inf
     if dual > primal + rounding:
-        raise ArithmeticError(f"the duality gap is negative: primal {primal!r} is below dual {dual!r}")
+        raise ArithmeticError(f"the duality gap is negative: primal {primal:.17g} is below dual {dual:.17g}")
     size = max(abs(primal), abs(dual))
     return (primal + rounding - dual) / size if size > 0.0 else 0.0
 
@@ -51,5 +51,5 @@ def relative_margin_gap(lower: float, upper: float) -> float:
     if not math.isfinite(upper) or upper <= 0.0:
         return math.inf
     if lower > upper:
-        raise ArithmeticError(f"the margin interval is empty: [{lower!r}, {upper!r}]")
+        raise ArithmeticError(f"the margin interval is empty: [{lower:.17g}, {upper:.17g}]")
     return (upper - lower) / upper

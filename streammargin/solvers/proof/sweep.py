@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ C = TypeVar("C", bound=Certified)
 
 class CertifiedBySweep(LinearSolver[C]):
     """Base class: subclasses define the weights to certify and their duals, and may use the exact A^T alpha."""
+
+    # compiled for methods without duals too
+    requires: ClassVar[tuple[str, ...]] = ("primal", "slack", "dual", "feasible", "step")
 
     @abstractmethod
     def frozen(self, problem: Problem, state: C, k: int) -> np.ndarray:

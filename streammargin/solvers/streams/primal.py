@@ -59,6 +59,7 @@ class Primal(CertifiedBySweep[P], StreamSolver[P]):
     w = mirror(theta) are for the rows x / base.
     """
 
+    requires = ()  # the default loss, whose steps the kernel has
     average: bool = entry(False, YesNo(), "report the mean of all iterates in place of the last one")
 
     def base(self, state: P) -> float:

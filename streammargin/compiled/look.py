@@ -16,7 +16,17 @@ from streammargin.compiled.jit import kernel
 from streammargin.compiled.overloads import along
 from streammargin.compiled.row_norms import row_norm
 from streammargin.compiled.samples import ONE, Sample, counts, weights
-from streammargin.losses.base import attained, called, derivative, has, largest_bend, lifted, margin_shift, share_of
+from streammargin.losses.base import (
+    attained,
+    called,
+    derivative,
+    has,
+    largest_bend,
+    lifted,
+    margin_shift,
+    reached,
+    share_of,
+)
 from streammargin.rows.blocks import GRAM_ROWS, Block
 from streammargin.rows.labels import Labels, RowNumbers
 
@@ -296,9 +306,12 @@ def single_steps(plain, loss, curvature, softness, twice, wanted, columns, size,
             primal += value
             slipped += slip
         return primal, slipped, gap
-    if slopes is not None and softness == 0.0 and curvature == 0.0 and bend < np.inf:
+    if softness == 0.0 and curvature == 0.0 and bend < np.inf:
         for r in range(size):
-            a[r], value, share, slopes[r] = attained(loss, margins[r], caps[r])
+            if slopes is None:
+                a[r], value, share = reached(loss, margins[r], caps[r])
+            else:
+                a[r], value, share, slopes[r] = attained(loss, margins[r], caps[r])
             shares[r] = share_of(plain, loss, a[r], caps[r], share)
             kept[r] = a[r]
             primal += value

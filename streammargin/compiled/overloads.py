@@ -122,6 +122,12 @@ def _overload_attained(loss, u, cap):
     return (lambda loss, u, cap: loss.attained(u, cap)) if at_once else base.attained_one_by_one
 
 
+@overload(base.reached, jit_options=ALONG)
+def _overload_reached(loss, u, cap):
+    at_once = base.has(loss.instance_class, "attained")
+    return (lambda loss, u, cap: loss.attained(u, cap)[:3]) if at_once else base.reached_one_by_one
+
+
 @overload(base.derivative, jit_options=ALONG)
 def _overload_derivative(loss, u, cap):
     at_once = base.has(loss.instance_class, "attained")

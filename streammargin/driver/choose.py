@@ -18,12 +18,12 @@ Fitted = TypeVar("Fitted")
 class Chosen(Generic[Fitted]):
     """A solver, and the return value of `fit`.
 
-    before: the first solver tried that needs more memory, and the bytes of its least budget.
+    before: the refusal of the first solver tried that needs more memory.
     """
 
     method: Method
     fitted: Fitted
-    before: tuple[Method, int] | None
+    before: BudgetError | None
 
 
 def choose(
@@ -40,7 +40,7 @@ def choose(
     """
     refusal: UsageError | None = None
     too_large: UsageError | None = None
-    before: tuple[Method, int] | None = None
+    before: BudgetError | None = None
     for method in methods:
         problem = problem_for(method)
         expose(type(problem.loss))
@@ -56,5 +56,5 @@ def choose(
             except UsageError as error:
                 too_large = error
         if before is None and isinstance(too_large, BudgetError):
-            before = method, too_large.least
+            before = too_large
     raise too_large or refusal or UsageError("there is no solver to try")

@@ -78,6 +78,17 @@ def attained_one_by_one(loss, u, cap):
     return alpha, loss.primal(u, cap), loss.dual(alpha, cap), loss.slope(alpha, 0.0, cap)
 
 
+def reached(loss, u, cap):
+    """(-cap phi'(u), primal, dual) for a smooth loss, which may lack a slope."""
+    return loss.attained(u, cap)[:3] if has(loss, "attained") else reached_one_by_one(loss, u, cap)
+
+
+def reached_one_by_one(loss, u, cap):
+    """The same for a loss without `attained`."""
+    alpha = loss.step(0.0, u, 0.0, cap)
+    return alpha, loss.primal(u, cap), loss.dual(alpha, cap)
+
+
 def derivative(loss, u, cap):
     """(-cap phi'(u), primal) for a smooth loss."""
     return loss.attained(u, cap)[:2] if has(loss, "attained") else derivative_by_step(loss, u, cap)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from streammargin.penalties.lp import LpSquare
-from streammargin.solvers.base import Method
 from streammargin.solvers.problem import Problem
 
 MOST_COLUMNS = 4000  # of a Hessian: factoring a larger one takes seconds
@@ -38,16 +37,9 @@ def candidates(problem: Problem) -> list[str]:
     return ["sdca"] if problem.hard else ["ascent", "sdca"]
 
 
-def reason(problem: Problem, name: str, before: tuple[Method, int] | None) -> str:
-    """One line: why `auto` took this solver, a word with all fields.
-
-    before: a solver that it would rather take, and the bytes of the least budget of that.
-    """
+def reason(problem: Problem, name: str) -> str:
+    """One line: why `auto` took this solver, a word with all fields."""
     size = f"{problem.rows} rows of {problem.features} columns, {problem.entries / problem.rows:.3g} values a row"
-    if before is not None:
-        return (
-            f"{name} for {size}: {before[0].called}, which is tried first, needs a memory budget of {before[1] >> 20}M"
-        )
     if name == "pdprox" and _tall_numbers(problem):
         return f"{name} for {size}: regression with more rows than columns: steps on all duals at once take fewer reads"
     if name == "pdprox" and problem.top < math.inf:

@@ -79,7 +79,10 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
         return replace(problem, budget=max(0, problem.budget - every))
 
     def fit(method: Method, problem: Problem) -> tuple[Problem, Plan]:
-        return plan_of(working, method, problem, labels, budget, own)
+        try:
+            return plan_of(working, method, problem, labels, budget, own)
+        except BudgetError as error:
+            raise BudgetError(f"{error.raw}{numbers_of_rows(method, problem, able)}", error.least) from None
 
     # before anything large is read or allocated
     able = [make_solver(word) for word in candidates(asked)]
@@ -91,11 +94,11 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     try:
         chosen = choose(named, problem_for, fit)
     except BudgetError as error:
-        if options.auto:
-            raise
-        kept = numbers_of_rows(named[0], problem_for(named[0]), able)
-        raise UsageError(f"{_with_what_fits(error, able, problem_for, fit).raw}{kept}") from None
+        raise error if options.auto else _with_what_fits(error, able, problem_for, fit) from None
     method, (problem, plan) = chosen.method, chosen.fitted
+    if options.auto and chosen.before is not None:
+        text = f"`auto` took {method}, which takes more reads, as {chosen.before.raw}"
+        LOG.warning(Message(text), extra={"code": "memory"})
     better = not options.auto and str(method) != str(_first(able, problem_for))
     costs = task.costs if options.costs or task.numeric else [method.default_C]
     check_tolerance(options, costs)  # the C of `auto`
@@ -124,9 +127,8 @@ def prepare(stack: ExitStack, data: object, options: Options, least_tol: float =
     if wants_free(options, task, problem) and not problem.free:
         text = f"{method.called} cannot leave the constant free with this penalty: it is penalised (`bias=1` says so)"
         LOG.warning(Message(text), extra={"code": "bias"})
-    why = None
-    if options.auto:
-        why = reason(problem, str(method), chosen.before) + method.remark(problem)
+    why = reason(problem, str(method)) + method.remark(problem) if options.auto else None
+    if why is not None:
         LOG.info("took %s", why)
     return Job(
         options, costs, options.column(costs), method, source, target, labels, known, problem, working, scaling,

@@ -184,7 +184,7 @@ def test_columns_that_were_gathered_stay_until_others_are_wanted():
     block = CSRBlock(S.data, S.indices.astype(np.uint32), S.indptr.astype(np.int64), 7, 0.5)
     labels = Labels((y > 0).astype(np.int16), np.array([1]), np.ones((1, 2)), np.empty(0), np.empty(0))
     problem = SimpleNamespace(
-        outputs=Outputs(labels.positive, labels.caps), count=1, features=7, dtype=np.dtype(np.float64)
+        outputs=Outputs(labels.positive, labels.caps), count=1, groups=1, features=7, dtype=np.dtype(np.float64)
     )
     known, held = RowLabels(labels.codes, labels.weights, labels.targets), Gathered()
     state = new(State, problem, labels=known)

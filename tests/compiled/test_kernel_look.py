@@ -128,6 +128,16 @@ def test_all_sums_of_every_rule(loss, rule, sides):
                 np.testing.assert_allclose(s.found.pull[k, side], pulled, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "smooth_hinge"])
+def test_the_best_duals_are_the_same_bits_with_and_without_a_matrix(loss):
+    alone, beside = Setting(loss), Setting(loss)
+    alone.look(RULES["the best duals"])
+    beside.look(RULES["the best duals"], H=np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1)))
+    assert alone.alpha.any() and np.array_equal(alone.alpha, beside.alpha)
+    for one, other in zip(alone.found, beside.found, strict=True):
+        assert np.array_equal(one, other)
+
+
 def test_all_rows_may_count_for_the_matrix():
     s, H = Setting(), np.zeros((CLASSES, COLUMNS + 1, COLUMNS + 1))
     s.look(RULES["the best duals"], H=H, steepest=2.0, centres=np.zeros((CLASSES, 0)))

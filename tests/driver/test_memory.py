@@ -10,6 +10,7 @@ import streammargin as sm
 from streammargin.driver import plan
 from streammargin.errors import UsageError
 from streammargin.sizes import format_size
+from streammargin.solvers.newton.newton import Newton
 
 ROWS = 60_000
 
@@ -30,6 +31,15 @@ def test_a_budget_too_small_for_them_names_their_bytes_and_who_keeps_none(solver
     in_all = format_size(each * ROWS)
     assert f"{solver} keeps {each} bytes a row, {in_all} in all; `solver=newton` keeps none" in refused.value.args[0]
     assert sm.train(tall, solver="newton", penalty=penalty, memory=700_000, tol=0.01).converged
+
+
+def test_auto_never_takes_a_slower_solver_in_silence(tall, monkeypatch, caplog):
+    monkeypatch.setattr(Newton, "memory", lambda self, problem: 1 << 40)
+    with caplog.at_level(logging.WARNING):
+        result = sm.train(tall, memory="3M", passes=2)
+    [told] = [record.getMessage() for record in caplog.records if getattr(record, "code", "") == "memory"]
+    assert result.model.header["solver"].startswith("ascent") and told.startswith("auto took ascent")
+    assert "the smallest plan needs" in told
 
 
 def test_out_of_core_newton_says_what_it_keeps(tall, caplog):

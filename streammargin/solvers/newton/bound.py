@@ -40,11 +40,12 @@ class Bound:
 
 @state
 class Looking(LinearState):
-    """A state that looks at all rows at its weights w (K, d+1)."""
+    """Looks at all rows at its weights w (K, d+1), whose sums are `look`; part: the next row of the look."""
 
     bound: Bound
     look: Look
     w: Shared[f8]
+    part: int = 0
 
 
 def begin_look(problem: Problem, state: Looking, active: np.ndarray) -> None:

@@ -257,9 +257,8 @@ class NearMargin(CertifiedBySweep[NearState]):
         near, first = keys <= state.limit, draws(problem, state.number)
         stands = (problem.present - int(near.sum())) / max(1, int((~near).sum()))  # rows that a sampled row represents
         weights[~near] *= stands
-        labels = Labels(
-            codes, problem.outputs.positive[k : k + 1], problem.outputs.caps[k : k + 1], weights, np.empty(0)
-        )
+        alone = problem.outputs.only(k)
+        labels = Labels(codes, alone.positive, alone.caps, weights, np.empty(0))
         proximal, w = state.proximal, state.w[k]
         if not proximal.is_under_way(codes.size):
             proximal.centres = np.concatenate([kept.beside[1][:, k] for kept in pieces])
@@ -285,7 +284,9 @@ class NearMargin(CertifiedBySweep[NearState]):
         found = [np.ones(1, np.float32)]
         for kept in state.rows.pieces.values():
             keys = np.ones(kept.ids.size, np.float32)
-            labels = Labels(kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0))
+            labels = Labels(
+                kept.beside[2], problem.outputs.positive, problem.outputs.caps, kept.beside[3], np.empty(0)
+            )  # fmt: skip
             look = new(Look, problem)
             kernel.newton_sums(
                 kept.rows, numbered_from(0), labels, problem.loss, every, problem.trials, state.softness, state.w,

@@ -38,7 +38,7 @@ NO_KEYS = np.empty(0, f4)
 
 @state
 class ReadsState(Looking):
-    """Weights w (K, d+1), and at w the sums `look` and H (K, d+1, d+1); part: the next row of a look.
+    """Weights w (K, d+1), and at w the sums `look` and H (K, d+1, d+1).
 
     last_step (K, d+1): to w; descent (K,): minus the slope at its start; settled (K,): w was near the minimum there, or
     the step was shortened, so that it stays; fell (K,): the softness fell with the step.
@@ -55,7 +55,6 @@ class ReadsState(Looking):
     sloped: Shared[i8] = of(K)
     wider: Shared[f8] = of(K)
     fall: Shared[f8] = of(K, fill=LEAST_FALL)
-    part: int = 0
 
 
 class Reads(LinearSolver[ReadsState]):

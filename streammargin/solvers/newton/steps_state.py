@@ -23,7 +23,7 @@ class StepsState(Looking):
 
     alpha (K, n): proximal centres; softness, height, steps, made (K,): of the proximal step on all rows, as in
     `Proximal`; proximal: that of the sample. largest (K, 1): the largest centre; due: steps are left to make; started:
-    the problem has started from the sample, which is used while `sampling`; part: the next row of a look.
+    the problem has started from the sample, which is used while `sampling`.
     """
 
     alpha: Rows[f8] = of(K, N.where(lambda problem: not smooth(problem.loss)))
@@ -39,7 +39,6 @@ class StepsState(Looking):
     sampling: bool = False
     proximal: Proximal
     sample: Scratch[Sample | None] = None
-    part: int = 0
 
 
 def move_centres(problem: Problem, state: StepsState, k: int) -> None:

@@ -146,6 +146,8 @@ class WholePass(LinearSolver[P]):
         (groups,); wrong (trials,): rows whose largest score is not that of their class.
         """
         best = state.best
+        if problem.joint and wrong is not None:
+            mistakes = wrong  # each row once, not once for each class that is ahead of its own
         if not self.complete(problem, state):
             unknown = np.full(problem.groups, math.inf)
             return PassReport(unknown, int(np.sum(mistakes)), best_figures(problem, best))

@@ -42,7 +42,7 @@ def main() -> None:
         }  # fmt: skip
         with sm.open_source(path) as source:
             entry = source.dtype.itemsize + (4 if source.sparse else 0)
-            row_bytes = source.nnz / source.rows * entry + 8 + near_margin.A_ROW
+            row_bytes = source.nnz / source.rows * entry + 8 + near_margin.A_ROW + near_margin.OF_ONE
             columns = source.features
         least = exact(path, size(path, "0%", 0, training), training)
         for multiple in map(float, options.rows.split(",")):

@@ -17,6 +17,7 @@ from streammargin.solvers.outputs import Outputs
 from streammargin.solvers.problem import Problem
 from streammargin.solvers.registry import make_solver
 
+WORTH = 1 << 16  # least bytes of all rows that are told
 FREE = ("newton", "mirror")  # what keeps no number of a row, for a finite C and for the hard margin
 
 
@@ -26,7 +27,7 @@ def numbers_of_rows(method: Method, problem: Problem, others: Sequence[Method]) 
     others: methods that `auto` would take.
     """
     each = method.row_bytes(problem)
-    if not each:
+    if each * problem.rows < WORTH:
         return ""
     said = f"; of this {method.called} keeps {each} bytes a row, {format_size(each * problem.rows)} in all"
     for other in (*others, *map(make_solver, FREE)):

@@ -52,7 +52,7 @@ from streammargin.solvers.registry import make_solver
             ["newton", "ascent", "sdca"],
         ),
         ({"caps": np.ones((1, 2)), "p": 1.5}, ["ascent", "sdca"]),
-        ({"joint": True}, ["dual-momentum"]),
+        ({"positive": np.arange(3), "caps": np.full((3, 3), np.inf), "lines": 3}, ["dual-momentum"]),
         ({"numeric": True}, ["sdca"]),
         ({"numeric": True, "p": 1.5}, ["asdca"]),
         ({"caps": np.ones((1, 2)), "penalty": L1()}, ["newton", "pdprox"]),
@@ -63,7 +63,10 @@ from streammargin.solvers.registry import make_solver
     ],
 )
 def test_the_solvers_to_try(options, names):
-    assert candidates(replace(hard_problem(separable()[0]), **options)) == names
+    problem = hard_problem(separable()[0])
+    of_lines = {name: options[name] for name in ("caps", "positive") if name in options}
+    options = {name: value for name, value in options.items() if name not in of_lines}
+    assert candidates(replace(problem, **options, outputs=problem.outputs._replace(**of_lines))) == names
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,9 @@ def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
     whole = sm.open_source((kind(X), np.ones(400))).whole()
     cache = store.RowCache()
     for first in range(0, 400, 10):
-        cache.change(f"rows {first:03}", None, [(first, store.part(whole, first, first + 10), np.arange(0, 10, 2))])
+        cache.change(
+            f"rows {first:03}", None, [store.Coming(first, store.part(whole, first, first + 10), np.arange(0, 10, 2))]
+        )
         cache.pool()
 
     def check():
@@ -85,5 +87,5 @@ def test_small_pieces_become_large_ones_in_their_order(kind, monkeypatch):
 
     large = check()
     assert cache.ids().tolist() == list(range(0, 400, 2)) and sum(large) >= 3 and len(large) - sum(large) < 11
-    cache.retain(lambda ids: ids % 3 == 0)
+    cache.retain(lambda kept: kept.ids % 3 == 0)
     assert cache.ids().tolist() == list(range(0, 400, 6)) and 0 < sum(check()) < sum(large)

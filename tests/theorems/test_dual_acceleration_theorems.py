@@ -21,7 +21,7 @@ LOSSES = ("exponential", "logistic")
 def iterates(X, codes, count=COUNT, loss="exponential", classes=2):
     """Yields (t, w_t, g_t) for rows in units of the longest; of several classes w and g are one long vector."""
     told, solver = make_problem(X, codes, loss=loss, classes=classes, joint=classes > 2), make_solver("dual-momentum")
-    block, active, R = DenseBlock(X, 0.0), np.arange(told.count), np.linalg.norm(X, axis=1).max()
+    block, active, R = DenseBlock(X, 0.0), np.arange(told.groups), np.linalg.norm(X, axis=1).max()
     state = solver.start(told, of_codes(codes))
     solver.prologue_block(told, state, 0, block, 0)
     for t in range(1, count + 1):

@@ -161,13 +161,14 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or default_output(options.data[0])
     log = None if options.log_json == "-" else options.log_json
     asked_for = None if options.checkpoint is None else asked_digest(problem, options.data)
-    outputs = Outputs(output, log, asked_for, options.force)
     named = read_by(asked)
-    for path in [*options.data, *named["rows"]]:
-        check_rows(path)
     made = {"the model": output, "the log": log}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
+    check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name: an input is never "there, use --force"
+    outputs = Outputs(output, log, asked_for, options.force)
+    for path in [*options.data, *named["rows"]]:
+        check_rows(path)
     read = files_read(options.data, **named)
     check_apart(made, read)
     verbosity = -1 if options.quiet else 1 if options.verbose else 0

@@ -221,6 +221,7 @@ def test_memory_budget_too_small_names_the_minimum(capsys, tmp_path):
         (["-o", "-"], ["cannot be standard output", "name a file"]),
         (["--log-json", "blobs.h5"], ["the log blobs.h5 is an input as well"]),
         (["--log-json", "link.h5"], ["the log link.h5 is an input as well"]),
+        (["-o", "blobs.h5"], ["the model blobs.h5 is an input as well"]),
         (["-o", "blobs.h5", "--force"], ["the model blobs.h5 is an input as well"]),
         (["-o", "v.h5", "--force", "--valid", "v.h5"], ["the model v.h5 is an input as well"]),
         (["--log-json", "y.npy", "--y", "y.npy"], ["the log y.npy is an input as well"]),
@@ -287,8 +288,8 @@ def test_the_name_that_a_model_got_is_said_under_q_too(blobs_file, tmp_path, mon
 
     monkeypatch.setattr(module, name, beside_another)
     more = ["--checkpoint", "checkpoint"] if checkpoint else []
-    assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log", *more]) == 0
-    told = "the file m.npz exists already; the model is written to m-2.npz"
+    assert main(["train", blobs_file, "-q", "-o", "m.npz", "--log-json", "log", *more]) == 73
+    told = "m.npz was taken during the training; the model is written to m-2.npz"
     assert capsys.readouterr().err == f"warning: {told}\n" and told in (tmp_path / "log").read_text()
     assert (tmp_path / "m.npz").read_text() == "precious" and (tmp_path / "m-2.npz").exists()
 

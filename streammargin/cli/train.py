@@ -165,7 +165,7 @@ def run(options: argparse.Namespace) -> int:
     made = {"the model": output, "the log": log}
     if options.checkpoint is not None:
         made |= written_by(options.checkpoint)
-    check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name: an input is never "there, use --force"
+    check_apart(made, [*options.data, *named["rows"], *named["files"]])  # by name, before "exists; use --force"
     outputs = Outputs(output, log, asked_for, options.force)
     for path in [*options.data, *named["rows"]]:
         check_rows(path)
